@@ -1,40 +1,40 @@
-//! Named leases: one holder at a time, until a moment. For what only one server should do.
+//! Named leases for work that only one server should do. A lease has one owner at a time and expires.
 //!
-//! Times are handed in, so that a test decides when a lease lapses. A holder that was away longer
-//! than its lease finds out at its next [`renew`].
+//! Callers pass the time in, so that a test decides when a lease expires. An owner that was silent for
+//! longer than its lease learns at its next [`renew`] whether it lost the lease.
 
 use emergent_domain::time::Timestamp;
 
 use crate::{error::Result, params, tx::Tx};
 
-/// Takes a lease that is free, lapsed, or the owner's already; false when another holds it.
+/// Acquires a lease that is free, expired, or already the owner's; false when another owner has it.
 pub fn acquire(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
-    let taken = tx.execute(
+    let acquired = tx.execute(
         "INSERT INTO leases (name, owner, until) VALUES ($1, $2, $3)
          ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
          WHERE leases.until <= $4 OR leases.owner = excluded.owner",
         params![name, owner, until, now],
     )?;
-    Ok(taken == 1)
+    Ok(acquired == 1)
 }
 
-/// Keeps a lease longer; false when it is no longer the owner's. A lapsed lease that nobody took
+/// Extends a lease; false when it is no longer the owner's. An expired lease that nobody acquired
 /// meanwhile is still the owner's.
 pub fn renew(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp) -> Result<bool> {
-    let kept = tx.execute(
+    let renewed = tx.execute(
         "UPDATE leases SET until = $3 WHERE name = $1 AND owner = $2",
         params![name, owner, until],
     )?;
-    Ok(kept == 1)
+    Ok(renewed == 1)
 }
 
-/// Gives a lease back; false when it was no longer the owner's.
+/// Releases a lease; false when it was no longer the owner's.
 pub fn release(tx: &mut Tx<'_>, name: &str, owner: &str) -> Result<bool> {
     Ok(tx.execute("DELETE FROM leases WHERE name = $1 AND owner = $2", params![name, owner])? == 1)
 }
 
-/// Ends every lease, those of jobs and workflows too. Only for a process that is alone with the database, as the
-/// one that holds an embedded database is when it starts: whoever had them is dead.
+/// Ends every lease, those of jobs and workflows too. Only for a process that is alone with the database, as
+/// a server on SQLite is when it starts: the processes that owned them no longer run.
 pub fn expire_all(tx: &mut Tx<'_>, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE leases SET until = $1 WHERE until > $1", params![now])?;
     tx.execute(

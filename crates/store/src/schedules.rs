@@ -140,12 +140,6 @@ pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Sch
     tx.query_opt(&sql, params![agent], Schedule::from_row)
 }
 
-/// The jobs of a product, by name.
-pub fn list_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<Schedule>> {
-    let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 ORDER BY name");
-    tx.query(&sql, params![project, product], Schedule::from_row)
-}
-
 /// The schedules of a project, agents' own first, by name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 ORDER BY product, name");
@@ -162,8 +156,8 @@ pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result
     tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
 }
 
-/// The schedules of live projects whose time has come, the longest due first, held until the
-/// transaction ends. Those that another server holds are left to it.
+/// The due schedules of live projects, the longest due first, locked until the transaction ends. Those
+/// that another server has locked are left to it.
 pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {PROJECT_IS_LIVE}
@@ -235,7 +229,7 @@ pub fn lock(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
     Ok(tx.query_opt(&sql, params![id], |_| Ok(()))?.is_some())
 }
 
-/// The run of a schedule that has not ended. There is one at most; the caller holds the schedule.
+/// The active run of a schedule. There is one at most; the caller has locked the schedule.
 pub fn active_run(tx: &mut Tx<'_>, id: ScheduleId) -> Result<Option<RunId>> {
     let sql = "SELECT id FROM agent_runs WHERE schedule_id = $1 AND status IN ('queued', 'running') LIMIT 1";
     tx.query_opt(sql, params![id], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! Status changes are questions: the row moves only if it still is where the caller saw it.
+//! A status change is a compare-and-set: the row moves only if it still has the status that the caller read.
 
 use uuid::Uuid;
 
@@ -6,8 +6,8 @@ use crate::{error::Result, params, tx::Tx};
 
 /// Moves a row of `table` between two statuses; false when another worker moved it first.
 ///
-/// The table has the columns `id` and `status`. Of any number of callers that ask at once, on any
-/// number of servers, exactly one hears `true`.
+/// The table has the columns `id` and `status`. Of any number of concurrent callers, on any number of
+/// servers, exactly one gets `true`.
 pub fn transition(tx: &mut Tx<'_>, table: &'static str, id: Uuid, from: &str, to: &str) -> Result<bool> {
     let sql = format!("UPDATE {table} SET status = $3 WHERE id = $1 AND status = $2");
     Ok(tx.execute(&sql, params![id, from, to])? == 1)

@@ -33,8 +33,8 @@ row! {
 }
 
 const COLUMNS: &str = EventTrigger::COLUMNS;
-/// A cursor that found nothing for its project is still moved on after this many places, so that
-/// SQLite does not walk other projects' changes again and again.
+/// A cursor without changes of its project still advances after this many changes of others, so that
+/// SQLite does not scan them again and again.
 const CURSOR_LAG_LIMIT: i64 = 1_000;
 
 /// Adds or replaces an agent's event trigger.
@@ -118,7 +118,7 @@ pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     Ok(())
 }
 
-/// Holds a live project's cursor; `None` when another has it, or there is none.
+/// Locks the cursor of a live project; `None` when another server has locked it, or there is none.
 pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
     let lock = tx.skip_locked();
     let sql = format!(
@@ -158,7 +158,7 @@ pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     tx.query(&sql, &[], |row| row.get(0))
 }
 
-/// The live projects with events whose moment has come.
+/// The live projects with pending events that are due.
 pub fn projects_with_due_firings(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
     let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL

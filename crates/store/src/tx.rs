@@ -1,8 +1,8 @@
-//! A transaction: the one thing every statement goes through.
+//! A transaction. Every statement runs through one.
 //!
-//! Store functions are plain functions over `&mut Tx`. The same text runs on the embedded
-//! engine's writer thread and, a round trip at a time, on a PostgreSQL connection, so that what
-//! belongs together is written together on both.
+//! Store functions are plain functions over `&mut Tx`. The same code runs on SQLite's writer thread and,
+//! with one round trip per statement, on a PostgreSQL connection. A caller can therefore combine several
+//! functions in one transaction on both engines.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use crate::{
     wake::Wake,
 };
 
-/// PostgreSQL takes 65,535 in one statement.
+/// PostgreSQL allows 65,535 parameters in one statement.
 const MAX_PARAMS: usize = 30_000;
 
 pub struct Tx<'a> {
     pub(crate) conn: Conn<'a>,
-    /// Channels to wake and things to do once the commit is safe.
+    /// The channels to wake and the hooks to call after the commit.
     pub(crate) wakes: Vec<String>,
     pub(crate) hooks: Vec<Box<dyn FnOnce() + Send>>,
-    /// What changes in the embedded engine's vectors.
+    /// The changes of the vectors that SQLite keeps in memory.
     pub(crate) vectors: Vec<VectorChange>,
-    /// A statement met another transaction: the whole must be tried again.
+    /// A statement conflicted with another transaction, so the whole transaction must be retried.
     pub(crate) conflicted: bool,
-    /// A statement failed: PostgreSQL keeps nothing of such a transaction, so neither engine does.
+    /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
     pub(crate) failed: bool,
 }
 
 pub(crate) enum Conn<'a> {
-    /// The writer's changes of the full-text index come late.
+    /// The writer buffers its changes of the full-text index; readers have no buffer.
     Sqlite(&'a rusqlite::Connection, Option<&'a FtsBuffer>),
     Postgres {
         client: &'a deadpool_postgres::Object,
@@ -55,7 +55,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Which engine this is, for the few places where the SQL truly differs.
+    /// The engine, for the few functions whose SQL differs.
     pub fn engine(&self) -> Engine {
         match self.conn {
             Conn::Sqlite(..) => Engine::Sqlite,
@@ -63,7 +63,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Runs a statement and counts the rows it changed.
+    /// Runs a statement and returns how many rows it changed.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
         let done = match &self.conn {
             Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params),
@@ -92,7 +92,7 @@ impl<'a> Tx<'a> {
         Ok(out)
     }
 
-    /// Runs a query and hands each row on, without keeping them.
+    /// Runs a query and passes each row on, without collecting them.
     pub fn for_each_row(
         &mut self,
         sql: &str,
@@ -124,8 +124,8 @@ impl<'a> Tx<'a> {
         Ok(self.query(sql, params, read)?.into_iter().next())
     }
 
-    /// Inserts many rows: `INSERT INTO t (a, b) VALUES` + rows + `tail`. On PostgreSQL many rows
-    /// share a round trip; the embedded engine is fastest with one prepared row.
+    /// Inserts many rows: `INSERT INTO t (a, b) VALUES` + rows + `tail`. On PostgreSQL many rows share a
+    /// round trip; SQLite is fastest with one prepared statement per row.
     pub fn insert_many(
         &mut self,
         head: &str,
@@ -135,19 +135,19 @@ impl<'a> Tx<'a> {
     ) -> Result<u64> {
         let mut changed = 0;
         let mut sql = String::new();
-        let mut places = 0;
+        let mut row_count = 0;
         let mut rest = rows;
         while !rest.is_empty() {
-            // Powers of two, so that few different statements are prepared.
+            // The number of rows is a power of two, so that few different statements are prepared.
             let count = match self.engine() {
                 Engine::Sqlite => 1,
                 Engine::Postgres => 1 << rest.len().min(MAX_PARAMS / columns.max(1)).clamp(1, 512).ilog2(),
             };
             let (batch, after) = rest.split_at(count);
             rest = after;
-            if places != count {
-                places = count;
-                sql = insert_text(head, columns, places, tail);
+            if row_count != count {
+                row_count = count;
+                sql = insert_text(head, columns, row_count, tail);
             }
             changed += match batch {
                 [row] => self.execute(&sql, row)?,
@@ -157,8 +157,8 @@ impl<'a> Tx<'a> {
         Ok(changed)
     }
 
-    /// Holds a name until the transaction ends, so that two servers do not decide about the same
-    /// thing at once. The embedded engine has one writer, which is lock enough.
+    /// Locks a name until the transaction ends, so that two servers do not decide about the same thing
+    /// concurrently. SQLite has one writer and needs no lock.
     pub fn advisory_lock(&mut self, name: &str) -> Result<()> {
         if self.engine() == Engine::Postgres {
             self.for_each_row(
@@ -170,7 +170,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// What follows a `SELECT` that means to change the rows it reads.
+    /// The end of a `SELECT` whose rows this transaction will change.
     pub fn for_update(&self) -> &'static str {
         match self.engine() {
             Engine::Sqlite => "",
@@ -178,7 +178,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// What follows a `SELECT` whose rows must not be changed or go before this transaction ends.
+    /// The end of a `SELECT` whose rows must be neither changed nor deleted before this transaction ends.
     pub fn for_share(&self) -> &'static str {
         match self.engine() {
             Engine::Sqlite => "",
@@ -194,21 +194,21 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Wakes whoever waits on a channel, on every server, once this is committed.
+    /// Wakes the waiters of a channel on every server after the commit.
     pub fn wake(&mut self, channel: &str) -> Result<()> {
-        if !self.wakes.iter().any(|one| one == channel) {
+        if !self.wakes.iter().any(|existing| existing == channel) {
             self.wakes.push(channel.to_owned());
         }
         Ok(())
     }
 
-    /// Does something in this process once this is committed. Only for what can be lost: what must
-    /// follow is a job.
+    /// Calls a hook in this process after the commit. A crash can lose it; work that must follow the commit
+    /// is a job.
     pub fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
         self.hooks.push(Box::new(hook));
     }
 
-    /// The embedded engine's connection, for the few statements that need it.
+    /// The connection to SQLite, for the few statements that need it.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         match &self.conn {
             Conn::Sqlite(conn, _) => Some(conn),
@@ -216,28 +216,28 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Where changes of the full-text index wait, if they do.
+    /// The buffer for changes of the full-text index, if this transaction has one.
     pub(crate) fn fts_buffer(&self) -> Option<&'a FtsBuffer> {
         match self.conn {
-            Conn::Sqlite(_, late) => late,
+            Conn::Sqlite(_, buffer) => buffer,
             Conn::Postgres { .. } => None,
         }
     }
 
-    /// Lets a search see what was written before it, by this and by others.
+    /// Writes the buffered changes of the full-text index, so that a search in this transaction sees them.
     pub(crate) fn flush_fts(&mut self) -> Result<()> {
         let done = match &self.conn {
-            Conn::Sqlite(conn, Some(late)) => late.flush(conn),
+            Conn::Sqlite(conn, Some(buffer)) => buffer.flush(conn),
             _ => Ok(()),
         };
         self.track_failure(done)
     }
 
-    /// Gives this attempt up: another transaction got in between what was read and what is written,
-    /// and the next attempt will see it. Only on PostgreSQL; the embedded engine has one writer.
-    pub fn retry_error(&mut self, why: &str) -> Error {
+    /// The error that makes [`crate::Db::write`] retry: another transaction changed what this one has read.
+    /// Only on PostgreSQL; SQLite has one writer.
+    pub fn retry_error(&mut self, reason: &str) -> Error {
         self.conflicted = true;
-        Error::Conflict(why.into())
+        Error::Conflict(reason.into())
     }
 
     fn track_failure<T>(&mut self, done: Result<T>) -> Result<T> {
@@ -249,8 +249,8 @@ impl<'a> Tx<'a> {
         done
     }
 
-    /// The outcome of the whole: none that had a failing statement goes well, whatever was made of
-    /// that error on the way. PostgreSQL would take the commit, and keep nothing.
+    /// The outcome of the transaction. It fails if any statement failed, even if the closure ignored that
+    /// error: PostgreSQL would accept the commit and write nothing.
     pub(crate) fn final_result<T, E: From<Error>>(&self, done: Result<T, E>) -> Result<T, E> {
         if self.failed && done.is_ok() { Err(Error::Broken.into()) } else { done }
     }
@@ -260,7 +260,7 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// What a committed transaction left to do.
+/// What follows the commit of a transaction.
 pub(crate) struct AfterCommit {
     wakes: Vec<String>,
     hooks: Vec<Box<dyn FnOnce() + Send>>,
@@ -268,7 +268,7 @@ pub(crate) struct AfterCommit {
 }
 
 impl AfterCommit {
-    /// The channels to be woken.
+    /// The channels to wake.
     pub(crate) fn wakes(&self) -> &[String] {
         &self.wakes
     }
@@ -309,14 +309,14 @@ async fn prepare(
     Ok(if cache { client.prepare_cached(sql).await? } else { client.prepare(sql).await? })
 }
 
-/// `$2` is a name to SQLite, numbered in order of appearance, and finding a name's number takes
-/// longer the more there are; `?2` is the second parameter. Only a digit follows the sign of a
-/// parameter: `'$.path'` in JSON functions stays as it is.
+/// Replaces `$2` by `?2`. To SQLite, `$2` is a named parameter, and looking up names takes longer the more
+/// there are; `?2` is the second parameter. Only a `$` before a digit is replaced, so `'$.path'` in JSON
+/// functions stays as it is.
 fn numbered_params(sql: &str) -> String {
     let mut text = sql.to_owned();
-    for (at, _) in sql.match_indices('$') {
-        if sql.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit) {
-            text.replace_range(at..=at, "?");
+    for (index, _) in sql.match_indices('$') {
+        if sql.as_bytes().get(index + 1).is_some_and(u8::is_ascii_digit) {
+            text.replace_range(index..=index, "?");
         }
     }
     text
@@ -328,12 +328,12 @@ fn prepare_bound<'c>(
     params: &[Param<'_>],
 ) -> Result<rusqlite::CachedStatement<'c>> {
     let mut statement = conn.prepare_cached(&numbered_params(sql))?;
-    let wanted = statement.parameter_count();
-    if wanted > params.len() {
-        return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(wanted, params.len())));
+    let expected = statement.parameter_count();
+    if expected > params.len() {
+        return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(expected, params.len())));
     }
-    for (at, param) in params.iter().take(wanted).enumerate() {
-        statement.raw_bind_parameter(at + 1, param)?;
+    for (index, param) in params.iter().take(expected).enumerate() {
+        statement.raw_bind_parameter(index + 1, param)?;
     }
     Ok(statement)
 }

@@ -1,4 +1,4 @@
-//! The two engines: how each opens, commits and reads. Everything above them is one text.
+//! The two engines: how each opens, commits and reads. The code above them is the same for both.
 
 mod notify;
 pub(crate) mod postgres;

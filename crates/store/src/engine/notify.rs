@@ -1,6 +1,6 @@
-//! Wakes between servers: one connection that listens for the others and says what was committed
-//! here. It says it after the commit, many at once: inside a transaction `NOTIFY` would make every
-//! commit of the database wait for the one before, with its write to the disk.
+//! Wake-ups between servers. One connection listens for other servers and notifies them of commits of
+//! this one. It notifies after the commit, with many wake-ups in one `NOTIFY`: inside a transaction,
+//! `NOTIFY` would make every commit of the database wait for the one before and its fsync.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::wake::Wake;
 
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
-/// What is to be told to the other servers.
+/// The wake-ups that other servers have to be notified of.
 pub(crate) struct Notifier {
-    /// Tells our own announcements from those of others: we have heard ours already.
+    /// Identifies notifications of this server, which it ignores: its own waiters are woken already.
     origin: String,
     waiting: Mutex<BTreeSet<String>>,
-    /// What is being said; once more when the connection is lost meanwhile.
+    /// The channels that are being sent. They are sent again if the connection is lost meanwhile.
     sending: Mutex<BTreeSet<String>>,
     pending: Notify,
 }
@@ -42,7 +42,7 @@ impl Notifier {
         self.pending.notify_one();
     }
 
-    /// Whom an announcement wakes here.
+    /// The channels that a notification wakes on this server.
     fn channel_from<'a>(&self, payload: &'a str) -> Option<&'a str> {
         match payload.split_once(' ') {
             Some((origin, _)) if origin == self.origin => None,
@@ -51,7 +51,7 @@ impl Notifier {
         }
     }
 
-    /// Until something fails.
+    /// Runs until the connection fails.
     async fn send_loop(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
         let unsaid: Vec<String> = std::mem::take(&mut *self.sending.lock()).into_iter().collect();
         self.notify(&unsaid);
@@ -68,8 +68,8 @@ impl Notifier {
     }
 }
 
-/// Until it is aborted. After a lost connection everybody is woken, since nobody knows what was
-/// missed.
+/// Runs until it is aborted. After a lost connection all waiters are woken, since notifications may have
+/// been missed.
 pub(crate) async fn run<T>(config: Config, tls: T, wake: Arc<Wake>, announcer: Arc<Notifier>)
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -112,6 +112,6 @@ async fn serve_connection<S, T>(
         wake.notify_all();
         announcer.send_loop(&client).await
     };
-    // Whichever fails first, another connection is made.
+    // When either fails, the caller opens another connection.
     tokio::select! { () = messages => {}, _ = speak => {} }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL: a pool of connections, and transactions that are tried again when two meet.
+//! PostgreSQL: a pool of connections, and transactions that are retried when two conflict.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -27,7 +27,7 @@ use crate::{
     wake::Wake,
 };
 
-/// How often a transaction that met another one is tried before the caller hears of it.
+/// How often a conflicting transaction is tried before the caller gets the error.
 const MAX_ATTEMPTS: u32 = 12;
 const BACKOFF: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(128));
 
@@ -114,8 +114,8 @@ impl Postgres {
     {
         let client = self.client().await?;
         let cache = self.cache;
-        // Without a statement cache there may be a pooler between: only a transaction stays on
-        // one server connection.
+        // Without a statement cache there may be a connection pooler in between, which keeps only a
+        // transaction on one connection.
         let snapshot = snapshot || !cache;
         let runtime = tokio::runtime::Handle::current();
         #[expect(
@@ -146,7 +146,7 @@ impl Postgres {
 
 type OpenedPool = (Pool, Object, tokio::task::JoinHandle<()>);
 
-/// A pool, its first connection, and the task that listens for wakes.
+/// Opens a pool and its first connection, and starts the task that listens for wake-ups.
 async fn connect<T>(
     mut config: Config,
     tls: T,
@@ -160,8 +160,8 @@ where
     T::TlsConnect: Sync + Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    // A server that stalls inside a transaction would keep its rows from those that take over its
-    // work; so the database lets go of them, before the server's leases lapse.
+    // A server that stalls inside a transaction would keep its row locks, and the servers that take over
+    // its work would wait for them. The database ends such a transaction before the leases expire.
     config.options("-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000");
     config.application_name("emergent");
     config.connect_timeout(Duration::from_secs(10));
@@ -180,7 +180,7 @@ where
 enum WriteAttempt<T, E> {
     Committed(T, crate::tx::AfterCommit),
     Failed(E),
-    /// Another transaction was in the way: try again.
+    /// Another transaction conflicted; retry.
     Conflicted(E),
 }
 
@@ -203,14 +203,14 @@ fn try_write<T, E: From<Error>>(
             Err(error) => WriteAttempt::Failed(error.into()),
         },
         Err(error) => {
-            // If even this fails the connection is broken, and the pool will find out.
+            // If the rollback fails too, the connection is broken, and the pool discards it.
             let _ = runtime.block_on(client.batch_execute("ROLLBACK"));
             if tx.conflicted { WriteAttempt::Conflicted(error) } else { WriteAttempt::Failed(error) }
         }
     }
 }
 
-/// Longer each time and different for each, so that two that met do not meet again.
+/// A delay that grows with each attempt and has jitter, so that two transactions do not conflict again.
 fn backoff(attempt: u32) -> Duration {
     BACKOFF.delay(attempt) + Duration::from_millis(attempt.into()).mul_f64(random_spread())
 }

@@ -1,5 +1,5 @@
-//! The embedded engine: one writer thread that commits what has queued up together, so that many
-//! writers share an fsync, and a few reader connections that never wait for it.
+//! SQLite: one writer thread that commits queued transactions as a group, so that many writers share an
+//! fsync, and a few reader connections that never wait for the writer.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,12 +22,12 @@ use crate::{
     wake::Wake,
 };
 
-/// How long a group may grow before it is committed: a bound on what one caller waits for others.
+/// How long a group may grow before it is committed. It limits how long a caller waits for others.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(20);
 const MAX_GROUP_SIZE: usize = 512;
-/// How long the writer waits for callers that it just answered, when there were several.
+/// How long the writer waits for the callers of the previous group, when there were several.
 const GATHER_TIME: Duration = Duration::from_micros(50);
-/// Writers that find this many before them wait to queue.
+/// The capacity of the queue; further writers wait before they queue.
 const QUEUE_CAPACITY: usize = 4096;
 const READER_COUNT: usize = 4;
 
@@ -43,7 +43,7 @@ impl Sqlite {
         let failed =
             |source: Error| Error::Open { place: path.display().to_string(), source: Box::new(source) };
         let mut writer = connect(path).map_err(failed)?;
-        // Merging the full-text index reads what was written a while ago: from memory, not the disk.
+        // Merging the full-text index reads older segments; the cache keeps those reads off the disk.
         writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
         let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
@@ -92,7 +92,7 @@ impl Sqlite {
             reason = "awaited here; the permits of the readers limit how many there are"
         )]
         let done = tokio::task::spawn_blocking(move || {
-            // Kept by the work, not by the caller: one that leaves does not free a connection.
+            // The closure owns the permit, because a caller that is dropped does not free the connection.
             let _place = place;
             let conn = readers.checkout()?;
             if snapshot {
@@ -112,8 +112,8 @@ impl Sqlite {
     }
 }
 
-/// The way to the writer thread. Dropping it waits until the thread has folded the log into the
-/// database: a process that ends well leaves one file that holds everything.
+/// The handle of the writer thread. Dropping it waits until the thread has checkpointed the WAL, so that a
+/// clean shutdown leaves one complete file.
 struct Writer {
     queue: Option<mpsc::Sender<Box<dyn QueuedWrite>>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -123,7 +123,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take()
-            // What was queued may have held the last handle; the thread cannot wait for itself.
+            // A queued closure may own the last handle, and the thread cannot join itself.
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
@@ -156,12 +156,12 @@ fn connect(path: &Path) -> Result<Connection> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(Duration::from_secs(10))?;
     conn.set_prepared_statement_cache_capacity(256);
-    // A plan that depends on what is bound is made again at every call.
+    // Without this, a plan that depends on bound values would be made again at every call.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Rows of runs are about a kilobyte: pages of four leave a fifth of themselves empty.
+    // Rows of runs have about a kilobyte, and pages of four kilobytes would leave a fifth empty.
     conn.pragma_update(None, "page_size", 8_192)?;
     conn.pragma_update(None, "journal_mode", "wal")?;
-    // FULL in WAL mode: an acknowledged commit is on the disk, not only in the system's cache.
+    // With FULL in WAL mode, an acknowledged commit is on disk, not only in the system's cache.
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "temp_store", "memory")?;
     conn.pragma_update(None, "cache_size", -16_000)?;
@@ -171,11 +171,11 @@ fn connect(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// One transaction that waits for the writer.
+/// A queued transaction.
 trait QueuedWrite: Send {
-    /// Runs it; true when it went well. May be called again after a rollback.
+    /// Runs the transaction; true when it succeeded. May be called again after a rollback.
     fn run(&mut self, conn: &Connection, late: &FtsBuffer) -> bool;
-    /// Tells the caller, and does what the commit was waited for.
+    /// Replies to the caller, and runs what follows the commit.
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
 }
 
@@ -211,7 +211,7 @@ where
             (None, Err(message)) => Err(commit_error(message).into()),
             (None, Ok(())) => Err(Error::Closed.into()),
         };
-        // A caller that left does not take its write back.
+        // The write stays committed even if its caller was dropped.
         let _ = self.reply.send(answer);
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn panic_error(panic: &(dyn std::any::Any + Send)) -> Error {
     Error::Panicked { message }
 }
 
-/// The writer thread: takes what is queued, commits it as one, tells everyone, begins again.
+/// The writer thread: takes queued transactions, commits them as a group, replies to all, and repeats.
 fn write_groups(
     conn: &Connection,
     mut queue: mpsc::Receiver<Box<dyn QueuedWrite>>,
@@ -247,13 +247,13 @@ fn write_groups(
             work.finish(committed.clone(), wake);
         }
     }
-    // The last writer is gone: fold the log into the database, so that the next start has less to do.
+    // The last handle was dropped: checkpoint the WAL, so that the next start has less to do.
     let _ = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE");
 }
 
 type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), String>);
 
-/// `expected` is how many to wait a moment for: those just answered are likely to write again.
+/// `expected` is how many transactions to wait for: callers that just got a reply are likely to write again.
 fn write_group(
     conn: &Connection,
     first: Box<dyn QueuedWrite>,
@@ -266,7 +266,7 @@ fn write_group(
     )]
     let (started, late) = (Instant::now(), FtsBuffer::default());
     let mut good: Vec<Box<dyn QueuedWrite>> = Vec::new();
-    // Those that failed and left no trace; they are told with the others.
+    // Transactions that failed before they wrote anything. They get their reply with the others.
     let mut failed: Vec<Box<dyn QueuedWrite>> = Vec::new();
     if let Err(error) = exec(conn, "BEGIN IMMEDIATE") {
         return (vec![first], Err(error.to_string()));
@@ -302,8 +302,8 @@ fn write_group(
     (good, committed)
 }
 
-/// What is queued; or, when more are likely to come, what comes within a moment. An fsync costs
-/// more than this waits, and a group that is twice as large needs half as many.
+/// Takes the queued transactions and, when more are expected, waits for them briefly. The wait is shorter
+/// than an fsync, and a group of twice the size needs half as many.
 fn next_write(
     queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
     more_expected: bool,
@@ -317,7 +317,7 @@ fn next_write(
     )]
     let waiting = Instant::now();
     while more_expected && waiting.elapsed() < GATHER_TIME {
-        // Lets the callers run, who may share this core.
+        // Yields to the callers, which may share this core.
         std::thread::yield_now();
         if let Ok(work) = queue.try_recv() {
             return Some(work);
@@ -326,9 +326,9 @@ fn next_write(
     None
 }
 
-/// Takes back what a failed transaction left behind. Savepoints would do it more directly, but
-/// each one makes the full-text index write a segment: too dear for what seldom happens. So the
-/// group is rolled back and those that had succeeded run again.
+/// Undoes a failed transaction of a group: rolls the group back and runs the succeeded ones again. A
+/// savepoint would be simpler, but each savepoint makes the full-text index write a segment, which costs
+/// too much for something that happens rarely.
 fn rerun_without_failed(
     conn: &Connection,
     late: &FtsBuffer,

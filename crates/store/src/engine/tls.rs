@@ -1,5 +1,4 @@
-//! Encryption on the way to PostgreSQL: asked for in the URL, and then always with a certificate
-//! that was verified.
+//! TLS to PostgreSQL. The URL asks for it, and the certificate is then always verified.
 //!
 //! `sslmode=require`, `verify-ca` and `verify-full` mean the same here: the server's certificate
 //! must be valid for its name, by the system's roots or by those in the file of `sslrootcert`.
@@ -10,7 +9,7 @@ use emergent_net::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// A URL without what only this file understands, and what that says.
+/// A URL without the TLS parameters, and the TLS settings they ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub url: String,
@@ -18,7 +17,7 @@ pub(crate) struct TlsOptions {
     pub tls: Option<Roots>,
 }
 
-/// Takes `sslmode` and `sslrootcert` out of a URL's parameters.
+/// Removes `sslmode` and `sslrootcert` from the parameters of a URL.
 pub(crate) fn parse_tls_options(url: &str) -> TlsOptions {
     let Some((base, query)) = url.split_once('?') else {
         return TlsOptions { url: url.to_owned(), tls: None };
@@ -35,7 +34,7 @@ pub(crate) fn parse_tls_options(url: &str) -> TlsOptions {
         }
     }
     let is_required = matches!(mode.as_str(), "require" | "verify-ca" | "verify-full");
-    // Whatever else was said about it, right or wrong, the driver may judge.
+    // The driver accepts or rejects any other value.
     let mode = if is_required { "require" } else { &mode };
     let sslmode = format!("sslmode={mode}");
     rest.push(&sslmode);

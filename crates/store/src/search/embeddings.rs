@@ -1,5 +1,5 @@
-//! The stored vectors: one for each object and chunk that has been embedded, with the model that
-//! made it and the version of the row it was made for.
+//! The stored vectors: one for each embedded object and chunk, with the model that made it and the
+//! version of the row that was embedded.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn table(index: SearchIndex) -> &'static str {
     }
 }
 
-/// Writes vectors, each in the place of the one its row had.
+/// Writes vectors and replaces the previous ones of the same rows.
 pub fn upsert(
     tx: &mut Tx<'_>,
     index: SearchIndex,
@@ -49,7 +49,7 @@ pub fn upsert(
     let head = format!("INSERT INTO {} (no, project_id, model, version, vector) VALUES", table(index));
     let tail = "ON CONFLICT (no) DO UPDATE
                 SET model = excluded.model, version = excluded.version, vector = excluded.vector";
-    // A statement of a hundred long vectors is large enough.
+    // A hundred long vectors already make a large statement.
     for some in values.chunks(100) {
         tx.insert_many(&head, 5, some, tail)?;
     }
@@ -65,7 +65,7 @@ pub fn upsert(
     Ok(())
 }
 
-/// Takes the vectors of rows away: they are deleted.
+/// Deletes the vectors of deleted rows.
 pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, nos: &[i64]) -> Result<()> {
     for list in page::in_chunks(nos) {
         let sql = format!("DELETE FROM {} WHERE no IN ({})", table(index), page::placeholders(1, list.len()));

@@ -1,7 +1,6 @@
-//! Changes of the embedded engine's full-text index, kept until the end of the group of transactions
-//! they belong to. FTS5 writes what it has gathered to its tables, as a segment to be merged later,
-//! before every statement that the database could have to take back: within a group that would be a
-//! segment or two for each transaction, instead of one for all of them.
+//! Buffers changes of the SQLite full-text index until the end of a commit group. FTS5 flushes a segment
+//! before every statement that could be rolled back, so writing at once would produce one or two segments
+//! per transaction instead of one per group.
 
 use std::cell::RefCell;
 
@@ -28,22 +27,22 @@ impl FtsBuffer {
         self.0.borrow_mut().push(FtsChange::Remove { index, no });
     }
 
-    /// How many wait.
+    /// The number of buffered changes.
     pub fn len(&self) -> usize {
         self.0.borrow().len()
     }
 
-    /// Forgets all but the first: what a transaction that failed wanted.
-    pub fn truncate(&self, first: usize) {
-        self.0.borrow_mut().truncate(first);
+    /// Drops all changes after the first `length`, which belong to a failed transaction.
+    pub fn truncate(&self, length: usize) {
+        self.0.borrow_mut().truncate(length);
     }
 
-    /// What could not be written waits on.
+    /// Changes that could not be written stay in the buffer.
     pub fn flush(&self, conn: &Connection) -> Result<()> {
         let mut changes = self.0.take();
-        for at in 0..changes.len() {
-            if let Err(error) = changes[at].write(conn) {
-                self.0.replace(changes.split_off(at));
+        for index in 0..changes.len() {
+            if let Err(error) = changes[index].write(conn) {
+                self.0.replace(changes.split_off(index));
                 return Err(error);
             }
         }

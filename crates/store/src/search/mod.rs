@@ -1,8 +1,7 @@
 //! Search: full text and vectors, over objects and over chunks of documents.
 //!
-//! Each channel answers with row numbers, the best first, so that two can be joined before
-//! anything is loaded. What differs between the engines is side by side in `sqlite` and
-//! `postgres`, function for function.
+//! Each channel returns row numbers, the best first, so that two channels can be fused before any row is
+//! loaded. Code that differs between the engines is in `sqlite` and `postgres`, function for function.
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,9 +38,9 @@ use write::SearchIndex;
 /// Which rows a search may find.
 #[derive(Debug, Clone)]
 pub enum SearchTarget {
-    /// Live objects that pass a filter.
+    /// Live objects that match a filter.
     Objects(ObjectFilter),
-    /// Chunks, of one document or of all.
+    /// Chunks of one document or of all documents.
     Chunks(Option<DocumentId>),
 }
 
@@ -60,7 +59,7 @@ impl SearchTarget {
         }
     }
 
-    /// Of the rows, those that can have a vector.
+    /// The rows that can have a vector.
     fn live_sql(&self) -> &'static str {
         match self {
             SearchTarget::Objects(_) => " AND o.deleted_at IS NULL",
@@ -75,8 +74,8 @@ impl SearchTarget {
         }
     }
 
-    /// What a row, called `o`, must meet; empty when every row does. The index holds live rows
-    /// only, so that needs no condition.
+    /// The conditions on a row with the alias `o`; empty when every row matches. The index holds only
+    /// live rows, so that needs no condition.
     fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
         match self {
             SearchTarget::Objects(wanted) => filter::object_conditions(engine, wanted, "o", first_param),
@@ -88,16 +87,16 @@ impl SearchTarget {
     }
 }
 
-/// How many hits a channel gives.
+/// How many hits a channel returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitLimits {
-    /// At most so many.
+    /// The maximum.
     pub max: usize,
-    /// With fewer than this that have all the words, those that have any of them follow.
+    /// With fewer rows than this that contain all words, rows that contain any of them follow.
     pub enough: usize,
 }
 
-/// By text: first what has all the words, then what has any, each by how well it answers.
+/// Full-text search: first the rows that contain all words, then those that contain any, each by relevance.
 pub fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -138,11 +137,11 @@ fn search_text_mode(
     }
 }
 
-/// By vector: the `most` rows whose vectors of this model are nearest, scored by cosine.
+/// Vector search: the rows whose vectors of this model are nearest, scored by cosine.
 ///
-/// The embedded engine must be asked with [`crate::Db::read`], PostgreSQL with
-/// [`crate::Db::snapshot`]: one keeps its index from what is committed, the other sets how far
-/// its index looks for the length of a transaction.
+/// Call it with [`crate::Db::read`] on SQLite, whose index follows the commits, and with
+/// [`crate::Db::snapshot`] on PostgreSQL, where the parameters of the index scan are set for a
+/// transaction.
 pub fn search_vectors(
     tx: &mut Tx<'_>,
     indexes: &VectorIndexes,
@@ -159,7 +158,7 @@ pub fn search_vectors(
     Ok(hits)
 }
 
-/// What vectors are compared with.
+/// The query of a vector search.
 #[derive(Debug, Clone, Copy)]
 pub struct VectorQuery<'a> {
     pub model: &'a str,
@@ -167,7 +166,7 @@ pub struct VectorQuery<'a> {
     pub limit: usize,
 }
 
-/// The number of a live object.
+/// The row number of a live object.
 pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
     tx.query_opt(
         "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
@@ -176,7 +175,7 @@ pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Op
     )
 }
 
-/// Live objects by their numbers.
+/// Live objects by their row numbers.
 pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Object>> {
     let sql = format!(
         "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
@@ -185,7 +184,7 @@ pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Object::from_row_at(row, 1)?)))
 }
 
-/// Chunks by their numbers.
+/// Chunks by their row numbers.
 pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Chunk>> {
     let sql = format!("SELECT no, {} FROM document_chunks WHERE project_id = $1 AND no IN", Chunk::COLUMNS);
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Chunk::from_row_at(row, 1)?)))
@@ -208,7 +207,7 @@ fn load<T>(
     Ok(found)
 }
 
-/// A project's number; `None` when it is gone.
+/// The number of a project; `None` when it was deleted.
 fn project_no(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
     tx.query_opt("SELECT no FROM projects WHERE id = $1 AND deleted_at IS NULL", params![project], |row| {
         row.get(0)

@@ -1,4 +1,4 @@
-//! Search on PostgreSQL: `tsvector` with a ranking like the embedded engine's, and pgvector.
+//! Search on PostgreSQL: `tsvector` with a ranking like that of SQLite, and pgvector.
 
 use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
@@ -25,7 +25,7 @@ pub(super) fn search_text(
         "" => String::new(),
         _ => format!(" JOIN {} AS o ON o.no = f.no", among.table()),
     };
-    // The weights are of D, C, B and A: bodies are written as B, names as A.
+    // The weights are for D, C, B and A. Bodies are indexed as B, names as A.
     let sql = format!(
         "SELECT f.no, (ts_rank('{{0.1, 0.1, 0.25, 1}}', f.tsv, to_tsquery('english', $1))
              / (1 + {LENGTH_PENALTY} * ln(greatest(length(f.tsv), {TYPICAL_LENGTH:.0}) / {TYPICAL_LENGTH:.1})))
@@ -38,8 +38,8 @@ pub(super) fn search_text(
     tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: row.get(1)? }))
 }
 
-/// FTS5 takes the accents off what it indexes and what it is asked; PostgreSQL's configuration does
-/// not, so it is given both without.
+/// Removes accents. FTS5 removes them from indexed texts and from queries; the configuration of
+/// PostgreSQL does not, so texts and queries have none when they get there.
 pub(super) fn without_accents(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -56,7 +56,7 @@ pub(super) fn search_vectors(
     nearest: &VectorQuery<'_>,
 ) -> Result<Vec<RankedHit<i64>>> {
     if let Some(type_) = index_type(nearest.vector.len()) {
-        // Goes on through the index until enough rows passed the conditions.
+        // Continues the index scan until enough rows match the conditions.
         let look = "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), \
                            set_config('hnsw.ef_search', $1, true)";
         let width = nearest.limit.clamp(100, 1_000).to_string();
@@ -66,7 +66,7 @@ pub(super) fn search_vectors(
             return Ok(hits);
         }
     }
-    // Without the cast the index does not fit, and every vector is compared.
+    // Without the cast the index is not used, and every vector is compared.
     nearest_rows(tx, project, among, nearest, "")
 }
 
@@ -85,7 +85,7 @@ fn nearest_rows(
         "" => String::new(),
         _ => format!(" JOIN {} AS o ON o.no = e.no", among.table()),
     };
-    // The length is written out: a partial index is only used when the plan can see that it fits.
+    // The length is a literal: PostgreSQL uses a partial index only if the plan shows that it applies.
     let sql = format!(
         "SELECT e.no, (e.vector{cast}) <=> ($1::vector{cast}) AS distance
          FROM {} AS e{join}
@@ -97,7 +97,7 @@ fn nearest_rows(
     tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: 1.0 - row.get::<f64>(1)? }))
 }
 
-/// What vectors of a length are indexed as; `None` when pgvector cannot.
+/// The type that vectors of a length are indexed as; `None` when pgvector cannot index them.
 fn index_type(dims: usize) -> Option<String> {
     match dims {
         1..=2_000 => Some(format!("vector({dims})")),
@@ -106,7 +106,7 @@ fn index_type(dims: usize) -> Option<String> {
     }
 }
 
-/// Makes the index for vectors of a length unless it is there.
+/// Creates the index for vectors of a length if there is none.
 pub(crate) fn ensure_index(tx: &mut Tx<'_>, index: SearchIndex, dims: usize) -> Result<()> {
     let Some(type_) = index_type(dims) else { return Ok(()) };
     let operators = if dims <= 2_000 { "vector_cosine_ops" } else { "halfvec_cosine_ops" };
@@ -117,7 +117,7 @@ pub(crate) fn ensure_index(tx: &mut Tx<'_>, index: SearchIndex, dims: usize) -> 
     if there == Some(true) {
         return Ok(());
     }
-    // Two that make it at once would both fail to: one waits.
+    // Two servers that create it concurrently would both fail, so one waits for the other.
     tx.advisory_lock(&name)?;
     let sql = format!(
         "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw ((vector::{type_}) {operators})

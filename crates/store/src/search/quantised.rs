@@ -1,36 +1,36 @@
-//! Vectors small enough to look at all of them: a bit per number to find the likely ones, a byte
-//! per number to order those.
+//! Quantised vectors, small enough to scan all of them: one bit per component to find candidates, one byte
+//! per component to order the candidates.
 //!
-//! Each vector is turned by the same random rotation, which spreads what it says evenly over its
-//! numbers; only then is the sign of a number worth a whole bit, whatever model the vector is from.
-//! Signs are taken after the mean of all vectors is subtracted, since what all share tells none
-//! apart. A query keeps four bits per number. Its product with a row of signs is four times `AND`
-//! and count, and, scaled by what each row lost, an unbiased estimate of the true product (the
-//! method of RaBitQ, Gao and Long, 2024).
+//! Each vector is multiplied by the same random rotation, which spreads its information evenly over the
+//! components. Only then is the sign of a component worth a whole bit, whatever model made the vector.
+//! The mean of all vectors is subtracted before the signs are taken, since what all vectors share
+//! distinguishes none of them. A query has four bits per component. Its product with a row of signs is
+//! four times `AND` and a population count. Scaled by the quantisation error of the row, that is an unbiased
+//! estimate of the true product (the method of RaBitQ, Gao and Long, 2024).
 //!
-//! Nothing here knows of projects or databases. Scores are close, not exact: whoever asks takes a
-//! few more than needed and compares those exactly.
+//! This module knows neither projects nor databases. Scores are approximate: the caller requests a few more
+//! rows than it needs and compares those exactly.
 
-/// Never fewer than this many of the likely ones are looked at closely.
+/// At least this many candidates are compared by bytes.
 const MIN_RESCORED: usize = 1_500;
-/// And never fewer than this many for each one wanted.
+/// At least this many candidates for each requested row.
 const RESCORED_PER_HIT: usize = 32;
-/// And never less than this part of all, since the signs err by the same for few and for many.
+/// At least this share of all vectors, since the error of the signs does not depend on their number.
 const RESCORED_FRACTION: usize = 40;
-/// A mean of fewer vectors says little.
+/// The mean of fewer vectors is not used.
 const MIN_FOR_CENTRE: usize = 256;
 const QUERY_BITS: usize = 4;
 const NO_POSITION: u32 = u32::MAX;
 
 pub(super) struct Quantised {
     dims: usize,
-    /// Words of signs for each vector.
+    /// The number of words of signs per vector.
     words: usize,
     rotation: Rotation,
-    /// The mean of the rotated vectors, and how many there were when it was taken.
+    /// The mean of the rotated vectors, and their number when it was computed.
     centre: Vec<f32>,
     centred_at: usize,
-    /// Where a row's vector is, by the row's number within its project.
+    /// The index of a row's vector, by the row number within its project.
     positions: Vec<u32>,
     rows: Vec<u32>,
     scales: Vec<Scale>,
@@ -38,12 +38,12 @@ pub(super) struct Quantised {
     codes: Vec<i8>,
 }
 
-/// What turns whole numbers back into products.
+/// The factors that turn integers back into products.
 #[derive(Clone, Copy)]
 struct Scale {
-    /// Of the bytes.
+    /// The factor of the bytes.
     code: f32,
-    /// Of the signs.
+    /// The factor of the signs.
     sign: f32,
     /// How many signs are set.
     ones: f32,
@@ -69,7 +69,7 @@ impl Quantised {
         self.rows.len()
     }
 
-    /// Makes room for exactly that many more: doubling would waste a third of the memory.
+    /// Reserves exactly this much: doubling would waste a third of the memory.
     pub(super) fn reserve(&mut self, more: usize) {
         self.rows.reserve_exact(more);
         self.scales.reserve_exact(more);
@@ -77,8 +77,8 @@ impl Quantised {
         self.codes.reserve_exact(more * self.dims);
     }
 
-    /// Adds a row's vector, or puts it in the place of the one before. A vector of another length,
-    /// or without a direction, is as good as none.
+    /// Adds or replaces the vector of a row. A vector of another length, or of length zero, counts as no
+    /// vector.
     pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
         let Some(place) = self.store(row, vector) else { return self.remove(row) };
         self.update_signs(place);
@@ -87,12 +87,12 @@ impl Quantised {
         }
     }
 
-    /// As [`Quantised::put`], for many: they are found after the next [`Quantised::recentre`].
+    /// As [`Quantised::put`], for many vectors, which are found only after the next [`Quantised::recentre`].
     pub(super) fn load(&mut self, row: u32, vector: &[f32]) {
         self.store(row, vector);
     }
 
-    /// Keeps the bytes of a vector and returns their place.
+    /// Stores the bytes of a vector and returns their index.
     fn store(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
         let turned = self.rotate(vector)?;
         let place = self.position(row).unwrap_or_else(|| self.add(row));
@@ -121,7 +121,7 @@ impl Quantised {
         }
     }
 
-    /// Takes the mean anew and every sign with it: after loading, and when twice as many came.
+    /// Computes the mean and all signs again, after a load and whenever the number of vectors has doubled.
     pub(super) fn recentre(&mut self) {
         self.centre.fill(0.0);
         if self.len() >= MIN_FOR_CENTRE {
@@ -137,8 +137,8 @@ impl Quantised {
         (0..self.len()).for_each(|place| self.update_signs(place));
     }
 
-    /// The best `wanted` rows for a query with their cosines, nearly, the best first. `among`
-    /// leaves out all other rows.
+    /// The best `wanted` rows for a query with their approximate cosines, the best first. `among` restricts
+    /// the search to some rows.
     pub(super) fn search(&self, query: &[f32], wanted: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
         let Some(query) = self.rotate(query) else { return Vec::new() };
         let closer = (wanted * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
@@ -161,7 +161,7 @@ impl Quantised {
         scored
     }
 
-    /// By signs: the places of the `count` best, in the order they lie in memory.
+    /// Compares signs: the indexes of the `count` best vectors, in memory order.
     fn candidates(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
         let query = SignQuery::new(query, self.words);
         let mut best = TopK::new(count);
@@ -179,9 +179,9 @@ impl Quantised {
         query.estimate(signs, &self.scales[place])
     }
 
-    /// By bytes: the cosine of each place, nearly.
+    /// Compares bytes: the approximate cosine of each index.
     fn rescore(&self, query: &[f32], places: &[u32]) -> Vec<(u32, f32)> {
-        // Twelve bits keep the query's own error below that of the bytes, and sums within 31 bits.
+        // Twelve bits keep the error of the query below that of the bytes, and the sums below 31 bits.
         let largest = query.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
         let step = largest / (i32::MAX as f32 / 127.0 / self.dims as f32).min(4095.0);
         let query: Vec<i16> = query.iter().map(|number| (number / step).round() as i16).collect();
@@ -214,7 +214,7 @@ impl Quantised {
         place
     }
 
-    /// Takes the signs of what is kept at a place.
+    /// Computes the signs of the vector at an index.
     fn update_signs(&mut self, place: usize) {
         let codes = &self.codes[place * self.dims..(place + 1) * self.dims];
         let signs = &mut self.signs[place * self.words..(place + 1) * self.words];
@@ -234,7 +234,7 @@ impl Quantised {
         scale.sign = if sum > 0.0 { squares / sum } else { 0.0 };
     }
 
-    /// Rotated and of length one; `None` when that cannot be.
+    /// The rotated vector of length one; `None` for a vector of another length or of length zero.
     fn rotate(&self, vector: &[f32]) -> Option<Vec<f32>> {
         if vector.len() != self.dims {
             return None;
@@ -249,10 +249,10 @@ impl Quantised {
     }
 }
 
-/// The `count` best of many estimates. Most are worse than what is kept and cost one comparison.
+/// The `count` best of many estimates. Most are worse than the worst one kept and cost one comparison.
 struct TopK {
     count: usize,
-    /// What was kept when there were twice as many as wanted was at least this good.
+    /// The score that an estimate has to reach, from the last time the list was shortened.
     threshold: f32,
     candidates: Vec<(f32, u32)>,
 }
@@ -277,7 +277,7 @@ impl TopK {
         self.candidates.push((score, place));
     }
 
-    /// Keeps the best alone; of equals the first, so that the same question has the same answer.
+    /// Retains only the best; of equal ones the first, so that a query always returns the same rows.
     fn prune(&mut self) {
         if let Some(worst) = self.count.checked_sub(1)
             && self.candidates.len() > self.count
@@ -296,7 +296,7 @@ impl TopK {
     }
 }
 
-/// A query as planes of bits: number `i` is `low + step × Σ 2^j × bit i of plane j`.
+/// A query as bit planes: component `i` is `low + step × Σ 2^j × bit i of plane j`.
 struct SignQuery {
     planes: Vec<[u64; QUERY_BITS]>,
     low: f32,
@@ -322,10 +322,10 @@ impl SignQuery {
         Self { planes, low, step, sum }
     }
 
-    /// The product with the vector these signs are from, but for a part that all vectors share.
+    /// The product with the vector of these signs, without a term that is the same for all vectors.
     #[inline(always)]
     fn estimate(&self, signs: &[u64], scale: &Scale) -> f32 {
-        // A sum for each plane: one sum for all would make each addition wait for the last.
+        // Each plane has its own sum; with one sum, each addition would wait for the one before.
         let mut counts = [0_u32; QUERY_BITS];
         for (signs, planes) in signs.iter().zip(&self.planes) {
             for (count, plane) in counts.iter_mut().zip(planes) {
@@ -336,7 +336,7 @@ impl SignQuery {
         self.dot_product(weighed, scale)
     }
 
-    /// The product from what the planes count, each by its weight.
+    /// The product from the weighted counts of the planes.
     #[inline(always)]
     fn dot_product(&self, weighed: u32, scale: &Scale) -> f32 {
         let set = self.low * scale.ones + self.step * weighed as f32;
@@ -344,9 +344,9 @@ impl SignQuery {
     }
 }
 
-/// The two inner loops, compiled a second time for processors that count bits, or multiply many
-/// numbers, in one instruction. The text is the same; only what the compiler may use differs. But
-/// for one: no compiler sees that a processor could count all planes of a word at once.
+/// The two inner loops, compiled a second time for processors that count bits, or multiply many numbers, in
+/// one instruction. The code is the same; only the instructions that the compiler may use differ. The one
+/// exception counts all planes of a word at once, which no compiler finds by itself.
 #[cfg_attr(
     target_arch = "x86_64",
     expect(
@@ -360,7 +360,7 @@ mod fast {
     pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512vpopcntdq") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor has the instructions that the function was compiled for.
             return unsafe { scan_avx512(query, signs, scales, best) };
         }
         #[cfg(target_arch = "x86_64")]
@@ -371,7 +371,7 @@ mod fast {
         scan_any(query, signs, scales, best);
     }
 
-    /// The products of a query with the codes at some places.
+    /// The products of a query with the codes at some indexes.
     pub(super) fn dots(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
@@ -435,8 +435,8 @@ mod fast {
     }
 }
 
-/// A fixed random rotation, fast to apply: signs flipped at random, then sums and differences of
-/// numbers near and far (Hadamard's transform) over the first and over the last part.
+/// A fixed random rotation that is fast to apply: random sign flips, then a Hadamard transform of the first
+/// and of the last part.
 struct Rotation {
     flips: Vec<Vec<f32>>,
     /// The largest power of two within the length.
@@ -445,7 +445,7 @@ struct Rotation {
 
 impl Rotation {
     fn new(dims: usize) -> Self {
-        // The same for every index: nothing of it is stored.
+        // The rotation is the same for every index, so it is not stored.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut flip = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -466,7 +466,7 @@ impl Rotation {
 }
 
 fn hadamard(numbers: &mut [f32]) {
-    // The steps within eight numbers first, in a form that stays in registers.
+    // The steps within eight components come first, in a form that stays in registers.
     let mut half = 1;
     if numbers.len() >= 8 {
         numbers.as_chunks_mut::<8>().0.iter_mut().for_each(hadamard_8);
@@ -645,7 +645,7 @@ mod tests {
         let some: Vec<u32> = (0..700).step_by(7).collect();
         let among = index.search(&[1.0; 8], 700, Some(&some));
         assert_eq!(among.len(), some.iter().filter(|row| kept.contains_key(row)).count());
-        // What has no direction has no place.
+        // A vector of length zero is not stored.
         let row = *kept.keys().next().unwrap();
         index.put(row, &[0.0; 8]);
         index.put(row + 10_000, &[1.0; 7]);

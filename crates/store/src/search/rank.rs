@@ -1,23 +1,21 @@
-//! `relevance(table, limit, name, query)`: how well a row answers a full-text query, the smaller
-//! the better.
+//! `relevance(table, limit, name, query)`: how relevant a row is to a full-text query; smaller is better.
 //!
-//! FTS5's own `bm25` rewards a document for being short, and in a graph the shortest objects are
-//! those that say the least. Here a document up to [`USUAL_LENGTH`] has no advantage over another,
-//! and longer ones lose a little, by the logarithm of how much longer they are. The rest is BM25,
-//! with the name weighing more than the body.
+//! FTS5's own `bm25` favours short documents, and in a graph the shortest objects hold the least. Here all
+//! documents up to [`USUAL_LENGTH`] count as equally long, and longer ones lose a little, by the logarithm
+//! of their length. The rest is BM25, with the name weighing more than the body.
 //!
-//! A row's length lives in a table of its own, and fetching it for every match is what makes
-//! ranking common words slow. Length can only lower a score, so a row that could not reach the
-//! best `limit` even without that is not asked for it. `limit` 0 asks every row: it must be that
-//! when rows are dropped after they are ranked.
+//! The length of a row is in a table of its own, and reading it for every match makes ranking common words
+//! slow. Length can only lower a score, so it is not read for a row that could not be among the best
+//! `limit` even without it. With `limit` 0 it is read for every row, which is necessary when rows are
+//! filtered after they are ranked.
 //!
-//! How rare a phrase is takes a walk over every row that has it. It is remembered under the table's
-//! `name` and the phrase as it stands in `query`, until the database changes.
+//! Counting how rare a phrase is needs a scan of every row that contains it. The count is cached under the
+//! table's `name` and the phrase as written in `query`, until the database changes.
 //!
-//! This is the one place that speaks FTS5's C interface. What makes it sound: FTS5 calls the
-//! function with pointers that live through the call; the state kept between calls belongs to one
-//! cursor, which one thread uses, and is freed by FTS5 with it; what is remembered from query to query
-//! belongs to the connection, which one thread uses at a time, and is freed with it.
+//! This is the only file that uses the C interface of FTS5. It is sound for these reasons: FTS5 calls the
+//! function with pointers that are valid during the call. The state between calls belongs to one cursor,
+//! which one thread uses, and FTS5 frees it with the cursor. The cache between queries belongs to the
+//! connection, which one thread uses at a time, and is freed with it.
 
 #![expect(
     unsafe_code,
@@ -36,20 +34,20 @@ use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
 
-/// In tokens. Also what length counts from when a project's documents are shorter on average.
+/// In tokens. It is also used when the documents of a project are shorter on average.
 pub(super) const TYPICAL_LENGTH: f64 = 64.0;
-/// How much a longer document loses: at e times the usual length, as if a word were found 1.5
-/// times less often.
+/// How much a longer document loses: at e times the usual length, a word counts as if it occurred 1.5 times
+/// less often.
 pub(super) const LENGTH_PENALTY: f64 = 0.5;
-/// How soon more of the same word stops counting: BM25's usual value.
+/// How quickly repetitions of a word stop counting; the usual value of BM25.
 const SATURATION: f64 = 1.2;
-/// By column: what names a thing says more about it than what describes it.
+/// The weight of each column: a match in the name is worth more than one in the body.
 const COLUMN_WEIGHTS: [f64; 2] = [4.0, 1.0];
 
-/// Makes the function known to a connection.
+/// Registers the function with a connection.
 pub(super) fn register(conn: &Connection) -> Result<()> {
-    // SAFETY: the handle is alive and used by this thread alone while `conn` is borrowed; the
-    // name is NUL-terminated, and the box goes to FTS5 together with what frees it.
+    // SAFETY: the handle is valid and only this thread uses it while `conn` is borrowed; the name is
+    // NUL-terminated, and FTS5 gets the box together with the function that frees it.
     let code = unsafe {
         let api = fts5_api(conn.handle());
         match api.as_ref().and_then(|api| api.xCreateFunction) {
@@ -67,7 +65,7 @@ pub(super) fn register(conn: &Connection) -> Result<()> {
     Err(Error::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(what))))
 }
 
-/// FTS5 hands its interface out through a query; null when there is no FTS5.
+/// FTS5 returns its interface through a query; null when SQLite has no FTS5.
 ///
 /// # Safety
 /// `db` must be an open connection that no other thread uses meanwhile.
@@ -88,7 +86,7 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
     api
 }
 
-/// How rare phrases are, as of one moment.
+/// How rare phrases are at one state of the database.
 struct RarityCache {
     version: DbVersion,
     rarities: LruCache<String, f64>,
@@ -102,7 +100,7 @@ impl Default for RarityCache {
     }
 }
 
-/// Other while the database is other: changed by others, and by this connection.
+/// Identifies a state of the database: it changes with each commit of this or another connection.
 #[derive(Default, Clone, Copy, PartialEq)]
 struct DbVersion {
     version: u32,
@@ -110,7 +108,7 @@ struct DbVersion {
 }
 
 impl DbVersion {
-    /// `None` within a transaction that writes: it may be taken back.
+    /// `None` within a transaction that writes, because it may be rolled back.
     ///
     /// # Safety
     /// `db` must be an open connection that no other thread uses meanwhile.
@@ -128,8 +126,8 @@ impl DbVersion {
     }
 }
 
-/// The phrases of a query as [`emergent_domain::text_query::TextQuery::to_fts5`] writes it: each in
-/// quotes, none inside, and a star behind those that only begin a word.
+/// The phrases of a query as [`emergent_domain::text_query::TextQuery::to_fts5`] writes it: each in quotes,
+/// without quotes inside, and with a star after prefixes.
 fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut parts = query.split('"').skip(1);
     std::iter::from_fn(move || {
@@ -138,29 +136,29 @@ fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// What is kept from row to row of one query.
+/// The state of one query across its rows.
 struct Query {
     rows: f64,
     usual_length: f64,
     phrases: Vec<Phrase>,
-    /// What each phrase is remembered by; empty when it is not.
+    /// The cache key of each phrase; empty when phrases are not cached.
     names: Vec<String>,
-    /// The best scores so far, the worst of them on top; scores are positive, and positive floats
-    /// are ordered as their bits are.
+    /// The best scores so far, the worst of them on top. Scores are positive, and positive floats have the
+    /// order of their bits.
     best: BinaryHeap<Reverse<u64>>,
     limit: usize,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Phrase {
-    /// How much finding it says: a rare phrase says more. Counted when a row first has it.
+    /// The weight of a match; a rare phrase weighs more. Computed at the first row that contains it.
     rarity: Option<f64>,
-    /// How often it is in the current row, by weight.
+    /// The weighted number of matches in the current row.
     frequency: f64,
 }
 
 impl Query {
-    /// BM25, with `length` 1 for what is of the usual length or shorter.
+    /// BM25, with `length` 1 for rows of the usual length or shorter.
     fn score(&self, length: f64) -> f64 {
         let part = |phrase: &Phrase| {
             phrase.rarity.unwrap_or(0.0) * phrase.frequency * (SATURATION + 1.0)
@@ -169,7 +167,7 @@ impl Query {
         self.phrases.iter().filter(|phrase| phrase.frequency > 0.0).map(part).sum()
     }
 
-    /// Whether a row that scores at most this could still be among the best.
+    /// Whether a row with at most this score can still be among the best.
     fn cannot_rank(&self, at_most: f64) -> bool {
         self.limit > 0
             && self.best.len() == self.limit
@@ -187,7 +185,7 @@ impl Query {
     }
 }
 
-/// One call of FTS5's interface: its status becomes an error.
+/// Calls the interface of FTS5 and turns its status into an error.
 fn ok(code: c_int) -> Result<(), c_int> {
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(code) }
 }
@@ -260,7 +258,7 @@ unsafe fn score_row(
     }
 }
 
-/// Makes the state of a query and gives it to FTS5 to keep.
+/// Creates the state of a query and passes it to FTS5, which owns it.
 ///
 /// # Safety
 /// As [`score_row`].
@@ -291,7 +289,7 @@ unsafe fn start_query(
                 known.rarities.clear();
             }
             names = cache_keys(text(table), text(query));
-            // FTS5 may have left a phrase without words out: then it is unknown which is which.
+            // FTS5 omits phrases without words. The phrases can then not be matched to their keys.
             names.truncate(if names.len() == count { count } else { 0 });
             for (phrase, name) in phrases.iter_mut().zip(&names) {
                 phrase.rarity = known.rarities.get(name).copied();
@@ -311,14 +309,14 @@ unsafe fn start_query(
     }
 }
 
-/// What the phrases of a query on a table are remembered by.
+/// The cache keys of the phrases of a query on a table.
 fn cache_keys(table: &str, query: &str) -> Vec<String> {
     let name = |(phrase, begins): (&str, bool)| format!("{table}{}{phrase}", if begins { '*' } else { ' ' });
     phrases(query).map(name).collect()
 }
 
 /// # Safety
-/// `value` must live, and not be changed, as long as the text is used.
+/// `value` must be valid and unchanged as long as the text is used.
 unsafe fn text<'a>(value: *mut ffi::sqlite3_value) -> &'a str {
     // SAFETY: SQLite gives the text first and then its length in bytes.
     unsafe {
@@ -341,7 +339,7 @@ unsafe extern "C" fn free_query(query: *mut c_void) {
     drop(unsafe { Box::from_raw(query.cast::<Query>()) });
 }
 
-/// How often a phrase is in the current row, each place by its column's weight.
+/// The number of matches of a phrase in the current row, each with the weight of its column.
 ///
 /// # Safety
 /// As [`score_row`].
@@ -364,8 +362,8 @@ unsafe fn weighted_frequency(
     Ok(found)
 }
 
-/// The logarithm of how many rows there are for each that has the phrase; always above 0, so that
-/// a word that is everywhere still counts for something.
+/// The logarithm of the number of rows per row that contains the phrase. It is always above 0, so that a
+/// word of every row still counts.
 ///
 /// # Safety
 /// As [`score_row`].
@@ -426,7 +424,7 @@ mod tests {
             let mut statement = conn.prepare_cached(sql).unwrap();
             statement.query_map([name, query], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         };
-        // A name of its own is never remembered: what is counted anew.
+        // A new table name is never cached, so the phrase is counted again.
         let mut fresh = 0;
         let mut check = |conn: &Connection| {
             for query in [r#""apple""#, r#""ap" *"#, r#""apple" OR "green""#, r#""p" *"#, r#""p""#] {

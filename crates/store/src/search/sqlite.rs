@@ -1,4 +1,4 @@
-//! Search on the embedded engine: FTS5 with a ranking of our own, and vectors held in memory.
+//! Search on SQLite: FTS5 with its own ranking function, and vectors in memory.
 
 use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use rusqlite::Connection;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{engine::Engine, error::Result, page, params, row_numbers, tx::Tx, value::Param};
 
-/// Teaches a connection what the searches need.
+/// Registers the functions that searches need.
 pub(crate) fn register(conn: &Connection) -> Result<()> {
     rank::register(conn)
 }
@@ -29,8 +29,9 @@ pub(super) fn search_text(
     let mut params = vec![words.into(), rows.start.into(), rows.end.into(), most.into()];
     let (conditions, values) = among.conditions(Engine::Sqlite, params.len() + 1);
     params.extend(values);
-    // Without conditions no row is looked up, and the ranking may skip the hopeless ones. With
-    // them a row is ranked before it is dropped or after, as SQLite likes: then it ranks them all.
+    // Without conditions no row is loaded, and the ranking may skip rows that cannot be among the best.
+    // With conditions SQLite decides whether a row is ranked before or after it is filtered, so all
+    // rows are ranked.
     let (from, rank_all) = match conditions.as_str() {
         "" => (texts.to_owned(), "$4"),
         _ => (format!("{texts} CROSS JOIN {} AS o ON o.no = {texts}.rowid", among.table()), "0"),
@@ -63,8 +64,8 @@ pub(super) fn search_vectors(
     };
     let (conditions, values) = among.conditions(Engine::Sqlite, 2);
 
-    // The index is nearly right: a few more than wanted, compared exactly, make it right. Rows
-    // that are gone meanwhile, or that a filter does not let pass, are made up for.
+    // The index is approximate: it returns more rows than requested, and these are compared exactly. The
+    // surplus also replaces rows that were deleted meanwhile or do not match the filter.
     let most = nearest.limit + nearest.limit / 2 + 10;
     let most = if conditions.is_empty() { most } else { most * 4 };
     let found = ask(tx, most, None)?;
@@ -72,7 +73,7 @@ pub(super) fn search_vectors(
     if hits.len() >= nearest.limit || found.len() < most {
         return Ok(hits);
     }
-    // The filter lets little pass, or much was deleted this moment: only what passes is searched.
+    // Few rows match the filter, or many were just deleted: only the matching rows are searched.
     let sql = format!(
         "SELECT o.no FROM {} AS o WHERE o.project_id = $1{}{conditions}",
         among.table(),
@@ -86,7 +87,7 @@ pub(super) fn search_vectors(
     exact_scores(tx, among, nearest, &found)
 }
 
-/// Reads a project's vectors into an index.
+/// Loads the vectors of a project into an index.
 fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first: i64, index: &mut Quantised) -> Result<()> {
     let table = embeddings::table(key.index);
     let range = params![first, first + row_numbers::range(0).end, key.model];
@@ -105,7 +106,7 @@ fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first: i64, index: &mut Quantised) 
     })
 }
 
-/// The exact scores of rows, without those that are not there or not wanted.
+/// The exact scores of the rows that exist and match.
 fn exact_scores(
     tx: &mut Tx<'_>,
     among: &SearchTarget,

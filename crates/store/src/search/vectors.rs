@@ -1,8 +1,8 @@
-//! The embedded engine's vectors, quantised in memory: one index for each project, kind of row and
-//! model, loaded when it is first searched and kept up to date from then on.
+//! The vectors of SQLite, quantised in memory: one index for each project, kind of row and model. It is
+//! loaded at the first search and updated with each commit.
 //!
-//! An index may miss a vector that another process wrote, or still have one that was just taken
-//! away, so what it finds is always looked up in the table before it is told.
+//! An index may lack a vector that another process wrote, or still hold one that was just deleted. The
+//! caller therefore checks every result against the table.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,13 +17,13 @@ pub struct VectorIndexes {
     entries: Mutex<HashMap<ProjectId, Vec<Arc<IndexEntry>>>>,
 }
 
-/// A vector that was written or taken away, told once that is committed.
+/// A vector that was written or deleted. It is applied after the commit.
 #[derive(Clone)]
 pub struct VectorChange {
     pub(crate) index: SearchIndex,
     pub(crate) project: ProjectId,
     pub(crate) no: i64,
-    /// `None`: it is gone.
+    /// `None` when the vector was deleted.
     pub(crate) new_vector: Option<NewVector>,
 }
 
@@ -46,14 +46,14 @@ struct IndexEntry {
     index: SearchIndex,
     model: String,
     dims: usize,
-    /// Held by whoever loads; the others wait for it.
+    /// Locked during the load; other searches wait for it.
     loader: Mutex<()>,
     state: RwLock<LoadState>,
 }
 
 enum LoadState {
     Unloaded,
-    /// With what changed since the loading began. The writer must not wait for a load to end.
+    /// Holds the changes since the load started, because the writer must not wait for a load.
     Loading(Vec<Update>),
     Loaded(Quantised),
 }
@@ -64,21 +64,21 @@ struct Update {
 }
 
 impl VectorIndexes {
-    /// Brings the loaded indexes up to date; called in the order of the commits.
+    /// Updates the loaded indexes. Called in the order of the commits.
     pub(crate) fn apply(&self, changes: Vec<VectorChange>) {
         for change in changes {
             let Some(row) = row_in_project(change.no) else { continue };
             let slots = self.entries.lock().get(&change.project).cloned().unwrap_or_default();
             for slot in slots.iter().filter(|slot| slot.index == change.index) {
-                // A vector of another model has taken the place of the one this index knew.
+                // A vector of another model has replaced the one in this index.
                 let ours = change.new_vector.as_ref().filter(|new| *new.model == *slot.model);
                 slot.apply(Update { row, vector: ours.map(|new| new.vector.clone()) });
             }
         }
     }
 
-    /// Asks an index, loading it first if need be. `load` must read what is committed when it is
-    /// called, and not an older snapshot: what was committed before that is not told again.
+    /// Searches an index and loads it first if necessary. `load` must read the state that is committed when
+    /// it is called, not an older snapshot: earlier changes are not applied again.
     pub(super) fn with_index<T>(
         &self,
         key: Key<'_>,
@@ -93,7 +93,7 @@ impl VectorIndexes {
         if let LoadState::Loaded(index) = &*slot.state.read() {
             return Ok(question(index));
         }
-        // From here on changes are noted; only then is the table read, so none falls between.
+        // Changes are recorded from here on and the table is read afterwards, so that none is lost.
         *slot.state.write() = LoadState::Loading(Vec::new());
         let mut index = Quantised::new(key.dims);
         if let Err(error) = load(&mut index) {
@@ -110,7 +110,7 @@ impl VectorIndexes {
         Ok(answer)
     }
 
-    /// Forgets a project's indexes: it was deleted.
+    /// Drops the indexes of a deleted project.
     pub fn remove_project(&self, project: ProjectId) {
         self.entries.lock().remove(&project);
     }
@@ -139,7 +139,7 @@ impl VectorIndexes {
 impl IndexEntry {
     fn apply(&self, update: Update) {
         match &mut *self.state.write() {
-            // Loading reads the table, where it is by now.
+            // The load reads the table, which holds the change already.
             LoadState::Unloaded => {}
             LoadState::Loading(updates) => updates.push(update),
             LoadState::Loaded(index) => update.apply(index),
@@ -156,7 +156,7 @@ impl Update {
     }
 }
 
-/// A row's number within its project, which is what an index knows it by.
+/// The row number within its project, which identifies a row in an index.
 pub(crate) fn row_in_project(no: i64) -> Option<u32> {
     let rows = row_numbers::range(1).start;
     u32::try_from(no % rows).ok().filter(|row| *row != u32::MAX)
@@ -182,7 +182,7 @@ mod tests {
         let indexes = VectorIndexes::default();
         let project = ProjectId::new();
         let key = Key { index: SearchIndex::Objects, project, model: "m", dims: 2 };
-        // Nobody has asked yet: it will be in the table.
+        // Nothing is loaded yet, and the load will read the table.
         indexes.apply(vec![change(9, "m", Some([1.0, 0.0]), project)]);
         let load = |index: &mut Quantised| {
             index.load(1, &[1.0, 0.0]);

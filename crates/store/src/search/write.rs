@@ -1,12 +1,12 @@
-//! Keeping the full-text index true: a row for each living object and each chunk, written in the
-//! transaction that changes it.
+//! Writes the full-text index: one row for each live object and each chunk, in the transaction that
+//! changes it.
 
 use emergent_domain::{ids::ProjectId, indexed_text::IndexedText, text_query};
 
 use super::postgres::without_accents;
 use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
 
-/// PostgreSQL refuses a `tsvector` over 1 MB; these bounds keep the worst text well under it, and
+/// PostgreSQL rejects a `tsvector` of more than 1 MB. These limits keep every text well below it, and
 /// both engines index the same part.
 const MAX_NAME_BYTES: usize = 16 << 10;
 const MAX_BODY_BYTES: usize = 200 << 10;
@@ -24,18 +24,18 @@ pub struct Entry<'a> {
     pub text: &'a IndexedText,
 }
 
-/// Adds rows that are not there yet.
+/// Inserts new rows.
 pub fn insert(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {
     match tx.engine() {
         Engine::Sqlite => entries.iter().try_for_each(|entry| sqlite_insert(tx, index, entry)),
-        // A hundred texts of the largest size still make a statement of bearable size.
+        // A hundred texts of the maximum size still fit well into one statement.
         Engine::Postgres => {
             entries.chunks(100).try_for_each(|some| postgres_insert(tx, index, project, some))
         }
     }
 }
 
-/// Puts a text in the place of what was indexed before.
+/// Replaces the indexed text of a row.
 pub fn replace(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entry: &Entry<'_>) -> Result<()> {
     remove(tx, index, entry.no)?;
     insert(tx, index, project, std::slice::from_ref(entry))
@@ -67,7 +67,7 @@ fn sqlite_insert(tx: &mut Tx<'_>, index: SearchIndex, entry: &Entry<'_>) -> Resu
     Ok(())
 }
 
-/// In the embedded engine.
+/// On SQLite.
 pub(super) fn insert_sql(index: SearchIndex) -> &'static str {
     match index {
         SearchIndex::Objects => "INSERT INTO graph_objects_fts (rowid, name, body) VALUES ($1, $2, $3)",
@@ -110,8 +110,8 @@ fn postgres_insert(
     Ok(())
 }
 
-/// PostgreSQL's parser keeps `node.js` or `src/main.rs` as one word, queries and FTS5 do not: what
-/// is indexed is split as queries are.
+/// Splits a text as queries are split. The parser of PostgreSQL treats `node.js` or `src/main.rs` as one
+/// word; queries and FTS5 do not.
 fn split_words(text: &str) -> String {
     without_accents(&text_query::words(text).collect::<Vec<_>>().join(" "))
 }
