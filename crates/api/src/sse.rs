@@ -1,6 +1,6 @@
 //! Event streams: frames of JSON data, each durable one with its position as `id:`.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, str::FromStr, time::Duration};
 
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue},
@@ -11,32 +11,45 @@ use axum::{
 };
 use emergent_domain::invalid::Invalid;
 use futures_util::{Stream, StreamExt, future::select};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::IntoParams;
 
-use crate::{App, auth::Caller, stream_limit::with_guard};
+use crate::{ApiError, App, auth::Caller, stream_limit::with_guard};
 
 /// Comments are sent at this interval between events, so that no proxy closes a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Where the events of a run or of a workflow start.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// Only events after this `id:`; without it, all events. The header `Last-Event-ID` of a client that
+    /// reconnects takes precedence.
+    #[param(minimum = 0)]
+    after: Option<i64>,
+}
+
 /// Returns the position after which a stream starts. The header of a client that reconnects takes
 /// precedence over the parameter `after`; 0 is the beginning.
-pub(crate) fn resume_seq(headers: &HeaderMap, after: Option<i64>) -> Result<i64, Invalid> {
-    match last_event_id(headers)? {
-        Some(seen) => Ok(seen),
-        None => check_seq("after", after.unwrap_or(0)),
+pub(crate) fn resume_seq(headers: &HeaderMap, query: &EventsQuery) -> Result<i64, Invalid> {
+    match last_event_id(headers, "is not a position in these events")? {
+        Some(seen) => check_seq("Last-Event-ID", seen),
+        None => check_seq("after", query.after.unwrap_or(0)),
     }
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, Invalid> {
-    let wrong = || Invalid::new("Last-Event-ID", "is not a position in these events");
+/// Returns the position in the header `Last-Event-ID`; `reason` describes a header that is not one.
+pub(crate) fn last_event_id<T: FromStr>(headers: &HeaderMap, reason: &str) -> Result<Option<T>, Invalid> {
+    let wrong = || Invalid::new("Last-Event-ID", reason);
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().map_err(|_| wrong())?;
     // Browsers send an empty header if they have received no event.
     if text.is_empty() {
         return Ok(None);
     }
-    let seen = text.parse().map_err(|_| wrong())?;
-    check_seq("Last-Event-ID", seen).map(Some)
+    text.parse().map(Some).map_err(|_| wrong())
 }
 
 fn check_seq(field: &str, seq: i64) -> Result<i64, Invalid> {
@@ -54,6 +67,12 @@ pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {
         Ok(text) => event.data(text),
         Err(_) => event.comment("an event could not be serialised"),
     }
+}
+
+/// Returns the last frame of a stream that failed. A client that reconnects continues after the last id it
+/// received.
+pub(crate) fn error_frame(failure: impl Into<ApiError>) -> Event {
+    frame(None, &json!({ "type": "error", "error": failure.into().into_body() }))
 }
 
 /// Sends frames until they end, the client disconnects, its token becomes invalid, or the server

@@ -3,7 +3,7 @@ use axum::{
     http::HeaderMap,
     response::{Response, sse::Event},
 };
-use emergent_domain::{change::FeedPosition, invalid::Invalid};
+use emergent_domain::change::FeedPosition;
 use emergent_graph as graph;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
@@ -43,26 +43,17 @@ pub(super) async fn follow(
     Query(from): Query<ChangesQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = match last_seen(&headers)?.or(from.after) {
-        Some(text) => text.parse()?,
-        None => app.graph.latest_position(project).await?,
+    let last_seen: Option<FeedPosition> =
+        sse::last_event_id(&headers, "is not a position in the change feed")?;
+    let after = match (last_seen, from.after) {
+        (Some(position), _) => position,
+        (None, Some(text)) => text.parse()?,
+        (None, None) => app.graph.latest_position(project).await?,
     };
     let ready =
         sse::frame(Some(after.to_string()), &json!({ "type": "ready", "position": after.to_string() }));
     let changes = app.graph.follow(project, after).map(frame);
     Ok(sse::stream(&app, &caller, stream::iter([ready]).chain(changes)))
-}
-
-fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    let wrong = || Invalid::new("Last-Event-ID", "is not a position in the change feed");
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let text = value.to_str().map_err(|_| wrong())?;
-    // Browsers send an empty one when they have seen none.
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse::<FeedPosition>().map_err(|_| wrong())?;
-    Ok(Some(text.to_owned()))
 }
 
 fn frame(change: graph::Result<emergent_domain::change::Change>) -> Event {
@@ -71,9 +62,6 @@ fn frame(change: graph::Result<emergent_domain::change::Change>) -> Event {
             let id = change.position.to_string();
             sse::frame(Some(id), &ChangeView::from(change))
         }
-        // The stream ends here; a client that reconnects goes on after the last id it has.
-        Err(failure) => {
-            sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
-        }
+        Err(failure) => sse::error_frame(failure),
     }
 }

@@ -9,28 +9,15 @@ use emergent_domain::{
 };
 use emergent_executor as executor;
 use futures_util::StreamExt;
-use serde::Deserialize;
-use serde_json::json;
-use utoipa::IntoParams;
 
 use super::get_agent_run;
 use crate::{
     ApiError, App,
     auth::{Caller, InProject},
     extract::{Path, Query},
-    sse,
+    sse::{self, EventsQuery},
     views::run_event::RunEventView,
 };
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
-    /// Only events after this `id:`; without it, all events. The header `Last-Event-ID` of a client that
-    /// reconnects takes precedence.
-    #[param(minimum = 0)]
-    after: Option<i64>,
-}
 
 /// Streams the events of a run, from the first one on and as they happen. Durable events have their
 /// `seq` as `id:`, so a client that reconnects misses none and receives none twice; `text_delta`,
@@ -49,10 +36,10 @@ pub(super) async fn follow(
     caller: Caller,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(from): Query<EventsQuery>,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = sse::resume_seq(&headers, from.after)?;
+    let after = sse::resume_seq(&headers, &query)?;
     get_agent_run(&app, project, agent, run).await?;
     let events = app.executor.follow(project, run, after).map(frame);
     Ok(sse::stream(&app, &caller, events))
@@ -64,9 +51,6 @@ fn frame(event: executor::Result<RunEvent>) -> Event {
             let id = event.seq.map(|seq| seq.to_string());
             sse::frame(id, &RunEventView::from(event))
         }
-        // The stream closes here; a client that reconnects continues after the last id it received.
-        Err(failure) => {
-            sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
-        }
+        Err(failure) => sse::error_frame(failure),
     }
 }
