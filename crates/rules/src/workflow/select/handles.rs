@@ -1,10 +1,11 @@
-//! What an agent's author says it is for: `config.handles: { kinds, tags, patterns }`.
+//! What an agent's author says it is for: `config.handles: { kinds, tags, patterns, work }`.
 //!
-//! A pattern is looked for in title and description, without regard to case; `*` stands for
-//! anything within them.
+//! `kinds` and `tags` are compared with those of the task. A pattern is looked for in title and
+//! description, without regard to case; `*` stands for anything within them. `work` has sentences that
+//! describe the agent's work in plain words; they are part of its profile.
 
 use emergent_domain::task::Task;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::AgentCard;
 
@@ -34,6 +35,13 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
         reasons.push(format!("it handles `{pattern}`"));
     }
     (score, reasons)
+}
+
+/// The texts in which an agent's configuration describes its work.
+pub(super) fn described_work(config: &Map<String, Value>) -> Vec<String> {
+    let handles = config.get("handles");
+    let list = |name: &str| string_list(handles.and_then(|handles| handles.get(name)));
+    [list("kinds"), list("tags"), list("work"), string_list(config.get("tags"))].concat()
 }
 
 /// Whether the parts of a pattern stand in the text, in their order.

@@ -1,13 +1,16 @@
-//! Who does a task that names nobody: rules first, a model where they are not clear.
+//! Chooses the agent for a task that names none: by rules, and by a model where the rules are not clear.
 //!
-//! The rules know no agent by name. They compare what a task wants done, to what, with what an
-//! agent says of itself: its name and description, its tools, and `config.handles` if its author
-//! wrote down what it is for.
+//! The rules know no agent by name. They add up what an agent's author says it handles
+//! (`config.handles`), the words that its definition shares with the task, and what became of earlier
+//! tasks of the same kind.
 
 mod by_model;
-mod concepts;
 mod handles;
+mod profile;
 mod scoring;
+mod task_words;
+mod track_record;
+mod words;
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowType, Visibility},
@@ -15,7 +18,11 @@ use emergent_domain::{
 };
 use serde_json::{Map, Value};
 
+use scoring::WordScore;
+
 pub use by_model::{parse_selection, selection_question};
+pub use profile::AgentProfile;
+pub use track_record::TrackRecord;
 
 /// What is known of an agent when one is chosen.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +37,9 @@ pub struct AgentCard {
     pub visibility: Visibility,
     pub is_default: bool,
     pub config: Map<String, Value>,
+    pub profile: AgentProfile,
+    /// Empty unless the caller knows of earlier tasks.
+    pub track_record: TrackRecord,
 }
 
 impl AgentCard {
@@ -43,6 +53,8 @@ impl AgentCard {
             visibility: definition.visibility,
             is_default: definition.is_default,
             config: definition.config.clone(),
+            profile: AgentProfile::from_definition(definition),
+            track_record: TrackRecord::default(),
         }
     }
 }
@@ -72,12 +84,9 @@ pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
         };
         return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
     }
-    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = scoring::score_agents(task, agents);
-    for (score, reasons, agent) in &mut scored {
-        let (more, reason) = handles::score(task, agent);
-        *score += more;
-        reasons.splice(0..0, reason);
-    }
+    let words = scoring::score_words(task, agents);
+    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> =
+        agents.iter().zip(words).map(|(agent, words)| score_agent(task, agent, words)).collect();
     scored.sort_by(|a, b| {
         b.0.total_cmp(&a.0).then_with(|| tie_break(b.2).cmp(&tie_break(a.2))).then(a.2.name.cmp(&b.2.name))
     });
@@ -94,6 +103,15 @@ pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
     let second = scored.get(1).map_or(0.0, |(score, ..)| *score);
     let clear = agents.len() == 1 || (*score >= MIN_SCORE && score - second >= CLEAR_LEAD * score);
     AgentSelection { agent: Some(agent.name.clone()), score: *score, reason: reasons.join("; "), clear }
+}
+
+/// The score of an agent with its reasons, the strongest kind of reason first.
+fn score_agent<'a>(task: &Task, agent: &'a AgentCard, words: WordScore) -> (f64, Vec<String>, &'a AgentCard) {
+    let (handled, mut reasons) = handles::score(task, agent);
+    reasons.extend(words.reason);
+    let (record, reason) = agent.track_record.score(&task.kind);
+    reasons.extend(reason);
+    (handled + words.score + record, reasons, agent)
 }
 
 /// Among equals: the default one, then one that is meant to be seen.

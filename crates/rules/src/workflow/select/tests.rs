@@ -1,4 +1,4 @@
-use emergent_domain::task::NewTask;
+use emergent_domain::task::{NewTask, TaskStatus, VerdictKind};
 use emergent_testkit::fixtures::task;
 use serde_json::json;
 
@@ -43,6 +43,100 @@ fn what_an_author_says_an_agent_handles_counts_most() {
         assert!(choice.reason.contains("handles"), "{}", choice.reason);
     }
     assert_eq!(select_by_rules(&titled("Research it"), &agents).agent.as_deref(), Some("research-assistant"));
+}
+
+#[test]
+fn an_agent_is_found_by_the_work_that_its_author_describes() {
+    let mut cook = agent("kim", "");
+    let agents = |cook: &AgentCard| [cook.clone(), agent("lee", "Searches the web")];
+    let task = titled("Prepare a soup for twelve");
+    assert_eq!(select_by_rules(&task, &agents(&cook)).agent, None);
+    let definition = AgentDefinition {
+        config: json!({ "handles": { "work": ["Cook meals and prepare soups"] } })
+            .as_object()
+            .unwrap()
+            .clone(),
+        ..AgentDefinition::new("kim")
+    };
+    cook = AgentCard::from_definition(&definition);
+    let choice = select_by_rules(&task, &agents(&cook));
+    assert_eq!((choice.agent.as_deref(), choice.clear), (Some("kim"), true));
+    assert!(choice.reason.contains("`soup`"), "{}", choice.reason);
+}
+
+#[test]
+fn a_prompt_counts_less_than_a_description() {
+    let with_prompt =
+        AgentDefinition { system_prompt: "Never translate anything.".into(), ..AgentDefinition::new("a") };
+    let agents = [AgentCard::from_definition(&with_prompt), agent("b", "Translates letters")];
+    assert_eq!(select_by_rules(&titled("Translate this"), &agents).agent.as_deref(), Some("b"));
+    assert_eq!(select_by_rules(&titled("Translate this"), &agents[..1]).agent.as_deref(), Some("a"));
+}
+
+#[test]
+fn the_verb_at_the_start_of_a_title_counts_most() {
+    let agents = [agent("reviewer", "Reviews"), agent("planner", "Plans")];
+    assert_eq!(select_by_rules(&titled("Review the plan"), &agents).agent.as_deref(), Some("reviewer"));
+    assert_eq!(select_by_rules(&titled("Plan the review"), &agents).agent.as_deref(), Some("planner"));
+}
+
+#[test]
+fn a_long_description_does_not_outweigh_the_title() {
+    let agents = [agent("translator", "Translates letters"), agent("cook", "Cooks soups, stews and roasts")];
+    let new = NewTask {
+        title: "Translate the letter".into(),
+        description: format!(
+            "It is about soups, stews and roasts. {}",
+            "Nothing else matters here. ".repeat(50)
+        ),
+        ..NewTask::default()
+    };
+    assert_eq!(select_by_rules(&task(new), &agents).agent.as_deref(), Some("translator"));
+}
+
+#[test]
+fn a_verdict_points_to_those_who_give_it() {
+    let agents = [agent("builder", "Builds parsers"), agent("examiner", "Tests and gives a verdict")];
+    let new = NewTask { title: "The parser".into(), verdict: VerdictKind::Test, ..NewTask::default() };
+    assert_eq!(select_by_rules(&task(new), &agents).agent.as_deref(), Some("examiner"));
+}
+
+#[test]
+fn the_track_record_decides_between_agents_that_fit_equally() {
+    let mut agents = [agent("a", "Bakes bread"), agent("b", "Bakes bread")];
+    let bake = task(NewTask { title: "Bake bread".into(), kind: "Bread".into(), ..NewTask::default() });
+    assert_eq!(select_by_rules(&bake, &agents).agent.as_deref(), Some("a"));
+    agents[0].track_record.add("bread", 0, 2);
+    agents[1].track_record.add("bread", 3, 0);
+    agents[0].track_record.add("cake", 90, 0);
+    let choice = select_by_rules(&bake, &agents);
+    assert_eq!(choice.agent.as_deref(), Some("b"));
+    assert!(choice.reason.contains("it completed 3 of 3 tasks of kind `Bread`"), "{}", choice.reason);
+}
+
+#[test]
+fn the_track_record_counts_less_than_what_an_author_says() {
+    let mut agents = [agent("a", "Bakes bread"), agent("b", "Does the rest")];
+    agents[0].config = json!({ "handles": { "kinds": ["bread"] } }).as_object().unwrap().clone();
+    agents[1].track_record.add("bread", 1_000, 0);
+    let bake = task(NewTask { title: "Rye".into(), kind: "bread".into(), ..NewTask::default() });
+    assert_eq!(select_by_rules(&bake, &agents).agent.as_deref(), Some("a"));
+}
+
+#[test]
+fn only_tasks_that_ended_are_part_of_a_track_record() {
+    let ended = |status| Task { kind: "bread".into(), status, ..titled("Bake") };
+    let mut record = TrackRecord::default();
+    for status in [TaskStatus::Pending, TaskStatus::InProgress, TaskStatus::Paused, TaskStatus::Skipped] {
+        record.count(&ended(status));
+    }
+    record.count(&Task { kind: String::new(), ..ended(TaskStatus::Completed) });
+    assert_eq!(record, TrackRecord::default());
+    record.count(&ended(TaskStatus::Completed));
+    record.count(&ended(TaskStatus::Failed));
+    let mut expected = TrackRecord::default();
+    expected.add("Bread", 1, 1);
+    assert_eq!(record, expected);
 }
 
 #[test]

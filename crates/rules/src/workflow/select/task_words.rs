@@ -1,0 +1,66 @@
+//! The words of a task, weighted by where they stand.
+
+use emergent_domain::task::{Task, VerdictKind};
+
+use super::words::{Word, significant_words};
+
+const KIND_WEIGHT: f64 = 3.0;
+const VERDICT_WEIGHT: f64 = 3.0;
+/// A title mostly starts with the verb: what there is to do.
+const FIRST_WORD_WEIGHT: f64 = 2.0;
+const TITLE_WEIGHT: f64 = 1.0;
+const DESCRIPTION_WEIGHT: f64 = 0.4;
+const ADDRESS_WEIGHT: f64 = 2.0;
+const QUESTION_WEIGHT: f64 = 1.0;
+
+/// With more words than this, each word of a description weighs less: a long description must not
+/// outweigh the title.
+const DESCRIPTION_WORDS: f64 = 10.0;
+
+/// The distinct words of a task with their weights. A word that stands in several places has the highest
+/// of its weights.
+pub(super) fn task_words(task: &Task) -> Vec<(Word, f64)> {
+    let mut all = WeightedWords(Vec::new());
+    all.add(&task.kind, |_| KIND_WEIGHT);
+    all.add(&task.title, |position| if position == 0 { FIRST_WORD_WEIGHT } else { TITLE_WEIGHT });
+    for tag in &task.tags {
+        all.add(tag, |_| TITLE_WEIGHT);
+    }
+    let count = significant_words(&task.description).len() as f64;
+    all.add(&task.description, |_| DESCRIPTION_WEIGHT * (DESCRIPTION_WORDS / count).min(1.0));
+    // These signals are not words of the task. They stand for words that agents use of themselves.
+    match task.verdict {
+        VerdictKind::Test => all.add("test verdict", |_| VERDICT_WEIGHT),
+        VerdictKind::Review => all.add("review verdict", |_| VERDICT_WEIGHT),
+        VerdictKind::None => {}
+    }
+    if is_question(&task.title) {
+        all.add("answer question", |_| QUESTION_WEIGHT);
+    }
+    if task.title.contains("://") || task.description.contains("://") {
+        all.add("web page url", |_| ADDRESS_WEIGHT);
+    }
+    all.0
+}
+
+struct WeightedWords(Vec<(Word, f64)>);
+
+impl WeightedWords {
+    /// `weigh` gets the position of a word among the significant ones.
+    fn add(&mut self, text: &str, weigh: impl Fn(usize) -> f64) {
+        for (position, word) in significant_words(text).into_iter().enumerate() {
+            let weight = weigh(position);
+            match self.0.iter_mut().find(|(known, _)| known.stem == word.stem) {
+                Some((_, known)) => *known = known.max(weight),
+                None => self.0.push((word, weight)),
+            }
+        }
+    }
+}
+
+fn is_question(title: &str) -> bool {
+    const ASKING: &[&str] =
+        &["who", "which", "what", "when", "where", "how", "why", "is", "are", "does", "do"];
+    let first = title.split_whitespace().next().unwrap_or_default().to_lowercase();
+    title.trim_end().ends_with('?') || ASKING.contains(&first.as_str())
+}
