@@ -6,6 +6,7 @@
 //! transaction (`apply`). What people call is in `service`, what agents call in `tools`. SQL is in
 //! `store`, HTTP in `api`.
 
+mod agent_cards;
 mod apply;
 mod attempts;
 pub mod create;

@@ -1,6 +1,6 @@
 //! The state of a workflow that its driver keeps in memory, loaded in one transaction.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::OnceLock};
 
 use emergent_domain::{
     agent::Agent,
@@ -15,9 +15,13 @@ use emergent_rules::workflow::{
     select::AgentCard,
     snapshot::{Attempt, DiscussionProgress, Snapshot},
 };
-use emergent_store::{Tx, agents, tasks, workflows};
+use emergent_store::{
+    Tx, agents,
+    tasks::{self, TaskOutcome},
+    workflows,
+};
 
-use crate::{attempts, discussion::load_discussion, foreign_blockers};
+use crate::{agent_cards, attempts, discussion::load_discussion, foreign_blockers};
 
 pub(crate) struct LoadedWorkflow {
     pub snapshot: Snapshot,
@@ -26,6 +30,10 @@ pub(crate) struct LoadedWorkflow {
     /// The discussions of each task's attempt, the oldest first.
     pub discussions: HashMap<ObjectId, Vec<TaskDiscussion>>,
     pub agents: Vec<Agent>,
+    /// How earlier tasks of other workflows ended.
+    outcomes: Vec<TaskOutcome>,
+    /// Computed at the first use, since agents do not change until the workflow is loaded again.
+    cards: OnceLock<Vec<AgentCard>>,
     /// Tasks that wait for something this workflow does not drive; `None` once they were reported.
     pub unreported_waits: Option<Vec<(ObjectId, String)>>,
 }
@@ -44,11 +52,20 @@ pub(crate) fn load_workflow(
     let sessions = workflows::list_sessions(tx, id)?.into_iter().collect();
     let discussions = load_discussions(tx, project, &all)?;
     let agents = agents::list_all(tx, project)?;
+    let outcomes = agent_cards::load_outcomes(tx, project, id, &all)?;
     let mut snapshot = Snapshot::new(workflow, all, &blocks, &outside);
     snapshot.attempts = attempts;
     let runs = snapshot.workflow.status == WorkflowStatus::Running;
     let waits = runs.then(|| decide::foreign_waits(&snapshot));
-    let mut loaded = LoadedWorkflow { snapshot, sessions, discussions, agents, unreported_waits: waits };
+    let mut loaded = LoadedWorkflow {
+        snapshot,
+        sessions,
+        discussions,
+        agents,
+        outcomes,
+        cards: OnceLock::new(),
+        unreported_waits: waits,
+    };
     loaded.merge_discussions();
     Ok(Some(loaded))
 }
@@ -85,8 +102,15 @@ impl LoadedWorkflow {
     }
 
     /// The agents as the selector sees them.
-    pub fn agent_cards(&self) -> Vec<AgentCard> {
-        self.agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect()
+    pub fn agent_cards(&self) -> &[AgentCard] {
+        self.cards.get_or_init(|| agent_cards::agent_cards(&self.agents, &self.outcomes))
+    }
+
+    /// The same, with how tasks of the same kind ended in this workflow.
+    pub fn agent_cards_for(&self, task: &Task) -> Vec<AgentCard> {
+        let mut cards = self.agent_cards().to_vec();
+        agent_cards::count_tasks_of_kind(&mut cards, &task.kind, self.snapshot.tasks());
+        cards
     }
 
     /// Records in the snapshot how far the discussions of each task are. Their decisions become part of

@@ -122,7 +122,7 @@ fn choose_agent(
     loaded: &LoadedWorkflow,
     task: &Task,
 ) -> AgentChoice {
-    let cards = loaded.agent_cards();
+    let cards = loaded.agent_cards_for(task);
     let ruled = select::select_by_rules(task, &cards);
     let is_open = match loaded.workflow().settings.selector {
         SelectorKind::Rules => false,

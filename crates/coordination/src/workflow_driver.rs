@@ -278,7 +278,7 @@ impl WorkflowDriver {
         let (Some(task), Some(attempt)) = (snapshot.get(id), snapshot.attempts.get(&id)) else { return };
         let judge = self.judge();
         let evaluates = snapshot.workflow.settings.evaluate;
-        let cards = pass.loaded.agent_cards();
+        let cards = pass.loaded.agent_cards().to_vec();
         let judgement = match judge::judge_attempt(
             judge.as_ref(),
             &mut self.judge_answers,
@@ -418,6 +418,6 @@ impl Pass<'_> {
 
 fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
     let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
-    let write = discussion::open_review(task, attempt, &loaded.agent_cards())?;
+    let write = discussion::open_review(task, attempt, loaded.agent_cards())?;
     Some(WorkflowWrite::AdvanceDiscussion(Box::new(write)))
 }

@@ -80,6 +80,46 @@ pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: Workflow
     tx.query(&sql, params![project, workflow.to_string()], Object::from_row)
 }
 
+/// How an attempt at a task of some kind ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskOutcome {
+    pub kind: String,
+    pub agent: String,
+    pub completed: bool,
+}
+
+/// How the newest tasks of a project ended that agents executed, at most `limit` completed ones and as
+/// many failed ones. Tasks of the workflow `except` are left out.
+pub fn list_outcomes(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    except: WorkflowId,
+    limit: i64,
+) -> Result<Vec<TaskOutcome>> {
+    let sql = format!(
+        "SELECT t.properties->>'kind', t.properties->>'assigned_agent', t.properties->>'workflow_id',
+             t.properties->>'run_id'
+         FROM graph_objects AS t
+         WHERE t.project_id = $1 AND t.properties->>'status' = $2 AND {IS_LIVE_TASK}
+         ORDER BY t.created_at DESC, t.id DESC LIMIT $3"
+    );
+    let except = except.to_string();
+    let mut outcomes = Vec::new();
+    for status in [TaskStatus::Completed, TaskStatus::Failed] {
+        let read = |row: &Row<'_>| -> Result<_> {
+            let text = |column| row.get::<Option<String>>(column);
+            Ok((text(0)?, text(1)?, text(2)?, text(3)?))
+        };
+        for row in tx.query(&sql, params![project, status.as_str(), limit], read)? {
+            let (Some(kind), Some(agent), workflow, Some(_)) = row else { continue };
+            if workflow.as_deref() != Some(except.as_str()) {
+                outcomes.push(TaskOutcome { kind, agent, completed: status == TaskStatus::Completed });
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
 /// How many tasks a workflow has.
 pub fn count(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<i64> {
     let sql = format!(

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    agent::Agent,
     ids::{ObjectId, ProjectId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
@@ -19,6 +18,7 @@ use emergent_rules::workflow::{
 use emergent_store::{Tx, agents, tasks};
 
 use crate::{
+    agent_cards::{agent_cards, load_outcomes},
     create::{NewWorkflow, add_tasks, create_workflow},
     dispatcher::Dispatcher,
     error::{Error, Result},
@@ -72,8 +72,10 @@ impl Dispatcher {
             let tasks: Vec<Task> = started.tasks.iter().map(Task::from_object).collect();
             let blocks = tasks::list_blocks(tx, actor.project, started.workflow.id)?;
             let agents = agents::list_all(tx, actor.project)?;
+            let outcomes = load_outcomes(tx, actor.project, started.workflow.id, &tasks)?;
+            let cards = agent_cards(&agents, &outcomes);
             let snapshot = Snapshot::new(started.workflow, tasks, &blocks, &[]);
-            Err(DryRunOutcome::Done(Box::new(build_dry_run(&snapshot, planner, &blocks, &agents))))
+            Err(DryRunOutcome::Done(Box::new(build_dry_run(&snapshot, planner, &blocks, &cards))))
         };
         match self.executor().graph().db().write(work).await {
             Err(DryRunOutcome::Done(checked)) => Ok(*checked),
@@ -166,10 +168,8 @@ fn build_dry_run(
     snapshot: &Snapshot,
     planner: Option<String>,
     blocks: &[(ObjectId, ObjectId)],
-    agents: &[Agent],
+    cards: &[AgentCard],
 ) -> DryRun {
-    let cards: Vec<AgentCard> =
-        agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect();
     let keys: HashMap<ObjectId, &str> =
         snapshot.tasks().iter().map(|task| (task.id, task.key.as_str())).collect();
     let mut layers: Vec<Vec<DryRunTask>> = Vec::new();
@@ -187,7 +187,7 @@ fn build_dry_run(
             let layer = known.into_iter().max().map_or(0, |last| last + 1);
             layer_of.insert(task.id, layer);
             layers.resize_with(layers.len().max(layer + 1), Vec::new);
-            let ruled = select::select_by_rules(task, &cards);
+            let ruled = select::select_by_rules(task, cards);
             let waits = blocks.iter().filter(|(_, to)| *to == task.id);
             layers[layer].push(DryRunTask {
                 blocked_by: waits.filter_map(|(from, _)| keys.get(from)).map(|&key| key.to_owned()).collect(),

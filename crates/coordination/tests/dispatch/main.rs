@@ -8,6 +8,7 @@ mod judges;
 mod parallel_discussions;
 mod people;
 mod planning;
+mod selection;
 mod verdicts;
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use emergent_domain::task::Task;
 use serde_json::json;
 
-use super::AgentCard;
+use super::{AgentCard, handles};
 use crate::workflow::question::{Question, find_json_object, truncate};
 
 /// The question for a task that the rules are not clear about.
@@ -25,6 +25,10 @@ pub fn selection_question(task: &Task, agents: &[AgentCard]) -> Question {
     for agent in agents {
         let tools = agent.tools.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
         prompt += &format!("- {}: {} (tools: {tools})\n", agent.name, truncate(&agent.description, 500));
+        let work = handles::work(&agent.config).join("; ");
+        if !work.is_empty() {
+            prompt += &format!("  handles: {}\n", truncate(&work, 1_000));
+        }
     }
     prompt += "\nWhich agent is best suited? Answer with its exact name and the reason in one sentence.";
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();

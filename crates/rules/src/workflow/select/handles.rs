@@ -15,8 +15,7 @@ const TAG_SCORE: f64 = 6.0;
 const PATTERN_SCORE: f64 = 10.0;
 
 pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
-    let handles = agent.config.get("handles");
-    let list = |name: &str| string_list(handles.and_then(|handles| handles.get(name)));
+    let list = |name: &str| handles_list(&agent.config, name);
     let (mut score, mut reasons) = (0.0, Vec::new());
     if !task.kind.is_empty() && list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(&task.kind)) {
         score += KIND_SCORE;
@@ -37,11 +36,19 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
     (score, reasons)
 }
 
-/// The texts in which an agent's configuration describes its work.
+/// The sentences in which an author describes an agent's work.
+pub(super) fn work(config: &Map<String, Value>) -> Vec<String> {
+    handles_list(config, "work")
+}
+
+/// Every text of a configuration that is about the agent's work.
 pub(super) fn described_work(config: &Map<String, Value>) -> Vec<String> {
-    let handles = config.get("handles");
-    let list = |name: &str| string_list(handles.and_then(|handles| handles.get(name)));
-    [list("kinds"), list("tags"), list("work"), string_list(config.get("tags"))].concat()
+    let tags = string_list(config.get("tags"));
+    [handles_list(config, "kinds"), handles_list(config, "tags"), work(config), tags].concat()
+}
+
+fn handles_list(config: &Map<String, Value>, name: &str) -> Vec<String> {
+    string_list(config.get("handles").and_then(|handles| handles.get(name)))
 }
 
 /// Whether the parts of a pattern stand in the text, in their order.

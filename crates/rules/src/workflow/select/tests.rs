@@ -1,4 +1,7 @@
-use emergent_domain::task::{NewTask, TaskStatus, VerdictKind};
+use emergent_domain::{
+    ids::RunId,
+    task::{NewTask, TaskStatus, VerdictKind},
+};
 use emergent_testkit::fixtures::task;
 use serde_json::json;
 
@@ -125,15 +128,16 @@ fn the_track_record_counts_less_than_what_an_author_says() {
 
 #[test]
 fn only_tasks_that_ended_are_part_of_a_track_record() {
-    let ended = |status| Task { kind: "bread".into(), status, ..titled("Bake") };
+    let ended = |status| Task { kind: "bread".into(), status, run: Some(RunId::new()), ..titled("Bake") };
     let mut record = TrackRecord::default();
     for status in [TaskStatus::Pending, TaskStatus::InProgress, TaskStatus::Paused, TaskStatus::Skipped] {
-        record.count(&ended(status));
+        record.count_task(&ended(status));
     }
-    record.count(&Task { kind: String::new(), ..ended(TaskStatus::Completed) });
+    record.count_task(&Task { kind: String::new(), ..ended(TaskStatus::Completed) });
+    record.count_task(&Task { run: None, ..ended(TaskStatus::Completed) });
     assert_eq!(record, TrackRecord::default());
-    record.count(&ended(TaskStatus::Completed));
-    record.count(&ended(TaskStatus::Failed));
+    record.count_task(&ended(TaskStatus::Completed));
+    record.count_task(&ended(TaskStatus::Failed));
     let mut expected = TrackRecord::default();
     expected.add("Bread", 1, 1);
     assert_eq!(record, expected);
@@ -180,6 +184,15 @@ fn an_answer_that_names_no_agent_is_not_used() {
 fn the_question_lists_every_agent() {
     let agents = [agent("planner", "Plans"), agent("writer", "Writes")];
     let question = selection_question(&titled("Plan it"), &agents);
+    assert!(!question.prompt.contains("handles"));
     assert!(question.prompt.contains("- planner: Plans"));
     assert_eq!(question.schema["properties"]["agent"]["enum"], json!(["planner", "writer"]));
+}
+
+#[test]
+fn the_question_says_what_an_agent_handles() {
+    let mut cook = agent("cook", "Cooks");
+    cook.config = json!({ "handles": { "work": ["Cook meals", "Bake bread"] } }).as_object().unwrap().clone();
+    let question = selection_question(&titled("Plan it"), &[cook]);
+    assert!(question.prompt.contains("  handles: Cook meals; Bake bread\n"), "{}", question.prompt);
 }

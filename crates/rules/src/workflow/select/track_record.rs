@@ -19,12 +19,12 @@ struct Outcomes {
 }
 
 impl TrackRecord {
-    /// Counts a task that this agent executed. A task without a kind, or one that has not ended, says
-    /// nothing.
-    pub fn count(&mut self, task: &Task) {
+    /// Counts a task of this agent. A task without a kind, one that has not ended, and one that somebody
+    /// completed without a run say nothing.
+    pub fn count_task(&mut self, task: &Task) {
         match task.status {
-            TaskStatus::Completed => self.add(&task.kind, 1, 0),
-            TaskStatus::Failed => self.add(&task.kind, 0, 1),
+            TaskStatus::Completed if task.run.is_some() => self.add(&task.kind, 1, 0),
+            TaskStatus::Failed if task.run.is_some() => self.add(&task.kind, 0, 1),
             _ => {}
         }
     }

@@ -1,0 +1,57 @@
+//! The agents of a project as the selector sees them, with what became of their earlier tasks.
+
+use emergent_domain::{
+    agent::Agent,
+    ids::{ProjectId, WorkflowId},
+    task::Task,
+};
+use emergent_rules::workflow::select::AgentCard;
+use emergent_store::{
+    Tx,
+    tasks::{self, TaskOutcome},
+};
+
+/// Older tasks say little about what an agent does today.
+const MAX_OUTCOMES: i64 = 200;
+
+/// Loads how earlier tasks of other workflows ended. Nothing is loaded if no task could make use of it.
+pub(crate) fn load_outcomes(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    workflow: WorkflowId,
+    all: &[Task],
+) -> Result<Vec<TaskOutcome>, emergent_store::Error> {
+    if all.iter().any(needs_selection) {
+        tasks::list_outcomes(tx, project, workflow, MAX_OUTCOMES)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+/// Whether an agent has to be chosen for a task, and earlier tasks can be compared with it.
+fn needs_selection(task: &Task) -> bool {
+    !task.status.is_terminal() && !task.agent_is_named && !task.kind.is_empty()
+}
+
+pub(crate) fn agent_cards(agents: &[Agent], outcomes: &[TaskOutcome]) -> Vec<AgentCard> {
+    let mut cards: Vec<AgentCard> =
+        agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect();
+    for TaskOutcome { kind, agent, completed } in outcomes {
+        if let Some(card) = cards.iter_mut().find(|card| card.name == *agent) {
+            card.track_record.add(kind, usize::from(*completed), usize::from(!completed));
+        }
+    }
+    cards
+}
+
+/// Adds how tasks of the same kind ended in the same workflow, as it stands in memory.
+pub(crate) fn count_tasks_of_kind(cards: &mut [AgentCard], kind: &str, all: &[Task]) {
+    if kind.is_empty() {
+        return;
+    }
+    for task in all.iter().filter(|task| task.kind.eq_ignore_ascii_case(kind)) {
+        if let Some(card) = cards.iter_mut().find(|card| task.assigned_agent.as_ref() == Some(&card.name)) {
+            card.track_record.count_task(task);
+        }
+    }
+}
