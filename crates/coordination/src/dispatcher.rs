@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::{sync::Notify, task::AbortHandle, time::Duration};
 
-use crate::metrics::Counters;
+use crate::{agent_similarity::SentenceModel, metrics::Counters};
 
 /// How long a server that stopped responding keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
@@ -51,6 +51,7 @@ pub(crate) struct RunningDriver {
 struct Inner {
     executor: Executor,
     settings: Settings,
+    sentence_model: Option<SentenceModel>,
     slots: TaskSlots,
     drivers: Mutex<HashMap<WorkflowId, RunningDriver>>,
     started: AtomicU64,
@@ -60,9 +61,11 @@ struct Inner {
 impl Dispatcher {
     pub fn new(executor: Executor, settings: Settings) -> Self {
         let slots = TaskSlots { max: settings.max_tasks, in_use: AtomicUsize::new(0), freed: Notify::new() };
+        let sentence_model = SentenceModel::new(executor.graph().embedder());
         Self(Arc::new(Inner {
             executor,
             settings,
+            sentence_model,
             slots,
             drivers: Mutex::default(),
             started: AtomicU64::new(0),
@@ -76,6 +79,11 @@ impl Dispatcher {
 
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The model that compares tasks with agents, if search uses one.
+    pub(crate) fn sentence_model(&self) -> Option<&SentenceModel> {
+        self.0.sentence_model.as_ref()
     }
 
     pub(crate) fn slots(&self) -> &TaskSlots {

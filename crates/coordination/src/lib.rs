@@ -7,6 +7,7 @@
 //! `store`, HTTP in `api`.
 
 mod agent_cards;
+mod agent_similarity;
 mod apply;
 mod attempts;
 pub mod create;

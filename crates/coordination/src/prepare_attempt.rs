@@ -10,11 +10,18 @@ use emergent_domain::{
 use emergent_rules::workflow::{planning::agent_names, select, threading};
 
 use crate::{
+    agent_similarity::{SentenceModel, ask_for_similarities},
     apply::NewAttempt,
     judge::{self, AnswerState, Judge, JudgeAnswer, JudgeAnswers},
     loaded_workflow::LoadedWorkflow,
     task_prompt::{PromptState, prepare_prompt},
 };
+
+/// The models that help to prepare an attempt, as far as they are configured.
+pub(crate) struct Models {
+    pub judge: Option<Judge>,
+    pub sentences: Option<SentenceModel>,
+}
 
 pub(crate) enum PreparedAttempt {
     Ready(Box<NewAttempt>),
@@ -25,17 +32,17 @@ pub(crate) enum PreparedAttempt {
 
 /// Prepares an attempt in a new conversation.
 pub(crate) fn prepare_attempt(
-    judge: Option<&Judge>,
+    models: &Models,
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
 ) -> PreparedAttempt {
-    let choice = choose_agent(judge, answers, loaded, task);
+    let choice = choose_agent(models, answers, loaded, task);
     if let AgentChoice::NoAgent(why) = choice {
         return PreparedAttempt::NoAgent(why);
     }
     // Both may have to ask a model; the two questions are asked concurrently.
-    let prompt = prepare_prompt(judge, answers, loaded, task);
+    let prompt = prepare_prompt(models.judge.as_ref(), answers, loaded, task);
     let (AgentChoice::Agent { name, mut why }, PromptState::Ready { prompt, selection }) = (choice, prompt)
     else {
         return PreparedAttempt::WaitingForJudge;
@@ -66,13 +73,13 @@ pub(crate) fn prepare_attempt(
 /// Resumes the run that ended at a limit, or without the verdict it owes. A task without a run gets a
 /// new attempt.
 pub(crate) fn prepare_resumed_attempt(
-    judge: Option<&Judge>,
+    models: &Models,
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
 ) -> PreparedAttempt {
     if task.run.is_none() {
-        return prepare_attempt(judge, answers, loaded, task);
+        return prepare_attempt(models, answers, loaded, task);
     }
     let name = task.assigned_agent.clone().unwrap_or_default();
     let Some(agent) = loaded.agents.iter().find(|agent| agent.definition.name == name) else {
@@ -114,22 +121,33 @@ enum AgentChoice {
     NoAgent(String),
 }
 
-/// Takes the agent that the task names, else the choice of the rules, or of a model where the rules
-/// leave it open and one is configured.
+/// Takes the agent that the task names, else the choice of the rules. Where the rules leave it open, a
+/// sentence model is asked first, and then the judge, as far as they are configured.
 fn choose_agent(
-    judge: Option<&Judge>,
+    models: &Models,
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
 ) -> AgentChoice {
+    let selector = loaded.workflow().settings.selector;
     let cards = loaded.agent_cards_for(task);
-    let ruled = select::select_by_rules(task, &cards);
-    let is_open = match loaded.workflow().settings.selector {
+    let mut ruled = select::select_by_rules(task, &cards);
+    let is_unclear = !ruled.clear && task.assigned_agent.is_none() && cards.len() > 1;
+    if let Some(model) = models.sentences.as_ref().filter(|_| is_unclear && selector != SelectorKind::Llm) {
+        match ask_for_similarities(model, answers, task, &cards) {
+            AnswerState::Pending => return AgentChoice::WaitingForJudge,
+            AnswerState::Answered(Some(JudgeAnswer::Similarities(similarities))) => {
+                ruled = select::select_with_similarity(task, &cards, &similarities);
+            }
+            AnswerState::NotAsked | AnswerState::Answered(_) => {}
+        }
+    }
+    let is_open = match selector {
         SelectorKind::Rules => false,
         SelectorKind::Llm => task.assigned_agent.is_none(),
         SelectorKind::Hybrid => !ruled.clear,
     };
-    if let Some(judge) = judge.filter(|_| is_open) {
+    if let Some(judge) = models.judge.as_ref().filter(|_| is_open) {
         match judge::ask_for_agent(judge, answers, task, cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
             AnswerState::Answered(Some(JudgeAnswer::Agent(name))) => {

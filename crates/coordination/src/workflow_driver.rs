@@ -31,7 +31,7 @@ use crate::{
     loaded_workflow::{self, LoadedWorkflow},
     metrics::DecisionCounts,
     planning,
-    prepare_attempt::{self, PreparedAttempt},
+    prepare_attempt::{self, Models, PreparedAttempt},
     workflow_tx::CommitResult,
 };
 
@@ -317,7 +317,7 @@ impl WorkflowDriver {
         let acquired = self.slots.acquire(actions.len());
         self.needs_slots = acquired < actions.len();
         actions.truncate(acquired);
-        let judge = self.judge();
+        let models = Models { judge: self.judge(), sentences: self.dispatcher.sentence_model().cloned() };
         for action in actions {
             let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
             let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };
@@ -330,7 +330,7 @@ impl WorkflowDriver {
                 Action::ResumeAttempt(_) => prepare_attempt::prepare_resumed_attempt,
                 _ => prepare_attempt::prepare_attempt,
             };
-            match prepare(judge.as_ref(), &mut self.judge_answers, pass.loaded, &task) {
+            match prepare(&models, &mut self.judge_answers, pass.loaded, &task) {
                 PreparedAttempt::Ready(attempt) => pass.push(WorkflowWrite::StartAttempt(attempt)),
                 PreparedAttempt::WaitingForJudge => {}
                 PreparedAttempt::NoAgent(reason) => {

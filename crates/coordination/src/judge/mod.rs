@@ -11,7 +11,7 @@ mod questions;
 use std::collections::HashMap;
 
 use emergent_domain::ids::{ObjectId, RunId};
-use emergent_rules::workflow::{conclude::Judgement, question::Question};
+use emergent_rules::workflow::{conclude::Judgement, question::Question, select::AgentSimilarities};
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::warn;
 
@@ -24,6 +24,8 @@ pub(crate) use questions::{AttemptJudgement, Judge, ask_for_agent, ask_for_resul
 pub(crate) enum QuestionKey {
     /// Which agent makes the next attempt at a task.
     Agent(ObjectId),
+    /// How similar the task is to what each agent says it does.
+    Similarities(ObjectId),
     /// Which prior results are in the prompt of that attempt.
     PriorResults(ObjectId),
     /// How good an attempt is. Another attempt at the same task is another question.
@@ -34,6 +36,7 @@ pub(crate) enum QuestionKey {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum JudgeAnswer {
     Agent(String),
+    Similarities(AgentSimilarities),
     /// The selected results, the most important first.
     Results(Vec<ObjectId>),
     /// `None` accepts the attempt.
@@ -108,7 +111,7 @@ impl JudgeAnswers {
 
     /// Whether the next attempt at a task waits for an answer.
     pub fn blocks_attempt(&self, task: ObjectId) -> bool {
-        let before = [QuestionKey::Agent(task), QuestionKey::PriorResults(task)];
+        let before = questions_before_attempt(task);
         self.pending.values().any(|(about, _)| before.contains(about))
     }
 
@@ -120,14 +123,17 @@ impl JudgeAnswers {
     }
 }
 
+/// The questions that may be asked before an attempt at a task starts.
+fn questions_before_attempt(task: ObjectId) -> [QuestionKey; 3] {
+    [QuestionKey::Agent(task), QuestionKey::Similarities(task), QuestionKey::PriorResults(task)]
+}
+
 /// The questions whose answers may have led to these writes.
 pub(crate) fn questions_behind(items: &[WorkflowWrite]) -> Vec<QuestionKey> {
     let mut found = Vec::new();
     for item in items {
         match item {
-            WorkflowWrite::StartAttempt(begun) => {
-                found.extend([QuestionKey::Agent(begun.task.id), QuestionKey::PriorResults(begun.task.id)]);
-            }
+            WorkflowWrite::StartAttempt(begun) => found.extend(questions_before_attempt(begun.task.id)),
             WorkflowWrite::ConcludeAttempt(settled) => {
                 found.push(QuestionKey::Attempt(settled.task, settled.run))
             }

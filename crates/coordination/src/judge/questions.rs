@@ -51,8 +51,10 @@ impl Judge {
             AnswerState::NotAsked => {}
             asked => return asked,
         }
-        let (QuestionKey::Agent(task) | QuestionKey::PriorResults(task) | QuestionKey::Attempt(task, _)) =
-            about;
+        let (QuestionKey::Agent(task)
+        | QuestionKey::Similarities(task)
+        | QuestionKey::PriorResults(task)
+        | QuestionKey::Attempt(task, _)) = about;
         let Question { system, prompt, schema } = question.clone();
         // A choice is a name or a few numbers; a judgement also has reasons.
         let max_tokens = if matches!(about, QuestionKey::Attempt(..)) { 1_000 } else { 500 };

@@ -1,7 +1,7 @@
 //! A server in miniature for stories about workflows: a database, a scripted model, a runner and a
 //! dispatcher.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use emergent_coordination::{Dispatcher, Settings, WorkflowDetail, create::NewWorkflow, tools};
 use emergent_domain::{
@@ -16,6 +16,7 @@ use emergent_domain::{
 };
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
+use emergent_llm::Embedder;
 use emergent_store::Db;
 use emergent_testkit::scripted::ScriptedModel;
 use emergent_tools::ToolPool;
@@ -36,7 +37,16 @@ impl House {
     }
 
     pub async fn with(db: &Db, model: ScriptedModel, settings: Settings) -> Self {
-        let graph = Graph::new(db.clone(), emergent_domain::time::Clock::system(), None);
+        Self::with_embedder(db, model, settings, None).await
+    }
+
+    pub async fn with_embedder(
+        db: &Db,
+        model: ScriptedModel,
+        settings: Settings,
+        embedder: Option<Arc<dyn Embedder>>,
+    ) -> Self {
+        let graph = Graph::new(db.clone(), emergent_domain::time::Clock::system(), embedder);
         graph.ensure_builtin_packs().await.unwrap();
         let project = graph.ensure_default_project().await.unwrap().id;
         let pool = tools::tools()

@@ -1,6 +1,14 @@
 //! Which agent gets a task that names none.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use emergent_coordination::Settings;
 use emergent_domain::task::NewTask;
+use emergent_llm::{EmbedTask, Embedder};
 use emergent_testkit::{
     both_engines,
     scripted::{ScriptedModel, fails, says},
@@ -12,7 +20,82 @@ fn of_kind(kind: &str, new: NewTask) -> NewTask {
     NewTask { kind: kind.into(), max_retries: Some(0), ..new }
 }
 
+/// A sentence model that knows two subjects: food, and everything else.
+#[derive(Default)]
+struct FoodModel {
+    documents: AtomicUsize,
+    is_broken: bool,
+}
+
+#[async_trait]
+impl Embedder for FoodModel {
+    fn model(&self) -> &str {
+        "test/food"
+    }
+
+    fn dims(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    fn max_batch(&self) -> usize {
+        2
+    }
+
+    async fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, emergent_llm::Error> {
+        if self.is_broken {
+            return Err(refused());
+        }
+        if task == EmbedTask::Document {
+            self.documents.fetch_add(texts.len(), Ordering::Relaxed);
+        }
+        let is_food = |text: &String| ["soup", "dinner", "chef"].iter().any(|word| text.contains(word));
+        Ok(texts.iter().map(|text| if is_food(text) { vec![1.0, 0.0] } else { vec![0.0, 1.0] }).collect())
+    }
+}
+
+fn refused() -> emergent_llm::Error {
+    emergent_llm::Error::BadRequest {
+        model: ScriptedModel::MODEL.into(),
+        status: 400,
+        message: "no such column".into(),
+    }
+}
+
+fn titled(title: &str) -> NewTask {
+    NewTask { title: title.into(), description: String::new(), kind: String::new(), ..task("it", "", &[]) }
+}
+
 both_engines! {
+    async fn a_sentence_model_is_asked_where_words_do_not_decide(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("chef", [says("Served."), says("Served again.")])
+            .agent("clerk", [says("Filed.")]);
+        let food = Arc::new(FoodModel::default());
+        let house = House::with_embedder(&db, model, Settings::default(), Some(food.clone())).await;
+        house.agents(&["clerk", "chef"]).await;
+        let embedded = || food.documents.load(Ordering::Relaxed);
+        let agent_for = async |title: &str| {
+            let shown = house.completed(house.dispatch(vec![titled(title)]).await).await;
+            shown.tasks[0].task.assigned_agent.clone().unwrap()
+        };
+        // A shared word decides, and nothing is embedded.
+        assert_eq!((agent_for("The clerk and the dinner").await, embedded()), ("clerk".to_owned(), 0));
+        assert_eq!((agent_for("Something for dinner").await, embedded()), ("chef".to_owned(), 2));
+        // The agents are the same, so only the task is embedded.
+        assert_eq!((agent_for("Some soup").await, embedded()), ("chef".to_owned(), 2));
+        house.close().await;
+    }
+
+    async fn a_sentence_model_that_fails_leaves_the_choice_to_the_rules(db: TestDb) {
+        let model = ScriptedModel::default().agent("chef-a", [says("Served.")]).agent("chef-b", []);
+        let broken = Arc::new(FoodModel { is_broken: true, ..FoodModel::default() });
+        let house = House::with_embedder(&db, model, Settings::default(), Some(broken)).await;
+        house.agents(&["chef-b", "chef-a"]).await;
+        let shown = house.completed(house.dispatch(vec![titled("For the chef")]).await).await;
+        assert_eq!(shown.tasks[0].task.assigned_agent.as_deref(), Some("chef-a"));
+        house.close().await;
+    }
+
     async fn an_agent_that_completed_tasks_of_a_kind_gets_the_next_one(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("first", [])
@@ -36,12 +119,7 @@ both_engines! {
     }
 
     async fn an_agent_that_failed_tasks_of_a_kind_does_not_get_the_next_one(db: TestDb) {
-        let refused = emergent_llm::Error::BadRequest {
-            model: ScriptedModel::MODEL.into(),
-            status: 400,
-            message: "no such column".into(),
-        };
-        let model = ScriptedModel::default().agent("mover-a", [fails(refused)]).agent("mover-b", [says("Moved.")]);
+        let model = ScriptedModel::default().agent("mover-a", [fails(refused())]).agent("mover-b", [says("Moved.")]);
         let house = House::open(&db, model).await;
         house.agents(&["mover-a", "mover-b"]).await;
         let id = house.dispatch(vec![of_kind("mover", task("one", "mover-a", &[]))]).await;

@@ -1,13 +1,14 @@
 //! Chooses the agent for a task that names none: by rules, and by a model where the rules are not clear.
 //!
 //! The rules know no agent by name. They add up what an agent's author says it handles
-//! (`config.handles`), the words that its definition shares with the task, and what became of earlier
-//! tasks of the same kind.
+//! (`config.handles`), the words that its definition shares with the task, what became of earlier tasks
+//! of the same kind, and similarities that a sentence model found, if the caller has them.
 
 mod by_model;
 mod handles;
 mod profile;
 mod scoring;
+mod similarity;
 mod task_words;
 mod track_record;
 mod words;
@@ -22,6 +23,7 @@ use scoring::WordScore;
 
 pub use by_model::{parse_selection, selection_question};
 pub use profile::AgentProfile;
+pub use similarity::{AgentSimilarities, agent_sentences, task_text};
 pub use track_record::TrackRecord;
 
 /// What is known of an agent when one is chosen.
@@ -76,6 +78,15 @@ const MIN_SCORE: f64 = 0.5;
 
 /// Chooses by rules alone. The same task and agents give the same choice, whatever their order.
 pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
+    select_with_similarity(task, agents, &AgentSimilarities::default())
+}
+
+/// Chooses by rules, and by how similar a sentence model finds the task and what the agents say they do.
+pub fn select_with_similarity(
+    task: &Task,
+    agents: &[AgentCard],
+    similarities: &AgentSimilarities,
+) -> AgentSelection {
     if let Some(name) = &task.assigned_agent {
         let known = agents.iter().any(|agent| agent.name == *name);
         let reason = match known {
@@ -85,8 +96,11 @@ pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
         return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
     }
     let words = scoring::score_words(task, agents);
-    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> =
-        agents.iter().zip(words).map(|(agent, words)| score_agent(task, agent, words)).collect();
+    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = agents
+        .iter()
+        .zip(words)
+        .map(|(agent, words)| score_agent(task, agent, words, similarities))
+        .collect();
     scored.sort_by(|a, b| {
         b.0.total_cmp(&a.0).then_with(|| tie_break(b.2).cmp(&tie_break(a.2))).then(a.2.name.cmp(&b.2.name))
     });
@@ -106,12 +120,19 @@ pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
 }
 
 /// The score of an agent with its reasons, the strongest kind of reason first.
-fn score_agent<'a>(task: &Task, agent: &'a AgentCard, words: WordScore) -> (f64, Vec<String>, &'a AgentCard) {
+fn score_agent<'a>(
+    task: &Task,
+    agent: &'a AgentCard,
+    words: WordScore,
+    similarities: &AgentSimilarities,
+) -> (f64, Vec<String>, &'a AgentCard) {
     let (handled, mut reasons) = handles::score(task, agent);
     reasons.extend(words.reason);
+    let (similarity, reason) = similarities.score(&agent.name);
+    reasons.extend(reason);
     let (record, reason) = agent.track_record.score(&task.kind);
     reasons.extend(reason);
-    (handled + words.score + record, reasons, agent)
+    (handled + words.score + similarity + record, reasons, agent)
 }
 
 /// Among equals: the default one, then one that is meant to be seen.

@@ -196,3 +196,33 @@ fn the_question_says_what_an_agent_handles() {
     let question = selection_question(&titled("Plan it"), &[cook]);
     assert!(question.prompt.contains("  handles: Cook meals; Bake bread\n"), "{}", question.prompt);
 }
+
+#[test]
+fn similarities_decide_where_words_do_not() {
+    let agents = [agent("cook", "Cooks meals"), agent("translator", "Translates letters")];
+    let similarities = AgentSimilarities::new([("cook".to_owned(), 0.55), ("translator".to_owned(), 0.25)]);
+    let choice = select_with_similarity(&titled("Something for dinner"), &agents, &similarities);
+    assert_eq!((choice.agent.as_deref(), choice.clear), (Some("cook"), true));
+    assert!(choice.reason.contains("similar"), "{}", choice.reason);
+    let choice = select_with_similarity(&titled("Translate letters"), &agents, &similarities);
+    assert_eq!(choice.agent.as_deref(), Some("translator"), "shared words outweigh them");
+}
+
+#[test]
+fn equal_similarities_change_nothing() {
+    let agents = [agent("cook", "Cooks meals"), agent("translator", "Translates letters")];
+    let same = AgentSimilarities::new(agents.iter().map(|agent| (agent.name.clone(), 0.8)));
+    for title in ["Cook dinner", "Xyzzy"] {
+        let choice = select_with_similarity(&titled(title), &agents, &same);
+        assert_eq!(choice, select_by_rules(&titled(title), &agents));
+    }
+}
+
+#[test]
+fn an_agent_is_compared_sentence_by_sentence() {
+    let mut cook = agent("head-cook", "Cooks");
+    cook.config = json!({ "handles": { "work": ["Bake bread"] } }).as_object().unwrap().clone();
+    assert_eq!(agent_sentences(&cook), ["head cook: Cooks", "Bake bread"]);
+    let long = task(NewTask { title: "é".repeat(2_000), ..NewTask::default() });
+    assert!(task_text(&long).chars().count() < 1_100);
+}

@@ -1,0 +1,136 @@
+//! Compares a task with what agents say they do, by the sentence model that is configured for search.
+//!
+//! The built-in embedder is not used here: it compares words, and the rules do that better (see
+//! `docs/adr/0008-agent-selection.md`).
+
+use std::{collections::HashSet, sync::Arc};
+
+use emergent_domain::task::Task;
+use emergent_llm::{EmbedTask, Embedder};
+use emergent_rules::workflow::{
+    question::Question,
+    select::{self, AgentCard, AgentSimilarities},
+};
+use hashlink::LruCache;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::{Duration, timeout};
+use tracing::warn;
+
+use crate::judge::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
+
+/// The rules do not wait longer for a better choice.
+const EMBED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Enough for the sentences of about a hundred agents.
+const MAX_VECTORS: usize = 1_000;
+
+/// Agents beyond this are compared by their words only.
+const MAX_AGENTS: usize = 50;
+
+/// The sentence model with the vectors of the agents' sentences; clones share them. Agents change rarely,
+/// so a vector is computed once for each text.
+#[derive(Clone)]
+pub(crate) struct SentenceModel {
+    embedder: Arc<dyn Embedder>,
+    sentences: Arc<Mutex<LruCache<String, Arc<[f32]>>>>,
+}
+
+impl SentenceModel {
+    /// `None` if there is no embedder, or only the built-in one.
+    pub fn new(embedder: Option<&Arc<dyn Embedder>>) -> Option<Self> {
+        let embedder = embedder.filter(|embedder| !embedder.model().starts_with("builtin/"))?;
+        Some(Self {
+            embedder: Arc::clone(embedder),
+            sentences: Arc::new(Mutex::new(LruCache::new(MAX_VECTORS))),
+        })
+    }
+
+    /// Returns `None` if the model does not answer in time; the rules then decide without it.
+    async fn compare(&self, task: String, agents: Vec<(String, Vec<String>)>) -> Option<AgentSimilarities> {
+        match timeout(EMBED_TIMEOUT, self.try_compare(task, agents)).await {
+            Ok(Ok(similarities)) => Some(similarities),
+            Ok(Err(error)) => {
+                warn!(model = self.embedder.model(), error = %error, "could not compare a task with the agents, rules decide");
+                None
+            }
+            Err(_) => {
+                warn!(
+                    model = self.embedder.model(),
+                    "comparing a task with the agents took too long, rules decide"
+                );
+                None
+            }
+        }
+    }
+
+    async fn try_compare(
+        &self,
+        task: String,
+        agents: Vec<(String, Vec<String>)>,
+    ) -> Result<AgentSimilarities, emergent_llm::Error> {
+        self.embed_missing(&agents).await?;
+        let vectors = self.embedder.embed(&[task], EmbedTask::Query).await?;
+        let Some(task) = vectors.first() else { return Ok(AgentSimilarities::default()) };
+        let mut known = self.sentences.lock();
+        let similarities = agents.into_iter().filter_map(|(agent, sentences)| {
+            let each = sentences.iter().filter_map(|text| known.get(text).map(|vector| dot(task, vector)));
+            Some((agent, each.reduce(f64::max)?))
+        });
+        Ok(AgentSimilarities::new(similarities))
+    }
+
+    async fn embed_missing(&self, agents: &[(String, Vec<String>)]) -> Result<(), emergent_llm::Error> {
+        let missing: HashSet<&String> = {
+            let mut known = self.sentences.lock();
+            agents.iter().flat_map(|(_, texts)| texts).filter(|text| known.get(*text).is_none()).collect()
+        };
+        let missing: Vec<String> = missing.into_iter().cloned().collect();
+        for batch in missing.chunks(self.embedder.max_batch().max(1)) {
+            let vectors = self.embedder.embed(batch, EmbedTask::Document).await?;
+            let mut known = self.sentences.lock();
+            for (text, vector) in batch.iter().zip(vectors) {
+                known.insert(text.clone(), vector.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Vectors have length one, so this is the cosine.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+}
+
+/// Asks the sentence model how similar a task is to what each agent says it does.
+pub(crate) fn ask_for_similarities(
+    model: &SentenceModel,
+    answers: &mut JudgeAnswers,
+    task: &Task,
+    cards: &[AgentCard],
+) -> AnswerState {
+    let agents: Vec<(String, Vec<String>)> = cards
+        .iter()
+        .take(MAX_AGENTS)
+        .map(|card| (card.name.clone(), select::agent_sentences(card)))
+        .collect();
+    let text = select::task_text(task);
+    // The answer counts as long as neither the task nor an agent changes.
+    let question = Question {
+        system: model.embedder.model().to_owned(),
+        prompt: format!("{text}\n{agents:?}"),
+        schema: Value::Null,
+    };
+    let about = QuestionKey::Similarities(task.id);
+    match answers.get(about, &question) {
+        AnswerState::NotAsked => {}
+        asked => return asked,
+    }
+    let model = model.clone();
+    answers.ask(
+        about,
+        question,
+        async move { model.compare(text, agents).await.map(JudgeAnswer::Similarities) },
+    );
+    AnswerState::Pending
+}
