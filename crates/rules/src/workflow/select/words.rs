@@ -37,9 +37,47 @@ fn is_stop_word(word: &str) -> bool {
 /// Removes the ending of an English word. The result need not be a word: it only has to be the same for
 /// the forms of one word. Words of other languages mostly stay as they are.
 pub(super) fn stem(word: &str) -> String {
+    // Longer endings first, so that "verify" and "verification" lose all of theirs.
     const ENDINGS: &[&str] = &[
-        "isations", "isation", "ising", "ations", "ation", "ings", "ing", "ised", "iser", "ises", "ise",
-        "ers", "ors", "ions", "ion", "ies", "ied", "er", "or", "ed", "es", "s", "e", "y",
+        "ifications",
+        "ification",
+        "isations",
+        "ications",
+        "isation",
+        "ication",
+        "ations",
+        "ifying",
+        "ation",
+        "ators",
+        "ating",
+        "ising",
+        "ified",
+        "ifies",
+        "ates",
+        "ated",
+        "ator",
+        "ings",
+        "ised",
+        "iser",
+        "ises",
+        "ions",
+        "ate",
+        "ify",
+        "ing",
+        "ise",
+        "ers",
+        "ors",
+        "ion",
+        "ies",
+        "ied",
+        "is",
+        "er",
+        "or",
+        "ed",
+        "es",
+        "s",
+        "e",
+        "y",
     ];
     // British and American spelling: "summarise" and "summarize".
     let mut word = word.to_lowercase().replace('z', "s");
@@ -76,7 +114,11 @@ mod tests {
             "extract extracts extraction extractor",
             "review reviews reviewer reviewing",
             "implement implements implemented",
-            "specify specified",
+            "specify specified specification spec",
+            "verify verifies verification",
+            "migrate migrating migration",
+            "create creates creation",
+            "analyse analyze analysis",
             "entity entities",
         ] {
             let all: Vec<String> = forms.split(' ').map(stem).collect();
