@@ -4,15 +4,11 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    agent::{Agent, ModelConfig, Visibility},
+    agent::{Agent, Visibility},
     author::Author,
-    ids::{AgentId, MessageId, RunId, ScheduleId, TokenId, ToolCallId},
+    ids::{AgentId, RunId, ScheduleId, TokenId, ToolCallId},
     invalid::Invalid,
-    run::{
-        DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, MessageRole, Origin, Run,
-        RunStatus,
-    },
-    run_event::{MessageContent, RecordedMessage},
+    run::{DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, Origin, Run, RunStatus},
     workflow::WorkflowLink,
 };
 use emergent_graph::Actor;
@@ -21,33 +17,18 @@ use emergent_store::{
     budget::NewModelCall,
     runs::{self, conversation::Conversation},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::{
     Error, Executor, Result,
     admission_batch::{AdmissionBatch, AdmittedRun},
-    budget, flow, resume,
-    run_driver::has_tool_globs,
-    run_task::LoadedRun,
+    budget,
+    first_messages::first_messages,
+    loaded_run::{LoadedRun, has_tool_patterns, is_flow},
     sessions::SessionMessages,
+    start_options::StartOptions,
 };
-
-const MAX_INPUT_BYTES: usize = 1 << 20;
-/// Work that takes longer than a day should be a workflow.
-const MAX_TIMEOUT_SECONDS: i64 = 86_400;
-
-/// The input and the limits of a new run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct StartOptions {
-    pub input: String,
-    /// This JSON is shown to the agent below the input.
-    pub context: Option<Value>,
-    /// Overrides the model of the agent's definition.
-    pub model: Option<ModelConfig>,
-    pub max_steps: Option<i64>,
-    pub timeout_seconds: Option<i64>,
-}
 
 /// How a run is started, and its relation to other runs.
 pub(crate) struct Admission<'a> {
@@ -144,7 +125,7 @@ fn admit_run(
     start: &StartOptions,
     owner: Option<Arc<str>>,
 ) -> Result<AdmittedRun> {
-    check_options(start)?;
+    start.check()?;
     check_visibility(agent, admission.origin)?;
     // A resumed child keeps its depth: a resumption must not give it more tools.
     let depth = match admission.parent {
@@ -233,12 +214,12 @@ fn admit_run(
         started_at,
         completed_at: None,
     };
-    let (mut run, first) = first_messages(run, agent, admission, start);
+    let (mut run, first) = first_messages(run, agent, admission.resumed, start);
     // A simple run is started here, so its driver does not have to read the same data again.
     let starts = owner.is_some()
         && admission.resumed.is_none()
-        && !has_tool_globs(definition)
-        && !flow::is_flow(&run, definition, admission.parent);
+        && !has_tool_patterns(definition)
+        && !is_flow(&run, definition, admission.parent);
     run.seq += i64::from(starts);
     runs::insert(tx, &run)?;
     runs::record::insert_messages(tx, run.id, &first)?;
@@ -261,65 +242,6 @@ fn admit_run(
         limited: budget_status.limited,
     };
     Ok(AdmittedRun { run, session_messages, loaded: Some(loaded) })
-}
-
-fn first_messages(
-    mut run: Run,
-    agent: &Agent,
-    admission: &Admission<'_>,
-    start: &StartOptions,
-) -> (Run, Vec<RecordedMessage>) {
-    let message = |seq, role, step, text| RecordedMessage {
-        id: MessageId::new(),
-        seq,
-        role,
-        step,
-        content: MessageContent::Text { text, injected: None },
-        usage: None,
-        cost: None,
-        at: run.created_at,
-    };
-    let mut first = Vec::with_capacity(2);
-    // A resumed conversation contains the system prompt already, unless the agent has changed since.
-    if admission.resumed.is_none_or(|before| before.agent_version != agent.version) {
-        first.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
-    }
-    let seq = i64::try_from(first.len()).unwrap_or(0) + 1;
-    let text = match admission.resumed {
-        None => user_message(start),
-        Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
-        Some(_) => resume::resume_message(&user_message(start)),
-    };
-    first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
-    run.seq = seq;
-    (run, first)
-}
-
-fn user_message(start: &StartOptions) -> String {
-    match &start.context {
-        None => start.input.clone(),
-        Some(context) => format!(
-            "{}\n\nContext:\n{}",
-            start.input,
-            serde_json::to_string_pretty(context).unwrap_or_default()
-        ),
-    }
-}
-
-fn check_options(start: &StartOptions) -> Result<(), Invalid> {
-    if start.input.len() > MAX_INPUT_BYTES {
-        return Err(Invalid::new("input", format!("is longer than {MAX_INPUT_BYTES} bytes")));
-    }
-    if start.input.contains('\0') {
-        return Err(Invalid::new("input", "has a NUL character"));
-    }
-    if start.max_steps.is_some_and(|steps| steps < 1) {
-        return Err(Invalid::new("maxSteps", "must be at least 1"));
-    }
-    if start.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
-        return Err(Invalid::new("timeoutSeconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));
-    }
-    Ok(())
 }
 
 /// Checks who may start the agent. Visibility restricts starts from outside, never delegation between

@@ -16,27 +16,18 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Executor, Result,
-    admission::{self, Admission, StartOptions},
+    admission::{self, Admission},
     child_runs::{self, Child, ChildBatch},
+    first_messages,
+    loaded_run::{LoadedRun, flow_agents},
     recorder::{RecordBatch, Recorder},
     resume,
-    run_task::LoadedRun,
     slots::RunSlot,
+    start_options::StartOptions,
 };
 
 /// The number of rounds of a loop whose definition sets none.
 const DEFAULT_ITERATIONS: u32 = 10;
-
-/// Whether a run is a flow. If the flow names its own agent as a part, that part is an ordinary run.
-pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
-    let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
-    let alone = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
-    definition.flow_type != FlowType::Single && !own_part && !alone
-}
-
-fn flow_agents(definition: &AgentDefinition) -> &[String] {
-    definition.flow_config.as_ref().map_or(&[], |flow| &flow.agents)
-}
 
 pub(crate) struct Flow {
     pub executor: Executor,
@@ -94,7 +85,7 @@ impl Flow {
         );
         self.recorder.commit(batch, 0).await?;
         if self.run.resumed_from.is_some() {
-            resume::resume_input(&first_user_text(own)).clone_into(&mut self.resume_input);
+            first_messages::resume_input(&first_user_text(own)).clone_into(&mut self.resume_input);
             self.finished_parts = self.load_finished_parts().await?;
         }
         let input = first_user_text(before.first().unwrap_or(own));

@@ -14,7 +14,6 @@ pub use emergent_store::runs::history::{
     ChildRun, RunFilter, RunSummary, TokenTotals, ToolCallSummary, ToolUse, duration_ms,
 };
 
-pub use crate::timeline::{MessageFilter, RunMessage, RunMessageContent, ToolCallFilter, ToolCallRef};
 use crate::{Error, Executor, Result};
 
 /// The maximum depth of a tree. Runs do not spawn this deep, but the limit makes sure that loading a

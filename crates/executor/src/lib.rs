@@ -13,21 +13,21 @@ mod admission_batch;
 pub mod agents;
 mod budget;
 mod child_runs;
-mod compaction;
 mod context;
 mod ended_runs;
 pub mod error;
 mod event_hub;
+mod first_messages;
 mod flow;
 mod follow;
 pub mod history;
 mod invoke;
+mod loaded_run;
 mod model_query;
 mod queue;
 mod recorder;
 mod resume;
 pub mod revert;
-mod run_budget;
 mod run_driver;
 mod run_task;
 mod runner;
@@ -35,11 +35,10 @@ mod scrub;
 mod sessions;
 mod slots;
 pub mod spans;
-mod spawn;
+mod start_options;
 mod submission;
 pub mod telemetry;
 pub mod timeline;
-mod tool_calls;
 pub mod triggers;
 mod workflow_runs;
 
@@ -60,12 +59,12 @@ use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
     queue::QueueGauge,
+    run_driver::spawn::{ListAvailableAgents, SpawnAgents},
     slots::RunnerHandle,
-    spawn::{ListAvailableAgents, SpawnAgents},
+    spans::OpenSpans,
     telemetry::Telemetry,
 };
 
-pub use admission::StartOptions;
 pub use admission_batch::AdmissionBatch;
 pub use ended_runs::EndedRuns;
 pub use error::{Error, Result};
@@ -73,6 +72,7 @@ pub use event_hub::EventHub;
 pub use model_query::{ModelQuery, ModelQueryError};
 pub use sessions::GraphDrafts;
 pub use slots::OwnedSlot;
+pub use start_options::StartOptions;
 pub use workflow_runs::{admit_resumed_workflow_run, admit_workflow_run};
 
 /// Gives access to the agents and runs of all projects. Clones share the same state.
@@ -93,6 +93,7 @@ struct Inner {
     ended_run_senders: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
     queue: QueueGauge,
     telemetry: Telemetry,
+    open_spans: OpenSpans,
     trigger_warnings: triggers::TriggerWarnings,
 }
 
@@ -135,6 +136,7 @@ impl Executor {
             ended_run_senders: Mutex::default(),
             queue: QueueGauge::default(),
             telemetry: Telemetry::default(),
+            open_spans: OpenSpans::default(),
             trigger_warnings: triggers::TriggerWarnings::default(),
         }))
     }
@@ -157,6 +159,10 @@ impl Executor {
 
     pub fn telemetry(&self) -> &Telemetry {
         &self.0.telemetry
+    }
+
+    pub(crate) fn open_spans(&self) -> &OpenSpans {
+        &self.0.open_spans
     }
 
     pub(crate) fn db(&self) -> &Db {

@@ -27,9 +27,8 @@ use tracing::error;
 
 use crate::{
     Error, Executor, Result,
-    budget::{self, CallEstimate, ReserveOutcome, Settlement},
+    budget::{self, CallEstimate, CallPrices, ReserveOutcome, Settlement},
     ended_runs::apply_end,
-    run_budget::call_prices,
     sessions::SessionMessages,
     spans,
 };
@@ -313,7 +312,12 @@ impl Recorder {
         let (now, position, models) = (self.now(), self.position(steps), self.executor.models().clone());
         let done = self.executor.db().write(move |tx| {
             fence(tx, &position)?;
-            Ok::<_, Error>(budget::reserve(tx, call_prices(&models, &model), &call, estimate)?)
+            Ok::<_, Error>(budget::reserve(
+                tx,
+                CallPrices { models: &models, model: &model },
+                &call,
+                estimate,
+            )?)
         });
         let done = done.await;
         self.after_commit(done, now)

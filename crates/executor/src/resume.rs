@@ -14,9 +14,6 @@ use crate::{
     admission_batch::AdmissionBatch,
 };
 
-/// Precedes the input of a resumption in the first message of the resumed run.
-const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
-
 impl Executor {
     /// Resumes a paused run as a new run with the same conversation.
     pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
@@ -31,16 +28,6 @@ impl Executor {
         };
         self.db().write(work).await
     }
-}
-
-/// Returns the first message of a resumed run that was given an input.
-pub(crate) fn resume_message(input: &str) -> String {
-    format!("{RESUME_PREFIX}{input}")
-}
-
-/// Returns the input of a resumption from the message it became; empty if there was none.
-pub(crate) fn resume_input(message: &str) -> &str {
-    message.strip_prefix(RESUME_PREFIX).unwrap_or_default()
 }
 
 /// Queues a run that resumes a paused one. A completed run is resumed only by the dispatcher, to obtain

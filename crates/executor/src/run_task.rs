@@ -1,79 +1,110 @@
-//! Drives a run that this runner has in hand, from its record to its end.
+//! The task that drives one run which this runner owns, from its record to its end.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use emergent_domain::{
-    agent::AgentDefinition,
     ids::RunId,
     run::{Reason, Run, RunEnd, RunStatus},
     run_event::{RunEvent, RunEventBody},
 };
 use emergent_net::{backoff::Backoff, errors};
-use emergent_store::{
-    budget,
-    runs::{self, conversation::Conversation},
-};
+use emergent_store::{Tx, budget, runs};
 use futures_util::FutureExt;
 use tokio::time::{Duration, Instant, sleep};
 use tracing::{Instrument, error, warn};
 
 use crate::{
     Error, Executor, Result,
-    flow::{self, Flow},
+    admission_batch::AdmissionBatch,
+    flow::Flow,
+    loaded_run::{LoadedRun, is_flow},
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
-    slots::RunSlot,
+    slots::{OwnedSlot, RunSlot},
     spans, submission,
 };
 
-/// Failures of the database in a row before a run is given up.
+/// Failures of the database in a row before the run fails.
 const MAX_STORE_FAILURES: u32 = 20;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(25_600));
 
-/// What a run goes on from.
-pub(crate) struct LoadedRun {
-    pub definition: AgentDefinition,
-    /// Of the runs it resumes, the oldest first.
-    pub earlier: Vec<Conversation>,
-    pub own: Conversation,
-    /// Whether a budget concerns it.
-    pub limited: bool,
-}
-
-/// Drives a run beside everything else. One that is `ready` was started when it was admitted.
+/// Starts the task of a run. `ready` is the state of a run that was started when it was admitted.
 pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: RunSlot, ready: Option<LoadedRun>) {
     let (id, driver) = (run.id, executor.clone());
-    // Held until the handle is in the map, so that the task cannot take itself out before.
+    // Locked until the handle is in the map, so that the task cannot remove itself before.
     let mut live = executor.driven().lock();
     #[expect(
         clippy::disallowed_methods,
         reason = "`driven` keeps the handle; the runner waits for these tasks when it stops, and then aborts them"
     )]
     let task = tokio::spawn(async move {
-        let _gone = DrivenRunGuard(driver.clone(), id, tokio::task::id());
+        let _guard = DrivenRunGuard(driver.clone(), id, tokio::task::id());
         drive_until_end(driver, run, owner, slot, ready).await;
     });
     if let Some(before) = live.insert(id, task.abort_handle()) {
-        // It was driven under a name that is nobody's any more.
+        // A previous runner of this process, which lost its lease, drove the run.
         before.abort();
     }
 }
 
-/// Takes a run out of the map when its task ends, however it does.
+impl Executor {
+    /// Commits `work`, then drives the runs that it admitted into `slots`. The commit and the start of the
+    /// drivers continue when the caller is dropped meanwhile: a run that this runner owns and does not
+    /// drive would make no progress.
+    pub async fn commit_and_drive<T, E>(
+        &self,
+        slots: Vec<OwnedSlot>,
+        work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<emergent_store::Error> + Send + 'static,
+    {
+        let executor = self.clone();
+        let commit = async move {
+            let (owner, free_slots) = (slots.first().map(|slot| Arc::clone(&slot.owner)), slots.len());
+            let work = move |tx: &mut Tx<'_>| {
+                let mut admissions = AdmissionBatch::new(owner.clone(), free_slots);
+                let output = work(tx, &mut admissions)?;
+                Ok::<_, E>((output, admissions.into_started()))
+            };
+            let (output, started) = executor.db().write(work).await?;
+            executor.drive_started(started, slots);
+            Ok(output)
+        };
+        let closed = |_| Err(emergent_store::Error::Closed.into());
+        tokio::spawn(commit).await.unwrap_or_else(closed)
+    }
+
+    /// Starts the drivers of runs that were admitted into slots. A runner that lost its lease or stopped in
+    /// the meantime drives nothing: another runner takes these runs over, as it does with all its runs.
+    fn drive_started(&self, started: Vec<(Run, Option<LoadedRun>)>, slots: Vec<OwnedSlot>) {
+        let runner = self.runner().lock();
+        let Some(runner) = runner.as_ref() else { return };
+        let _runtime = runner.runtime.enter();
+        for ((run, loaded), slot) in started.into_iter().zip(slots) {
+            if slot.owner == runner.owner {
+                spawn(self, run, slot.owner, slot.slot, loaded);
+            }
+        }
+    }
+}
+
+/// Removes a run from the map when its task ends, even by a panic.
 struct DrivenRunGuard(Executor, RunId, tokio::task::Id);
 
 impl Drop for DrivenRunGuard {
     fn drop(&mut self) {
         let mut live = self.0.driven().lock();
-        // Another may be at it by now.
+        // Another task may have replaced this one by now, and must stay in the map.
         if live.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
             live.remove(&self.1);
         }
     }
 }
 
-/// Drives a run until it ends or is lost. When the database fails, the run is taken up again from
-/// the record, as after a crash.
+/// Drives a run until it ends or this runner loses it. When the database fails, the run continues from
+/// its record, as after a crash.
 async fn drive_until_end(
     executor: Executor,
     run: Run,
@@ -86,7 +117,7 @@ async fn drive_until_end(
     for failures in 0.. {
         let mut place = slot.take().unwrap_or_else(|| next.unacquired());
         place.acquire().await;
-        let span = spans::run_span(&executor, &run);
+        let span = spans::run_span(executor.open_spans(), &run);
         let driven =
             drive(&executor, run.clone(), Arc::clone(&owner), place, ready.take()).instrument(span.span());
         let driven = AssertUnwindSafe(driven).catch_unwind().await;
@@ -157,7 +188,7 @@ async fn drive(
         Recorder::set_end(&mut batch, RunEnd::failed(Reason::Definition, "the agent's definition is gone"));
         return recorder.commit(batch, 0).await;
     };
-    if flow::is_flow(&run, &loaded.definition, parent.as_ref()) {
+    if is_flow(&run, &loaded.definition, parent.as_ref()) {
         let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         let recorder = Recorder::new(executor, &run, owner);
         let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + left, slot);
@@ -168,7 +199,7 @@ async fn drive(
         .tools()
         .resolve(run.project, &definition.tools, run.depth, definition.allows_delegation())
         .await;
-    // A pool that grew in the meantime gives a run that is taken up again nothing new.
+    // A recovered run gets no tool that was added to the pool in the meantime.
     if let Some(names) = &loaded.own.tools {
         tools.retain(names);
     }
@@ -181,10 +212,11 @@ async fn drive(
     RunDriver::new(executor, run, owner, loaded, tools, slot).drive(&own, started).await
 }
 
-/// Everything a run goes on from; `None` when its definition is not there any more.
+/// Loads the state that the run continues from, and its parent. The state is `None` if the definition of
+/// the agent was deleted.
 async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Option<Run>)> {
     let run = run.clone();
-    let work = move |tx: &mut emergent_store::Tx<'_>| {
+    let work = move |tx: &mut Tx<'_>| {
         let Some(definition) = emergent_store::agents::get_version(tx, run.agent, run.agent_version)? else {
             return Ok((None, None));
         };

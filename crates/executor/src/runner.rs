@@ -50,6 +50,7 @@ impl Executor {
     /// servers stop the runs that they drive themselves.
     pub fn stop_driving(&self, cancelled: &[RunId]) {
         self.telemetry().record_cancelled(cancelled);
+        self.open_spans().mark_cancelled(cancelled);
         self.abort_runs(cancelled);
     }
 

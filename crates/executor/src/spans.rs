@@ -4,34 +4,59 @@
 //! for exactly this target; a disabled span builds neither itself nor its fields. Messages and the
 //! inputs and outputs of tools are added only if `Settings::capture_content` is on.
 
+use std::{collections::HashMap, sync::Arc};
+
 use emergent_domain::{
     agent::ModelConfig,
     chat::{Part, Speaker, StopReason, Turn},
+    ids::RunId,
     run::{Run, RunEnd, RunStatus, ToolCallStatus},
     run_event::RecordedToolCall,
 };
-use emergent_llm::{Answer, ChatRequest, Delta, Error};
+use emergent_llm::{Answer, ChatRequest, Error};
 use emergent_tools::Effect;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::{Instant, error::Elapsed, timeout_at};
-use tracing::{Instrument, Span, field::Empty, trace_span};
+use tokio::time::{Instant, error::Elapsed};
+use tracing::{Span, field::Empty, trace_span};
 use uuid::Uuid;
 
-use crate::{Executor, run_driver::RunDriver, telemetry::ModelCall};
+/// The open spans that spans of child runs can have as parents, by the id of a run or of a tool call.
+/// Empty unless spans are exported. Clones share the same spans.
+#[derive(Clone, Default)]
+pub(crate) struct OpenSpans(Arc<Mutex<HashMap<Uuid, Span>>>);
+
+impl OpenSpans {
+    /// Marks the spans of cancelled runs. Must be called before the drivers of the runs are dropped, because
+    /// their spans end with them.
+    pub fn mark_cancelled(&self, runs: &[RunId]) {
+        let open = self.0.lock();
+        for span in runs.iter().filter_map(|run| open.get(&run.0)) {
+            span.record("emergent.run.status", RunStatus::Cancelled.as_str());
+        }
+    }
+
+    /// Returns the span of the tool call that spawned the run, or of its parent.
+    fn parent_of(&self, run: &Run) -> Option<tracing::Id> {
+        let open = self.0.lock();
+        let call = run.parent_call.and_then(|call| open.get(&call.0));
+        call.or_else(|| open.get(&run.parent?.0)).and_then(Span::id)
+    }
+}
 
 /// A span that child runs use as their parent while this value exists.
 pub(crate) struct OpenSpan {
     span: Span,
-    registered: Option<(Executor, Uuid)>,
+    registered: Option<(OpenSpans, Uuid)>,
 }
 
 impl OpenSpan {
-    fn new(span: Span, executor: &Executor, id: Uuid) -> Self {
+    fn new(span: Span, open: &OpenSpans, id: Uuid) -> Self {
         if span.is_disabled() {
             return Self { span, registered: None };
         }
-        executor.telemetry().open_spans.lock().insert(id, span.clone());
-        Self { span, registered: Some((executor.clone(), id)) }
+        open.0.lock().insert(id, span.clone());
+        Self { span, registered: Some((open.clone(), id)) }
     }
 
     pub fn span(&self) -> Span {
@@ -41,18 +66,18 @@ impl OpenSpan {
 
 impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if let Some((executor, id)) = &self.registered {
-            executor.telemetry().open_spans.lock().remove(id);
+        if let Some((open, id)) = &self.registered {
+            open.0.lock().remove(id);
         }
     }
 }
 
 /// Creates the span for driving a run. Its parent is the tool call that spawned the run, if this
 /// process makes that call.
-pub(crate) fn run_span(executor: &Executor, run: &Run) -> OpenSpan {
+pub(crate) fn run_span(open: &OpenSpans, run: &Run) -> OpenSpan {
     let span = trace_span!(
         target: "gen_ai",
-        parent: parent_span(executor, run),
+        parent: open.parent_of(run),
         "invoke_agent",
         otel.name = format_args!("invoke_agent {}", run.agent_name),
         otel.status_code = Empty,
@@ -66,13 +91,7 @@ pub(crate) fn run_span(executor: &Executor, run: &Run) -> OpenSpan {
         emergent.run.status = Empty,
         error.type = Empty,
     );
-    OpenSpan::new(span, executor, run.id.0)
-}
-
-fn parent_span(executor: &Executor, run: &Run) -> Option<tracing::Id> {
-    let open = executor.telemetry().open_spans.lock();
-    let call = run.parent_call.and_then(|call| open.get(&call.0));
-    call.or_else(|| open.get(&run.parent?.0)).and_then(Span::id)
+    OpenSpan::new(span, open, run.id.0)
 }
 
 /// Records the end of the run on the current span, which is the span of the run.
@@ -82,10 +101,6 @@ pub(crate) fn run_ended(end: &RunEnd) {
     if end.status() == RunStatus::Failed {
         mark_failed(&span, end.reason().map_or("_OTHER", |reason| reason.as_str()));
     }
-}
-
-pub(crate) fn mark_cancelled(span: &Span) {
-    span.record("emergent.run.status", RunStatus::Cancelled.as_str());
 }
 
 /// Marks the span as interrupted. The run continues from its record in a new span.
@@ -98,97 +113,67 @@ fn mark_failed(span: &Span, error: &str) {
     span.record("otel.status_code", "ERROR");
 }
 
-impl RunDriver {
-    /// Calls the model and records the call in the metrics.
-    pub(crate) async fn chat(
-        &self,
-        request: ChatRequest<'_>,
-        limit: Instant,
-        tell: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Result<Answer, Error>, Elapsed> {
-        let (model, models) = (&self.run.model, self.executor.models());
-        let span = trace_span!(
-            target: "gen_ai",
-            "chat",
-            otel.name = format_args!("chat {}", model.name),
-            otel.kind = "client",
-            otel.status_code = Empty,
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = provider_name(model),
-            gen_ai.request.model = model.name,
-            gen_ai.request.temperature = model.temperature,
-            gen_ai.request.max_tokens = model.max_tokens.map(i64::from),
-            gen_ai.conversation.id = %self.run.id,
-            gen_ai.response.finish_reasons = Empty,
-            gen_ai.usage.input_tokens = Empty,
-            gen_ai.usage.output_tokens = Empty,
-            gen_ai.usage.reasoning.output_tokens = Empty,
-            gen_ai.usage.cache_read.input_tokens = Empty,
-            gen_ai.usage.cache_creation.input_tokens = Empty,
-            gen_ai.system_instructions = Empty,
-            gen_ai.input.messages = Empty,
-            gen_ai.output.messages = Empty,
-            error.type = Empty,
-        );
-        let capture = !span.is_disabled() && self.executor.settings().capture_content;
-        if capture {
-            let system = json!([{ "type": "text", "content": request.system }]);
-            span.record("gen_ai.system_instructions", system.to_string());
-            let messages: Vec<Value> = request.turns.iter().map(turn_json).collect();
-            span.record("gen_ai.input.messages", Value::Array(messages).to_string());
-        }
-        let started_at = Instant::now();
-        let asked =
-            timeout_at(limit, models.chat(model, request, limit, tell)).instrument(span.clone()).await;
-        let answer = asked.as_ref().ok().and_then(|asked| asked.as_ref().ok());
-        let usage = answer.map(|answer| answer.usage);
-        let call = ModelCall {
-            model,
-            took: started_at.elapsed(),
-            error: error_class(&asked, limit),
-            usage,
-            cost: usage.and_then(|usage| models.cost(model, &usage)),
-        };
-        self.executor.telemetry().record_model_call(&call);
-        if !span.is_disabled() {
-            record_chat_span(&span, &call, answer, capture);
-        }
-        asked
-    }
+/// Creates the span of a model call.
+pub(crate) fn chat_span(run: &Run) -> Span {
+    let model = &run.model;
+    trace_span!(
+        target: "gen_ai",
+        "chat",
+        otel.name = format_args!("chat {}", model.name),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider_name(model),
+        gen_ai.request.model = model.name,
+        gen_ai.request.temperature = model.temperature,
+        gen_ai.request.max_tokens = model.max_tokens.map(i64::from),
+        gen_ai.conversation.id = %run.id,
+        gen_ai.response.finish_reasons = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.reasoning.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_creation.input_tokens = Empty,
+        gen_ai.system_instructions = Empty,
+        gen_ai.input.messages = Empty,
+        gen_ai.output.messages = Empty,
+        error.type = Empty,
+    )
+}
 
-    /// Creates the span of a tool call.
-    pub(crate) fn tool_span(&self, index: usize) -> OpenSpan {
-        let call = &self.calls[index];
-        let span = trace_span!(
-            target: "gen_ai",
-            "execute_tool",
-            otel.name = format_args!("execute_tool {}", call.tool),
-            otel.status_code = Empty,
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = call.tool,
-            gen_ai.tool.call.id = %call.id,
-            gen_ai.tool.type = self.tool_type(&call.tool),
-            gen_ai.tool.call.arguments = Empty,
-            gen_ai.tool.call.result = Empty,
-            error.type = Empty,
-        );
-        if !span.is_disabled() && self.executor.settings().capture_content {
-            span.record("gen_ai.tool.call.arguments", call.input.to_string());
-        }
-        OpenSpan::new(span, &self.executor, call.id.0)
-    }
+/// Adds the messages of a request to the span of its call.
+pub(crate) fn record_request(span: &Span, request: &ChatRequest<'_>) {
+    let system = json!([{ "type": "text", "content": request.system }]);
+    span.record("gen_ai.system_instructions", system.to_string());
+    let messages: Vec<Value> = request.turns.iter().map(turn_json).collect();
+    span.record("gen_ai.input.messages", Value::Array(messages).to_string());
+}
 
-    fn tool_type(&self, name: &str) -> &'static str {
-        match self.tools.get(name).map(|tool| tool.info().effect) {
-            Some(Effect::External { .. }) => "extension",
-            _ => "function",
-        }
-    }
+/// Creates the span of a tool call. Runs that the call spawns use it as their parent.
+pub(crate) fn tool_span(open: &OpenSpans, call: &RecordedToolCall, effect: Option<Effect>) -> OpenSpan {
+    let tool_type = match effect {
+        Some(Effect::External { .. }) => "extension",
+        _ => "function",
+    };
+    let span = trace_span!(
+        target: "gen_ai",
+        "execute_tool",
+        otel.name = format_args!("execute_tool {}", call.tool),
+        otel.status_code = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.tool,
+        gen_ai.tool.call.id = %call.id,
+        gen_ai.tool.type = tool_type,
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
+        error.type = Empty,
+    );
+    OpenSpan::new(span, open, call.id.0)
+}
 
-    /// Records the outcome of a tool call on its span.
-    pub(crate) fn record_tool_span(&self, span: &OpenSpan, call: &RecordedToolCall) {
-        tool_ended(&span.span, call.status, call.output.as_ref(), self.executor.settings().capture_content);
-    }
+/// Adds the input of a tool call to its span.
+pub(crate) fn record_tool_input(span: &OpenSpan, call: &RecordedToolCall) {
+    span.span.record("gen_ai.tool.call.arguments", call.input.to_string());
 }
 
 pub(crate) fn tool_ended(span: &Span, status: ToolCallStatus, output: Option<&Value>, capture: bool) {
@@ -203,8 +188,9 @@ pub(crate) fn tool_ended(span: &Span, status: ToolCallStatus, output: Option<&Va
     }
 }
 
-fn record_chat_span(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: bool) {
-    if let Some(error) = call.error {
+/// Records the outcome of a model call on its span.
+pub(crate) fn record_chat_outcome(span: &Span, error: Option<&str>, answer: Option<&Answer>, capture: bool) {
+    if let Some(error) = error {
         mark_failed(span, error);
     }
     let Some(answer) = answer else { return };
@@ -237,7 +223,10 @@ pub fn provider_name(model: &ModelConfig) -> &str {
 }
 
 /// Returns the class of an error, from a small fixed set.
-fn error_class(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> Option<&'static str> {
+pub(crate) fn error_class(
+    asked: &Result<Result<Answer, Error>, Elapsed>,
+    limit: Instant,
+) -> Option<&'static str> {
     match asked {
         Ok(Ok(_)) => None,
         Err(_) => Some("timeout"),

@@ -1,9 +1,8 @@
-//! Metrics of the runs that this process drives, counted since it started, and the spans that are
-//! open. Names of tools and models come from definitions and from external servers, so only a
+//! Metrics of the runs that this process drives, counted since it started. Names of tools and models come from definitions and from external servers, so only a
 //! limited number of them gets labels of its own.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     hash::Hash,
     sync::{OnceLock, atomic::AtomicU64},
     time::Duration,
@@ -21,13 +20,8 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
-use tracing::Span;
-use uuid::Uuid;
 
-use crate::{
-    spans,
-    triggers::firing_counts::{FiringCounts, FiringLabels},
-};
+use crate::triggers::firing_counts::{FiringCounts, FiringLabels};
 
 /// How many tools, and how many models, have labels of their own.
 const MAX_NAMES: usize = 200;
@@ -52,9 +46,6 @@ pub struct Telemetry {
     models: LimitedLabels<ModelLabels>,
     tools: LimitedLabels<ToolLabels>,
     listener: OnceLock<Listener>,
-    /// The open spans that spans of child runs can have as parents, by the id of a run or of a tool
-    /// call. Empty unless spans are exported.
-    pub(crate) open_spans: Mutex<HashMap<Uuid, Span>>,
 }
 
 /// One model call, including its retries.
@@ -129,7 +120,6 @@ impl Default for Telemetry {
             models: LimitedLabels::default(),
             tools: LimitedLabels::default(),
             listener: OnceLock::new(),
-            open_spans: Mutex::default(),
         }
     }
 }
@@ -166,15 +156,12 @@ impl Telemetry {
         self.runs.get_or_create(&RunLabels { status: end.status().as_str(), reason }).inc();
     }
 
-    /// Must be called before the drivers of the runs are dropped, because their spans end with them.
     pub(crate) fn record_cancelled(&self, runs: &[RunId]) {
         if runs.is_empty() {
             return;
         }
         let labels = RunLabels { status: RunStatus::Cancelled.as_str(), reason: "" };
         self.runs.get_or_create(&labels).inc_by(runs.len() as u64);
-        let open = self.open_spans.lock();
-        runs.iter().filter_map(|run| open.get(&run.0)).for_each(spans::mark_cancelled);
     }
 
     pub(crate) fn record_step(&self) {

@@ -15,7 +15,8 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Error, Executor, Settings,
-    history::{MessageFilter, RunFilter, RunMessageContent, ToolCallFilter},
+    history::RunFilter,
+    timeline::{MessageFilter, RunMessageContent, ToolCallFilter},
 };
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;

@@ -1,6 +1,6 @@
 //! What was said in a run. The content's shape depends on who said it.
 
-use emergent_executor::history::{RunMessage, RunMessageContent, ToolCallRef};
+use emergent_executor::timeline::{RunMessage, RunMessageContent, ToolCallRef};
 pub(crate) use emergent_wire::run_message::*;
 
 use super::IntoView;

@@ -14,7 +14,7 @@ use emergent_store::{Tx, documents, objects, relationships, revert};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{Result, admission::StartOptions};
+use crate::{Result, start_options::StartOptions};
 
 /// Larger properties are left out; the agent can read them with a tool.
 const MAX_PROPERTIES_BYTES: usize = 64 << 10;

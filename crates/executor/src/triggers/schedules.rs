@@ -19,8 +19,9 @@ use super::{
 };
 use crate::{
     Error, Executor, Result,
-    admission::{Admission, StartOptions, admit},
+    admission::{Admission, admit},
     queue,
+    start_options::StartOptions,
 };
 
 impl Executor {

@@ -5,7 +5,7 @@ use emergent_domain::{
     invalid::Invalid,
     run::{MessageRole, ToolCallStatus},
 };
-use emergent_executor::history::{MessageFilter, ToolCallFilter};
+use emergent_executor::timeline::{MessageFilter, ToolCallFilter};
 use serde::Deserialize;
 use utoipa::IntoParams;
 

@@ -11,12 +11,14 @@ use emergent_domain::{
 use emergent_llm::{ChatRequest, RequestMeta};
 use tracing::warn;
 
+use super::{
+    RunDriver,
+    model_budget::{BudgetCheck, is_truncated_by_budget},
+};
 use crate::{
     Result,
     budget::{self, CallEstimate, CallOutcome, Reservation, StreamMeter},
     recorder::RecordBatch,
-    run_budget::{BudgetCheck, is_truncated_by_budget},
-    run_driver::RunDriver,
 };
 
 const SUMMARY_PROMPT: &str = "The conversation so far no longer fits. Write a summary from which you can go on without it: the \

@@ -10,11 +10,11 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracing::Instrument;
 
+use super::{RunDriver, error_output};
 use crate::{
     Error, Result,
     recorder::{RecordBatch, elapsed_ms},
-    run_driver::{RunDriver, error_output},
-    spans::tool_ended,
+    spans::{self, OpenSpan, tool_ended},
 };
 
 const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the run is up.";
@@ -95,6 +95,22 @@ impl RunDriver {
 
     fn call_effect(&self, index: usize) -> Option<Effect> {
         self.tools.get(&self.calls[index].tool).map(|tool| tool.info().effect)
+    }
+
+    /// Creates the span of a tool call.
+    fn tool_span(&self, index: usize) -> OpenSpan {
+        let call = &self.calls[index];
+        let span = spans::tool_span(self.executor.open_spans(), call, self.call_effect(index));
+        if !span.span().is_disabled() && self.executor.settings().capture_content {
+            spans::record_tool_input(&span, call);
+        }
+        span
+    }
+
+    /// Records the outcome of a tool call on its span.
+    fn record_tool_span(&self, span: &OpenSpan, call: &RecordedToolCall) {
+        let capture = self.executor.settings().capture_content;
+        tool_ended(&span.span(), call.status, call.output.as_ref(), capture);
     }
 
     fn tool_context(&self) -> ToolContext {

@@ -21,12 +21,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::{RunDriver, error_output};
 use crate::{
     Error, Executor, Result,
-    admission::{self, Admission, StartOptions},
+    admission::{self, Admission},
     child_runs::{self, Child, ChildBatch},
     resume,
-    run_driver::{RunDriver, error_output},
+    start_options::StartOptions,
 };
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

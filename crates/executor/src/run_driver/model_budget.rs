@@ -1,7 +1,6 @@
 //! A run's side of its budget: whether the next question can be afforded, and what it came to.
 
 use emergent_domain::{
-    agent::ModelConfig,
     chat::{Part, Turn},
     run::{Reason, RunEnd},
 };
@@ -11,6 +10,7 @@ use emergent_store::budget::{self as rows, NewModelCall};
 use tokio::time::{Duration, Instant, sleep};
 use uuid::Uuid;
 
+use super::RunDriver;
 use crate::{
     Result,
     budget::{
@@ -18,7 +18,6 @@ use crate::{
         Settlement, StreamMeter,
     },
     recorder::RecordBatch,
-    run_driver::RunDriver,
 };
 
 /// For how long it holds that no limit concerns a run: one that is set meanwhile is found then.
@@ -130,7 +129,8 @@ impl RunDriver {
         outcome: &CallOutcome<'_>,
         heard: &StreamMeter,
     ) -> Settlement {
-        bill.settle(call_prices(self.executor.models(), &self.run.model), outcome, heard)
+        let prices = CallPrices { models: self.executor.models(), model: &self.run.model };
+        bill.settle(prices, outcome, heard)
     }
 
     /// Settles a call that brought nothing to record.
@@ -185,10 +185,6 @@ impl RunDriver {
              has everything."
         )
     }
-}
-
-pub(crate) fn call_prices<'a>(models: &'a emergent_llm::Models, model: &'a ModelConfig) -> CallPrices<'a> {
-    CallPrices { models, model }
 }
 
 /// Whether the budget cut an answer short: it was allowed less than it would have been otherwise,

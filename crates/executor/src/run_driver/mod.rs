@@ -1,6 +1,12 @@
 //! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
 //! any await: what was not recorded did not happen, and what was is taken up from the record.
 
+mod compaction;
+mod model_budget;
+mod model_call;
+pub(crate) mod spawn;
+mod tool_calls;
+
 use std::sync::Arc;
 
 use emergent_domain::{
@@ -9,7 +15,6 @@ use emergent_domain::{
     ids::MessageId,
     run::{MessageRole, Reason, Run, RunEnd, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
-    tool_name,
 };
 use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta, ToolSpec};
 use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
@@ -18,13 +23,13 @@ use emergent_tools::ToolSet;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
+use self::model_budget::{BudgetCheck, RunBudget, is_truncated_by_budget};
 use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
+    loaded_run::{LoadedRun, has_tool_patterns},
     recorder::{RecordBatch, Recorder},
-    run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},
-    run_task::LoadedRun,
     scrub,
     slots::RunSlot,
 };
@@ -97,8 +102,8 @@ impl RunDriver {
     async fn start(&mut self, own: &Conversation) -> Result<()> {
         let recovered = self.run.seq > first_seq(own);
         let mut batch = RecordBatch::default();
-        let tools =
-            (has_tool_globs(&self.definition) && own.tools.is_none()).then(|| self.tools.names().collect());
+        let tools = (has_tool_patterns(&self.definition) && own.tools.is_none())
+            .then(|| self.tools.names().collect());
         self.recorder.add_started(&mut batch, recovered, tools);
         self.recorder.commit(batch, self.machine.steps()).await
     }
@@ -377,11 +382,6 @@ enum ModelReply {
     Answer(Box<Answer>),
     TimedOut,
     Failed(emergent_llm::Error),
-}
-
-/// Whether which tools it has is only known once the pool is asked.
-pub(crate) fn has_tool_globs(definition: &AgentDefinition) -> bool {
-    definition.tools.iter().any(|entry| tool_name::is_glob(entry))
 }
 
 /// The place of the last message a run is admitted with.

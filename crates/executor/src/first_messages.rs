@@ -1,0 +1,68 @@
+//! The messages that a run is admitted with, and the text around the input of a resumption.
+
+use emergent_domain::{
+    agent::Agent,
+    ids::MessageId,
+    run::{MessageRole, Run},
+    run_event::{MessageContent, RecordedMessage},
+};
+
+use crate::start_options::StartOptions;
+
+/// Precedes the input of a resumption in the first message of the resumed run.
+const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
+
+/// Returns the messages that a run is admitted with: the system prompt and the input. The `seq` of the
+/// returned run is the one of the last message.
+pub(crate) fn first_messages(
+    mut run: Run,
+    agent: &Agent,
+    resumed: Option<&Run>,
+    start: &StartOptions,
+) -> (Run, Vec<RecordedMessage>) {
+    let message = |seq, role, step, text| RecordedMessage {
+        id: MessageId::new(),
+        seq,
+        role,
+        step,
+        content: MessageContent::Text { text, injected: None },
+        usage: None,
+        cost: None,
+        at: run.created_at,
+    };
+    let mut first = Vec::with_capacity(2);
+    // A resumed conversation contains the system prompt already, unless the agent has changed since.
+    if resumed.is_none_or(|before| before.agent_version != agent.version) {
+        first.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
+    }
+    let seq = i64::try_from(first.len()).unwrap_or(0) + 1;
+    let text = match resumed {
+        None => user_message(start),
+        Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
+        Some(_) => resume_message(&user_message(start)),
+    };
+    first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
+    run.seq = seq;
+    (run, first)
+}
+
+fn user_message(start: &StartOptions) -> String {
+    match &start.context {
+        None => start.input.clone(),
+        Some(context) => format!(
+            "{}\n\nContext:\n{}",
+            start.input,
+            serde_json::to_string_pretty(context).unwrap_or_default()
+        ),
+    }
+}
+
+/// Returns the first message of a resumed run that was given an input.
+fn resume_message(input: &str) -> String {
+    format!("{RESUME_PREFIX}{input}")
+}
+
+/// Returns the input of a resumption from the message it became; empty if there was none.
+pub(crate) fn resume_input(message: &str) -> &str {
+    message.strip_prefix(RESUME_PREFIX).unwrap_or_default()
+}

@@ -1,0 +1,36 @@
+//! The state that a driver continues a run from, and what the definition says about how it is driven.
+
+use emergent_domain::{
+    agent::{AgentDefinition, FlowType},
+    run::{Origin, Run},
+    tool_name,
+};
+use emergent_store::runs::conversation::Conversation;
+
+/// The state that a driver continues a run from.
+pub(crate) struct LoadedRun {
+    pub definition: AgentDefinition,
+    /// The conversations of the runs that this one resumes, oldest first.
+    pub earlier: Vec<Conversation>,
+    pub own: Conversation,
+    /// Whether a budget limit applies to the run.
+    pub limited: bool,
+}
+
+/// Whether a run is a flow. If the flow names its own agent as a part, that part is an ordinary run.
+pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
+    let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
+    let alone = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
+    definition.flow_type != FlowType::Single && !own_part && !alone
+}
+
+/// Returns the names of the agents that a flow runs; none if its definition lists none.
+pub(crate) fn flow_agents(definition: &AgentDefinition) -> &[String] {
+    definition.flow_config.as_ref().map_or(&[], |flow| &flow.agents)
+}
+
+/// Whether the definition lists patterns, so that the tools of the run are known only when the pool is
+/// asked.
+pub(crate) fn has_tool_patterns(definition: &AgentDefinition) -> bool {
+    definition.tools.iter().any(|entry| tool_name::is_glob(entry))
+}
