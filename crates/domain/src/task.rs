@@ -33,12 +33,22 @@ string_enum! {
     }
 }
 
+/// Who changes the status of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskAuthority {
+    /// An author who writes the task like any other object.
+    Editor,
+    /// Whoever decides for the workflow of the task: the dispatcher that owns the workflow, or a
+    /// command of a person. It may also send a verified task back, retry a task, and end one that
+    /// did not run.
+    Workflow,
+}
+
 impl TaskStatus {
-    /// Returns whether a status may change to `to`. `dispatcher` also allows the changes that only
-    /// the dispatcher makes: sending a verified task back, and retrying a task on a person's
-    /// request.
-    pub fn can_become(self, to: TaskStatus, dispatcher: bool) -> bool {
+    /// Returns whether this authority may change the status to `to`.
+    pub fn can_become(self, to: TaskStatus, authority: TaskAuthority) -> bool {
         use TaskStatus::*;
+        let decides = authority == TaskAuthority::Workflow;
         match (self, to) {
             (from, to) if from == to => true,
             (Pending, InProgress | Skipped)
@@ -46,8 +56,8 @@ impl TaskStatus {
             | (Paused, InProgress) => true,
             // A person or an agent completed the task without the dispatcher.
             (Pending, Completed) => true,
-            (Completed | Failed | Skipped | Paused, Pending) | (Pending | Paused, Failed) => dispatcher,
-            (Paused, Skipped | Completed) | (Failed, Skipped) | (Completed, Failed) => dispatcher,
+            (Completed | Failed | Skipped | Paused, Pending) | (Pending | Paused, Failed) => decides,
+            (Paused, Skipped | Completed) | (Failed, Skipped) | (Completed, Failed) => decides,
             _ => false,
         }
     }

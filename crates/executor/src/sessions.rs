@@ -110,12 +110,7 @@ impl SessionMessages {
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
         match graph.write_context(tx, Actor { project, author }) {
-            Ok(ctx) => Ok(write_drafts(
-                tx,
-                &WriteContext { is_dispatcher: true, ..ctx },
-                GraphDrafts::default(),
-                [self.clone()],
-            )?),
+            Ok(ctx) => Ok(write_drafts(tx, &ctx, GraphDrafts::default(), [self.clone()])?),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -2,8 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use emergent_domain::{author::Author, ids::ProjectId, pack::PackSet, project::Project, time::Timestamp};
-use emergent_store::{Tx, packs, projects};
+use emergent_domain::{
+    author::Author,
+    ids::{ProjectId, WorkflowId},
+    pack::PackSet,
+    project::Project,
+    task::TaskAuthority,
+    time::Timestamp,
+    workflow::Workflow,
+};
+use emergent_store::{Tx, packs, projects, workflows};
 
 use crate::{
     Graph,
@@ -25,16 +33,46 @@ pub struct WriteContext {
     pub packs: Arc<PackSet>,
     pub author: Author,
     pub now: Timestamp,
-    /// Whether the dispatcher writes. It may make status changes of tasks that nobody else may
-    /// make, and it is not notified of its own writes.
-    pub is_dispatcher: bool,
+    /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`] and
+    /// [`Graph::unassigned_write_context`] give a writer more than an editor may do.
+    pub(crate) decides: DecidesTasks,
     /// Whether changed texts are queued for embedding.
     pub embed: bool,
     /// The reason that is stored with every version written in this context. Usually none.
     pub reason: Option<String>,
 }
 
+/// The tasks that a writer decides about, beyond what every editor of a task may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum DecidesTasks {
+    #[default]
+    None,
+    /// The tasks that belong to no workflow.
+    Unassigned,
+    /// The tasks of this workflow, whose row the transaction has locked.
+    Of(WorkflowId),
+}
+
 impl WriteContext {
+    /// Returns what the writer may do to a task of this workflow, or to one without a workflow.
+    pub(crate) fn task_authority(&self, workflow: Option<WorkflowId>) -> TaskAuthority {
+        let decides = match self.decides {
+            DecidesTasks::None => false,
+            DecidesTasks::Unassigned => workflow.is_none(),
+            DecidesTasks::Of(id) => workflow == Some(id),
+        };
+        if decides { TaskAuthority::Workflow } else { TaskAuthority::Editor }
+    }
+
+    /// Whether changes of tasks are counted in the revisions of their workflows, which notifies the
+    /// dispatchers. A writer that decides for a workflow increments the revision itself: the fence of
+    /// its dispatcher has done so, and a dispatcher would take a second increment for a change by
+    /// somebody else. It notifies no other workflow either, because two such writers would lock each
+    /// other's rows.
+    pub(crate) fn notifies_workflows(&self) -> bool {
+        self.decides == DecidesTasks::None
+    }
+
     /// Returns the timestamp for a change of something last written at `last`. The result is later
     /// than `last`, so that two versions never share a timestamp even if the clocks of several
     /// servers differ.
@@ -54,10 +92,32 @@ impl Graph {
             project,
             author: actor.author,
             now: self.clock().now(),
-            is_dispatcher: false,
+            decides: DecidesTasks::None,
             embed: self.embedder().is_some(),
             reason: None,
         })
+    }
+
+    /// Loads the context of a writer that decides about the tasks of a workflow. Locks the row of the
+    /// workflow until the transaction ends and returns it: nobody else decides meanwhile. The caller
+    /// increments the revision of the workflow, with its fence or with `workflows::bump_revision`.
+    /// Returns `NotFound` if the project has no such workflow.
+    pub fn workflow_write_context(
+        &self,
+        tx: &mut Tx<'_>,
+        actor: Actor,
+        id: WorkflowId,
+    ) -> Result<(WriteContext, Workflow)> {
+        let workflow =
+            workflows::lock(tx, actor.project, id)?.ok_or_else(|| Error::not_found("workflow", id))?;
+        let ctx = self.write_context(tx, actor)?;
+        Ok((WriteContext { decides: DecidesTasks::Of(id), ..ctx }, workflow))
+    }
+
+    /// Loads the context of a writer that decides about tasks without a workflow: no dispatcher drives
+    /// them, so a person's command decides alone.
+    pub fn unassigned_write_context(&self, tx: &mut Tx<'_>, actor: Actor) -> Result<WriteContext> {
+        Ok(WriteContext { decides: DecidesTasks::Unassigned, ..self.write_context(tx, actor)? })
     }
 
     fn project_packs(&self, tx: &mut Tx<'_>, project: &Project) -> Result<Arc<PackSet>> {

@@ -15,7 +15,7 @@ use emergent_domain::{
     invalid::Invalid,
     object::{NewObject, Object},
     relationship::Relationship,
-    task::{BLOCKS_TYPE, TASK_TYPE, TaskStatus},
+    task::{BLOCKS_TYPE, TASK_TYPE, TaskAuthority, TaskStatus},
 };
 use emergent_store::{Tx, tasks as rows, workflows};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ impl<'a> NewTaskCheck<'a> {
         workflows: BTreeSet<WorkflowId>,
     ) -> Result<Self> {
         let mut capacity = HashMap::new();
-        if !ctx.is_dispatcher {
+        if ctx.notifies_workflows() {
             let project = ctx.project.id;
             for id in workflows {
                 if workflows::bump_revision(tx, project, id)?
@@ -99,10 +99,11 @@ impl<'a> NewTaskCheck<'a> {
         if !is_task(draft.type_()) {
             return Ok(());
         }
-        if !self.ctx.is_dispatcher && !draft.is_imported() {
+        let workflow = task_workflow(draft.properties());
+        if self.ctx.task_authority(workflow) == TaskAuthority::Editor && !draft.is_imported() {
             check_new(draft.properties())?;
         }
-        self.take_capacity(task_workflow(draft.properties()))
+        self.take_capacity(workflow)
     }
 
     fn take_capacity(&mut self, workflow: Option<WorkflowId>) -> Result<()> {
@@ -152,8 +153,9 @@ fn check_transition(
     // does.
     let from = from.and_then(|from| parse_status(from).ok()).unwrap_or(TaskStatus::Pending);
     let to = parse_status(to)?;
+    let authority = ctx.task_authority(task_workflow(was));
     let run = was.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
-    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !ctx.is_dispatcher) {
+    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && authority == TaskAuthority::Editor) {
         let name = task_name(before.id, was);
         return Err(Error::Conflict {
             message: format!(
@@ -161,12 +163,12 @@ fn check_transition(
             ),
         });
     }
-    if from.can_become(to, ctx.is_dispatcher) {
+    if from.can_become(to, authority) {
         return Ok(());
     }
     let possible: Vec<&str> = TaskStatus::ALL
         .iter()
-        .filter(|status| **status != from && from.can_become(**status, ctx.is_dispatcher))
+        .filter(|status| **status != from && from.can_become(**status, authority))
         .map(|status| status.as_str())
         .collect();
     let then = match possible.as_slice() {
@@ -213,7 +215,9 @@ pub(crate) fn before_update(
     }
     match (was_task, is_task) {
         (true, true) => check_transition(ctx, before, was, after.properties())?,
-        (_, true) if !ctx.is_dispatcher => check_new(after.properties())?,
+        (_, true) if ctx.task_authority(task_workflow(after.properties())) == TaskAuthority::Editor => {
+            check_new(after.properties())?;
+        }
         _ => {}
     }
     let left = if was_task { task_workflow(was) } else { None };
@@ -286,7 +290,7 @@ pub(crate) fn notify_workflows_of_edge(
 }
 
 fn notify_workflows(tx: &mut Tx<'_>, ctx: &WriteContext, tasks: &[ObjectId]) -> Result<()> {
-    if ctx.is_dispatcher || tasks.is_empty() {
+    if !ctx.notifies_workflows() || tasks.is_empty() {
         return Ok(());
     }
     let tasks_by_id = rows::task_names(tx, ctx.project.id, tasks)?;

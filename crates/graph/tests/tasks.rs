@@ -43,17 +43,21 @@ async fn become_(harness: &Harness, id: ObjectId, to: &str) -> Result<Object> {
     harness.graph.update_object(harness.actor, id, moved(to)).await
 }
 
-/// Runs a write with the rights of the dispatcher.
+/// Runs a write that decides about the tasks of a workflow, or about tasks without one.
 async fn as_dispatcher<T: Send + 'static>(
     graph: &Graph,
     actor: Actor,
+    workflow: Option<WorkflowId>,
     work: impl Fn(&mut emergent_store::Tx<'_>, &WriteContext) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let inner = graph.clone();
     graph
         .db()
         .write(move |tx| {
-            let writer = WriteContext { is_dispatcher: true, ..inner.write_context(tx, actor)? };
+            let writer = match workflow {
+                Some(workflow) => inner.workflow_write_context(tx, actor, workflow)?.0,
+                None => inner.unassigned_write_context(tx, actor)?,
+            };
             work(tx, &writer)
         })
         .await
@@ -137,18 +141,37 @@ both_engines! {
         let id = task(&harness, "build").await;
         for to in ["in_progress", "completed", "pending", "failed", "pending"] {
             let step = moved(to);
-            let after = as_dispatcher(&harness.graph, harness.actor, move |tx, writer| {
+            let after = as_dispatcher(&harness.graph, harness.actor, None, move |tx, writer| {
                 objects::update(tx, writer, id, &step)
             });
             assert_eq!(status(&after.await.unwrap()), to);
         }
-        let back = as_dispatcher(&harness.graph, harness.actor, move |tx, writer| {
+        let back = as_dispatcher(&harness.graph, harness.actor, None, move |tx, writer| {
             objects::update(tx, writer, id, &moved("paused"))
         });
         assert_eq!(
             conflict(back.await),
             "the task `build` is pending, which can only become in_progress, completed, failed or skipped; it cannot become paused"
         );
+    }
+
+    async fn a_writer_decides_only_about_the_tasks_of_its_own_workflow(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
+        let ours = harness.object(in_workflow(flow, "ours")).await;
+        let theirs = harness.object(in_workflow(other, "theirs")).await;
+        let unassigned = task(&harness, "unassigned").await;
+        let fails = |decides: Option<WorkflowId>, id: ObjectId| {
+            as_dispatcher(&harness.graph, harness.actor, decides, move |tx, writer| {
+                objects::update(tx, writer, id, &moved("failed"))
+            })
+        };
+        for (decides, id) in [(Some(flow), theirs), (Some(flow), unassigned), (None, ours)] {
+            assert!(conflict(fails(decides, id).await).ends_with("it cannot become failed"));
+        }
+        for (decides, id) in [(Some(flow), ours), (Some(other), theirs), (None, unassigned)] {
+            assert_eq!(status(&fails(decides, id).await.unwrap()), "failed");
+        }
     }
 
     async fn an_import_brings_tasks_as_they_are_and_moves_them_as_tasks_move(db: TestDb) {
@@ -317,9 +340,9 @@ both_engines! {
         harness.object(new("Thing", "", json!({ "workflow_id": flow }))).await;
         heard("something that is no task", false).await;
         let draft = objects::ObjectDraft::new(in_workflow(flow, "c")).unwrap();
-        let c = as_dispatcher(graph, harness.actor, move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
+        let c = as_dispatcher(graph, harness.actor, Some(flow), move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
         let draft = relationships::RelationshipDraft::new(support::edge("blocks", b, c.id)).unwrap();
-        as_dispatcher(graph, harness.actor, move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
+        as_dispatcher(graph, harness.actor, Some(flow), move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
         heard("what the dispatcher does itself", false).await;
     }
 

@@ -7,7 +7,7 @@ use emergent_domain::{
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
-use emergent_graph::{WriteContext, objects};
+use emergent_graph::objects;
 use emergent_rules::workflow::{
     question::truncate,
     transition::{Transition, TransitionTo},
@@ -43,7 +43,8 @@ impl WorkflowTx<'_, '_> {
             });
             let Value::Object(properties) = properties else { return Ok(()) };
             let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-            let writer = WriteContext { author, embed: false, ..self.writer.clone() };
+            let mut writer = self.writer.clone();
+            (writer.author, writer.embed) = (author, false);
             objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
                 // The session was deleted in the meantime; it is gone when the workflow is loaded again.
                 emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),

@@ -157,10 +157,8 @@ pub(crate) fn apply(
     if revision != work.revision + 1 {
         return Err(Error::Stale(id));
     }
-    let workflow = workflows::get(tx, work.project, id)?.ok_or(Error::Lost(id))?;
-    let mut writer =
-        executor.graph().write_context(tx, Actor { project: work.project, author: Author::System })?;
-    writer.is_dispatcher = true;
+    let actor = Actor { project: work.project, author: Author::System };
+    let (writer, workflow) = executor.graph().workflow_write_context(tx, actor, id)?;
     let now = writer.now;
     let applied = CommitResult { revision, ..CommitResult::default() };
     let mut writing = WorkflowTx {

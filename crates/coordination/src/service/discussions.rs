@@ -66,7 +66,6 @@ impl Dispatcher {
             let discussion = get_discussion(tx, actor.project, id)?;
             check_decidable(&discussion)?;
             let mut writer = graph.write_context(tx, actor)?;
-            writer.is_dispatcher = true;
             writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
             let by = match actor.author {
                 Author::Token { id } => Some(id.to_string()),

@@ -53,8 +53,10 @@ impl Dispatcher {
             workflow.as_ref().map_or(Ok(()), check_not_ended)?;
             let mut before = get_task(tx, actor.project, task)?;
             let (moves, why) = command_changes(tx, actor.project, &before, workflow.as_ref(), &command)?;
-            let mut writer = graph.write_context(tx, actor)?;
-            writer.is_dispatcher = true;
+            let mut writer = match &workflow {
+                Some(workflow) => graph.workflow_write_context(tx, actor, workflow.id)?.0,
+                None => graph.unassigned_write_context(tx, actor)?,
+            };
             writer.reason = Some(why.clone());
             for changes in moves {
                 before = Task::from_object(&update_properties(tx, &writer, task, changes)?);

@@ -101,8 +101,7 @@ impl Dispatcher {
             workflows::update(tx, from, &workflow)?;
             let cancelled =
                 executor.cancel_workflow_runs(tx, actor.project, id, "its workflow was cancelled")?;
-            let mut writer = graph.write_context(tx, actor)?;
-            writer.is_dispatcher = true;
+            let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
             writer.reason = Some("its workflow was cancelled".to_owned());
             for object in tasks::list_for_workflow(tx, actor.project, id)? {
                 let task = Task::from_object(&object);
@@ -147,8 +146,7 @@ impl Dispatcher {
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;
             }
-            let mut writer = graph.write_context(tx, actor)?;
-            writer.is_dispatcher = true;
+            let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
             writer.reason = Some("its workflow was resumed".to_owned());
             for object in tasks::list_for_workflow(tx, actor.project, id)? {
                 let task = Task::from_object(&object);

@@ -51,8 +51,7 @@ impl House {
     async fn sends_back(&self, workflow: WorkflowId, task: ObjectId) {
         let (graph, actor) = (self.graph().clone(), self.actor());
         let work = move |tx: &mut emergent_store::Tx<'_>| {
-            let mut writer = graph.write_context(tx, actor)?;
-            writer.is_dispatcher = true;
+            let (writer, _) = graph.workflow_write_context(tx, actor, workflow)?;
             let properties = json!({ "status": "pending", "run_id": null }).as_object().cloned();
             let patch = ObjectPatch { properties, ..ObjectPatch::default() };
             emergent_graph::objects::update(tx, &writer, task, &patch)?;

@@ -220,10 +220,15 @@ impl World {
         let properties = json!({ "status": to }).as_object().unwrap().clone();
         let patch =
             emergent_domain::object::ObjectPatch { properties: Some(properties), ..Default::default() };
-        let work = move |tx: &mut Tx<'_>, writer: &WriteContext| {
-            objects::update(tx, &WriteContext { is_dispatcher: true, ..writer.clone() }, id, &patch)
+        let (graph, actor) = (self.graph.clone(), self.actor());
+        let work = move |tx: &mut Tx<'_>| {
+            let task = emergent_store::objects::get(tx, actor.project, id)?.expect("a task");
+            let workflow = Task::from_object(&task).workflow.expect("a task of a workflow");
+            let (writer, _) = graph.workflow_write_context(tx, actor, workflow)?;
+            objects::update(tx, &writer, id, &patch)
         };
-        self.write(work).await.unwrap()
+        let walked: Result<Object, Error> = self.graph.db().write(work).await;
+        walked.unwrap()
     }
 }
 

@@ -11,7 +11,7 @@ use emergent_domain::{
     workflow::{Deliverable, Limit, WorkflowLink, WorkflowSettings},
 };
 use emergent_executor::{AdmissionBatch, Error, GraphDrafts, StartOptions, admit_workflow_run};
-use emergent_graph::{Actor, RelationshipFilter, WriteContext};
+use emergent_graph::{Actor, RelationshipFilter};
 use emergent_store::{Tx, workflows};
 use emergent_testkit::fixtures;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub async fn admit_into_slot(
     let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
         let run = work(tx, doorman)?;
         let actor = Actor { project: run.project, author: Author::System };
-        let writer = WriteContext { is_dispatcher: true, ..executor.graph().write_context(tx, actor)? };
+        let writer = executor.graph().write_context(tx, actor)?;
         doorman.write_drafts(tx, &writer, GraphDrafts::default())?;
         Ok(run)
     };

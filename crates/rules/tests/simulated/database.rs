@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     ids::{ObjectId, RunId},
-    task::{Task, TaskStatus},
+    task::{Task, TaskAuthority, TaskStatus},
     workflow::{Amount, Workflow, WorkflowStatus},
 };
 use emergent_rules::workflow::{conclude::ConcludedAttempt, decide::Action, snapshot::Snapshot};
@@ -91,7 +91,7 @@ impl Database {
         for ((step, _), after) in concluded.transitions.iter().zip(after) {
             let found = self.task(step.task);
             let (from, to) = (found.status, after.status);
-            assert!(from.can_become(to, true), "{from} may not become {to}");
+            assert!(from.can_become(to, TaskAuthority::Workflow), "{from} may not become {to}");
             let version = found.version + 1;
             *found = after.clone();
             found.version = version;
@@ -109,7 +109,7 @@ impl Database {
         match next {
             Action::SkipTask { task, .. } => {
                 let found = self.task(*task);
-                assert!(found.status.can_become(TaskStatus::Skipped, true));
+                assert!(found.status.can_become(TaskStatus::Skipped, TaskAuthority::Workflow));
                 found.status = TaskStatus::Skipped;
                 found.version += 1;
             }

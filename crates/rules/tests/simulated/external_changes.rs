@@ -1,7 +1,7 @@
 //! What others do to the workflow while it is walked.
 
 use emergent_domain::{
-    task::TaskStatus,
+    task::{TaskAuthority, TaskStatus},
     workflow::{Limit, WorkflowStatus},
 };
 use rand::Rng;
@@ -35,7 +35,7 @@ impl World {
         workflow.settings.budget = raise;
         for task in &mut self.db.tasks {
             if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
-                assert!(task.status.can_become(TaskStatus::Pending, true));
+                assert!(task.status.can_become(TaskStatus::Pending, TaskAuthority::Workflow));
                 task.status = TaskStatus::Pending;
                 task.max_retries = task.max_retries.max(task.retry_count + 1);
                 (task.run, task.assigned_agent, task.needs_person) = (None, None, None);
