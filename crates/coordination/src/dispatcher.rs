@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::{sync::Notify, task::AbortHandle, time::Duration};
 
-use crate::{agent_similarity::SentenceModel, metrics::Counters};
+use crate::{
+    agent_similarity::SentenceModel, ended_runs::EndedRunSenders, metrics::Counters, run_hooks::run_hooks,
+};
 
 /// How long a server that stopped responding keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
@@ -56,10 +58,15 @@ struct Inner {
     drivers: Mutex<HashMap<WorkflowId, RunningDriver>>,
     started: AtomicU64,
     counters: Counters,
+    ended_runs: EndedRunSenders,
 }
 
 impl Dispatcher {
+    /// Also makes the executor call the hooks of workflows for their runs, so it has to be called before the
+    /// executor drives runs.
     pub fn new(executor: Executor, settings: Settings) -> Self {
+        let ended_runs = EndedRunSenders::default();
+        executor.set_run_hooks(run_hooks(executor.graph().clone(), ended_runs.clone()));
         let slots = TaskSlots { max: settings.max_tasks, in_use: AtomicUsize::new(0), freed: Notify::new() };
         let sentence_model = SentenceModel::new(executor.graph().embedder());
         Self(Arc::new(Inner {
@@ -70,6 +77,7 @@ impl Dispatcher {
             drivers: Mutex::default(),
             started: AtomicU64::new(0),
             counters: Counters::default(),
+            ended_runs,
         }))
     }
 
@@ -103,6 +111,10 @@ impl Dispatcher {
 
     pub(crate) fn drivers(&self) -> &Mutex<HashMap<WorkflowId, RunningDriver>> {
         &self.0.drivers
+    }
+
+    pub(crate) fn ended_runs(&self) -> &EndedRunSenders {
+        &self.0.ended_runs
     }
 
     /// The number of the next driver.

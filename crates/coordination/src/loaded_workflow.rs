@@ -8,7 +8,6 @@ use emergent_domain::{
     task::{Task, VerdictKind},
     workflow::{Workflow, WorkflowStatus},
 };
-use emergent_executor::EndedRuns;
 use emergent_rules::workflow::{
     decide,
     discussion::{TaskDiscussion, append_decisions, overall_progress},
@@ -21,7 +20,7 @@ use emergent_store::{
     workflows,
 };
 
-use crate::{agent_cards, attempts, discussion::load_discussion, foreign_blockers};
+use crate::{agent_cards, attempts, discussion::load_discussion, ended_runs::EndedRuns, foreign_blockers};
 
 pub(crate) struct LoadedWorkflow {
     pub snapshot: Snapshot,

@@ -89,7 +89,7 @@ impl WorkflowDriver {
     /// error it can be called again: answers of the judge are not lost.
     pub async fn run(&mut self) -> Result<()> {
         let mut changed = self.db().waiter(&workflows::changed_channel(self.id));
-        let mut ended = self.dispatcher.executor().subscribe_ended_runs(self.id);
+        let mut ended = self.dispatcher.ended_runs().subscribe(self.id);
         let mut kept = None;
         // Whether the database has to be checked for what happened since.
         let mut check_database = true;

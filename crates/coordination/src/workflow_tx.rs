@@ -13,14 +13,16 @@ use emergent_domain::{
     workflow::{Limit, Workflow, WorkflowLink},
     workflow_event::WorkflowEventBody,
 };
-use emergent_executor::{AdmissionBatch, Executor, GraphDrafts, StartOptions};
+use emergent_executor::{AdmissionBatch, Executor, LinkedRun, StartOptions, admit_linked_run};
 use emergent_graph::{WriteContext, objects, relationships};
 use emergent_store::{Tx, agents, budget, runs, workflows::NewWorkflowEvent};
 use serde_json::{Map, Value, json};
 
 use crate::{
     error::{Error, Result},
+    sessions::GraphDrafts,
     transactions::new_event,
+    workflow_runs::resume_workflow_run,
 };
 
 /// What a transaction changed: the new versions of tasks, and the new revision of the workflow.
@@ -161,29 +163,13 @@ impl WorkflowTx<'_, '_> {
             Some(paused) => {
                 let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
                 let found = found.ok_or_else(|| Error::not_found("run", paused))?;
-                emergent_executor::admit_resumed_workflow_run(
-                    self.tx,
-                    self.executor,
-                    self.admissions,
-                    &found,
-                    link,
-                    run,
-                    start.input,
-                )
+                resume_workflow_run(self.tx, self.executor, self.admissions, &found, link, run, start.input)
             }
             None => {
                 let agent = self.get_agent(agent)?;
-                emergent_executor::admit_workflow_run(
-                    self.tx,
-                    self.executor,
-                    self.admissions,
-                    &agent,
-                    start,
-                    link,
-                    child_index,
-                    run,
-                    started_by,
-                )
+                // The index of a turn in its discussion.
+                let run = LinkedRun { id: run, link, child_index, started_by };
+                admit_linked_run(self.tx, self.executor, self.admissions, &agent, run, &start)
             }
         };
         let why = match admitted {

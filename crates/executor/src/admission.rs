@@ -26,7 +26,6 @@ use crate::{
     budget,
     first_messages::first_messages,
     loaded_run::{LoadedRun, has_tool_patterns, is_flow},
-    sessions::SessionMessages,
     start_options::StartOptions,
 };
 
@@ -43,9 +42,19 @@ pub(crate) struct Admission<'a> {
     /// The caller has locked this schedule and has checked that it has no active run.
     pub schedule: Option<ScheduleId>,
     pub cause: Option<TriggerCause>,
-    /// Set by the dispatcher. Without it, a run inherits the workflow and the task of its parent or of the
-    /// run it resumes.
+    /// Set by the layer that starts the run. Without it, a run inherits the workflow and the task of its
+    /// parent or of the run it resumes, because their budgets apply to it.
     pub workflow_link: Option<WorkflowLink>,
+    /// Whether a completed run may be resumed as well.
+    pub resumable: Resumable,
+}
+
+/// Which runs may be resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumable {
+    Paused,
+    /// Also a completed run, which did not do all that the layer that started it needs.
+    PausedOrCompleted,
 }
 
 /// What triggered a run, if other runs did.
@@ -70,6 +79,7 @@ impl<'a> Admission<'a> {
             schedule: None,
             cause: None,
             workflow_link: None,
+            resumable: Resumable::Paused,
         }
     }
 
@@ -93,15 +103,11 @@ pub(crate) fn admit(
     admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let AdmittedRun { run, session_messages, .. } = admit_run(tx, executor, agent, admission, start, None)?;
-    if let Some(session_messages) = session_messages {
-        session_messages.write(tx, executor.graph(), run.project)?;
-    }
-    Ok(run)
+    Ok(admit_run(tx, executor, agent, admission, start, None)?.run)
 }
 
-/// Like [`admit`], but the run gets the next free slot of this server if there is one. `admissions`
-/// buffers its session messages, which the caller writes.
+/// Like [`admit`], but the run gets the next free slot of this server if there is one, and `admissions`
+/// returns its first messages to the caller.
 pub(crate) fn admit_in_batch(
     tx: &mut Tx<'_>,
     executor: &Executor,
@@ -223,25 +229,20 @@ fn admit_run(
     run.seq += i64::from(starts);
     runs::insert(tx, &run)?;
     runs::record::insert_messages(tx, run.id, &first)?;
-    let session_messages = run.workflow_link.session.map(|session| {
-        let mut session_messages = SessionMessages::new(session, run.id);
-        first.iter().for_each(|message| session_messages.push_message(message));
-        session_messages
-    });
     if owner.is_none() {
         tx.wake(runs::QUEUED_CHANNEL)?;
     }
     if !starts {
-        return Ok(AdmittedRun { run, session_messages, loaded: None });
+        return Ok(AdmittedRun { run, first_messages: first, loaded: None });
     }
     runs::record::insert_event(tx, run.id, run.seq, "run_started", &json!({ "recovered": false }), now)?;
     let loaded = LoadedRun {
         definition: definition.clone(),
         earlier: Vec::new(),
-        own: Conversation { messages: first, ..Conversation::default() },
+        own: Conversation { messages: first.clone(), ..Conversation::default() },
         limited: budget_status.limited,
     };
-    Ok(AdmittedRun { run, session_messages, loaded: Some(loaded) })
+    Ok(AdmittedRun { run, first_messages: first, loaded: Some(loaded) })
 }
 
 /// Checks who may start the agent. Visibility restricts starts from outside, never delegation between

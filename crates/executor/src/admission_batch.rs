@@ -3,38 +3,40 @@
 
 use std::sync::Arc;
 
-use emergent_domain::run::Run;
-use emergent_graph::WriteContext;
-use emergent_store::Tx;
+use emergent_domain::{ids::RunId, run::Run, run_event::RecordedMessage, workflow::WorkflowLink};
 
-use crate::{
-    loaded_run::LoadedRun,
-    sessions::{self, GraphDrafts, SessionMessages},
-};
+use crate::loaded_run::LoadedRun;
 
 /// A run that a transaction admitted.
 pub(crate) struct AdmittedRun {
     pub run: Run,
-    /// The first messages of the run, for its session in the graph.
-    pub session_messages: Option<SessionMessages>,
+    pub first_messages: Vec<RecordedMessage>,
     /// The loaded state of a run that was started in the transaction that admitted it. The driver then
     /// does not read it from the database again.
     pub loaded: Option<LoadedRun>,
 }
 
-/// Assigns slots to runs while one transaction admits them, and buffers their session messages until the
-/// caller writes them.
+/// The messages that a run was admitted with. The hooks of the run see only later ones, so the caller that
+/// admitted the run writes what it needs of these itself.
+pub struct FirstMessages {
+    pub run: RunId,
+    pub link: WorkflowLink,
+    pub messages: Vec<RecordedMessage>,
+}
+
+/// Assigns slots to runs while one transaction admits them, and collects their first messages for the
+/// caller.
 pub struct AdmissionBatch {
     owner: Option<Arc<str>>,
     free_slots: usize,
     started: Vec<(Run, Option<LoadedRun>)>,
-    session_messages: Vec<SessionMessages>,
+    first_messages: Vec<FirstMessages>,
 }
 
 impl AdmissionBatch {
     /// `owner` is the runner of this process, if it has free slots.
     pub(crate) fn new(owner: Option<Arc<str>>, free_slots: usize) -> Self {
-        Self { owner, free_slots, started: Vec::new(), session_messages: Vec::new() }
+        Self { owner, free_slots, started: Vec::new(), first_messages: Vec::new() }
     }
 
     /// Returns the runs that were admitted as running, which the caller drives after the commit.
@@ -48,20 +50,16 @@ impl AdmissionBatch {
     }
 
     pub(crate) fn push(&mut self, admitted: AdmittedRun) {
-        let AdmittedRun { run, session_messages, loaded } = admitted;
-        self.session_messages.extend(session_messages);
+        let AdmittedRun { run, first_messages, loaded } = admitted;
+        let (id, link) = (run.id, run.workflow_link);
+        self.first_messages.push(FirstMessages { run: id, link, messages: first_messages });
         if run.owner.is_some() {
             self.started.push((run, loaded));
         }
     }
 
-    /// Writes the drafts to the graph, together with the buffered session messages of the admitted runs.
-    pub fn write_drafts(
-        &mut self,
-        tx: &mut Tx<'_>,
-        ctx: &WriteContext,
-        drafts: GraphDrafts,
-    ) -> emergent_graph::Result<()> {
-        sessions::write_drafts(tx, ctx, drafts, self.session_messages.drain(..))
+    /// Returns the first messages of the runs admitted since the last call, in the order of admission.
+    pub fn take_first_messages(&mut self) -> Vec<FirstMessages> {
+        std::mem::take(&mut self.first_messages)
     }
 }

@@ -5,7 +5,8 @@
 //! caller's transaction. A `runner` claims queued runs and starts a driver for each. The machine of
 //! `emergent_rules::run` decides, as a pure function of values, what a run does next; the driver calls models and tools; the
 //! recorder writes everything in transactions that check the runner's lease. A run can therefore
-//! continue from its record after a crash, on any server. The crate contains no SQL, which is in
+//! continue from its record after a crash, on any server. What a run is for is not known here: the layer
+//! that starts runs for workflows sets `RunHooks`. The crate contains no SQL, which is in
 //! `store`, and no HTTP, which is in `api`.
 
 mod admission;
@@ -14,7 +15,6 @@ pub mod agents;
 mod budget;
 mod child_runs;
 mod context;
-mod ended_runs;
 pub mod error;
 mod event_hub;
 mod first_messages;
@@ -22,6 +22,7 @@ mod flow;
 mod follow;
 pub mod history;
 mod invoke;
+mod linked_runs;
 mod loaded_run;
 mod model_query;
 mod queue;
@@ -29,33 +30,26 @@ mod recorder;
 mod resume;
 pub mod revert;
 mod run_driver;
+mod run_hooks;
 mod run_task;
 mod runner;
 mod scrub;
-mod sessions;
 mod slots;
 pub mod spans;
 mod start_options;
-mod submission;
 pub mod telemetry;
 pub mod timeline;
 pub mod triggers;
-mod workflow_runs;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use emergent_domain::{
-    ids::{RunId, WorkflowId},
-    redact::Redactor,
-    run::{GRACE_SECONDS, Run},
-    time::Clock,
-};
+use emergent_domain::{ids::RunId, redact::Redactor, run::GRACE_SECONDS, time::Clock};
 use emergent_graph::Graph;
 use emergent_llm::Models;
 use emergent_store::Db;
 use emergent_tools::{Guard, ToolPool};
-use parking_lot::Mutex;
-use tokio::{sync::mpsc, task::AbortHandle};
+use parking_lot::{Mutex, RwLock};
+use tokio::task::AbortHandle;
 
 use crate::{
     queue::QueueGauge,
@@ -65,15 +59,15 @@ use crate::{
     telemetry::Telemetry,
 };
 
-pub use admission_batch::AdmissionBatch;
-pub use ended_runs::EndedRuns;
+pub use admission::Resumable;
+pub use admission_batch::{AdmissionBatch, FirstMessages};
 pub use error::{Error, Result};
 pub use event_hub::EventHub;
+pub use linked_runs::{LinkedRun, admit_linked_run, resume_linked_run};
 pub use model_query::{ModelQuery, ModelQueryError};
-pub use sessions::GraphDrafts;
+pub use run_hooks::{NewEntry, RunHooks, TxWrite};
 pub use slots::OwnedSlot;
 pub use start_options::StartOptions;
-pub use workflow_runs::{admit_resumed_workflow_run, admit_workflow_run};
 
 /// Gives access to the agents and runs of all projects. Clones share the same state.
 #[derive(Clone)]
@@ -89,8 +83,7 @@ struct Inner {
     driven: Mutex<HashMap<RunId, AbortHandle>>,
     /// The runner of this process, while it holds its lease.
     runner: Mutex<Option<RunnerHandle>>,
-    /// The channels to the drivers of workflows, which wait for the ends of runs.
-    ended_run_senders: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
+    run_hooks: RwLock<Option<Arc<RunHooks>>>,
     queue: QueueGauge,
     telemetry: Telemetry,
     open_spans: OpenSpans,
@@ -133,7 +126,7 @@ impl Executor {
             hub: EventHub::default(),
             driven: Mutex::default(),
             runner: Mutex::default(),
-            ended_run_senders: Mutex::default(),
+            run_hooks: RwLock::default(),
             queue: QueueGauge::default(),
             telemetry: Telemetry::default(),
             open_spans: OpenSpans::default(),
@@ -181,8 +174,8 @@ impl Executor {
         &self.0.runner
     }
 
-    pub(crate) fn ended_run_senders(&self) -> &Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>> {
-        &self.0.ended_run_senders
+    pub(crate) fn run_hooks(&self) -> &RwLock<Option<Arc<RunHooks>>> {
+        &self.0.run_hooks
     }
 
     pub(crate) fn queue(&self) -> &QueueGauge {

@@ -10,7 +10,7 @@ use std::{
 use emergent_domain::{
     agent::ModelConfig,
     author::Author,
-    ids::{ObjectId, RunId, ToolCallId},
+    ids::{RunId, ToolCallId},
     run::{Reason, Run, RunEnd, ToolCallStatus},
     run_event::{RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
     time::Timestamp,
@@ -28,8 +28,7 @@ use tracing::error;
 use crate::{
     Error, Executor, Result,
     budget::{self, CallEstimate, CallPrices, ReserveOutcome, Settlement},
-    ended_runs::apply_end,
-    sessions::SessionMessages,
+    run_hooks::{NewEntry, RunHooks, TxWrite},
     spans,
 };
 
@@ -68,10 +67,8 @@ pub struct Recorder {
     /// end at `buffered_up_to`.
     buffered: Option<Arc<RecordBatch>>,
     buffered_up_to: i64,
-    /// The graph object to which the messages are written as well.
-    session: Option<ObjectId>,
-    /// Set for a run of a workflow, whose driver is notified of the end of the run.
-    workflow_run: Option<Arc<Run>>,
+    /// The hooks of the run, with the run as it was when its driver started.
+    hooks: Option<(Arc<RunHooks>, Arc<Run>)>,
 }
 
 impl Recorder {
@@ -87,8 +84,7 @@ impl Recorder {
             ended: false,
             buffered: None,
             buffered_up_to: 0,
-            session: run.workflow_link.session,
-            workflow_run: run.workflow_link.workflow.map(|_| Arc::new(run.clone())),
+            hooks: executor.hooks_for(run).map(|hooks| (hooks, Arc::new(run.clone()))),
         }
     }
 
@@ -209,26 +205,22 @@ impl Recorder {
         let batch = Arc::new(batch);
         let (writing, buffered, now, position) =
             (Arc::clone(&batch), self.buffered.clone(), self.now(), self.position(steps));
-        let (session_messages, graph, project) = (
-            self.session_messages(&[buffered.as_deref(), Some(&batch)], now),
-            self.executor.graph().clone(),
-            self.project,
-        );
-        let of_workflow = self.workflow_run.clone().map(|run| (self.executor.clone(), run));
+        let hook_write = self.hook_write(&[buffered.as_deref(), Some(&batch)], now);
+        let hooks = self.hooks.clone();
         let work = move |tx: &mut Tx<'_>| {
             fence(tx, &position)?;
-            if let (Some((executor, run)), Some(end)) = (&of_workflow, &writing.end) {
-                let (executor, run) =
-                    (executor.clone(), apply_end(run, end, position.steps, position.seq + 1, now));
-                tx.after_commit(move || executor.publish_ended_run(run));
+            if let (Some((hooks, run)), Some(end)) = (&hooks, &writing.end) {
+                let (hooks, run) =
+                    (Arc::clone(hooks), apply_end(run, end, position.steps, position.seq + 1, now));
+                tx.after_commit(move || (hooks.after_end)(run));
             }
             write_buffered(tx, &position, buffered.as_deref(), &writing.results, now)?;
             let written = |call: &&RecordedToolCall| {
                 buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id))
             };
             write_batch(tx, &position, &writing, writing.results.iter().filter(|call| !written(call)), now)?;
-            if let Some(session_messages) = &session_messages {
-                session_messages.write(tx, &graph, project)?;
+            if let Some(write) = &hook_write {
+                write(tx)?;
             }
             settle_calls(tx, position.run, [buffered.as_deref(), Some(&*writing)])
         };
@@ -254,7 +246,7 @@ impl Recorder {
         let actor = Actor { project: self.project, author };
         let (graph, guard, tool) =
             (self.executor.graph().clone(), self.executor.settings().guard.clone(), Arc::clone(tool));
-        let (project, session) = (self.project, self.session);
+        let hooks = self.hooks.clone();
         let done = self
             .executor
             .db()
@@ -271,11 +263,13 @@ impl Recorder {
                     write_buffered(tx, &position, buffered.as_deref(), &[], now)?;
                     record::complete_call(tx, position.run, &call)?;
                 }
-                if let Some(session) = session {
-                    let mut session_messages = SessionMessages::new(session, position.run);
-                    buffered.iter().for_each(|buffered| buffered.add_to_session(&mut session_messages, now));
-                    session_messages.push_result(&call, now);
-                    session_messages.write(tx, &graph, project)?;
+                if let Some((hooks, run)) = &hooks {
+                    let mut entries: Vec<NewEntry<'_>> =
+                        buffered.iter().flat_map(|buffered| buffered.entries()).collect();
+                    entries.push(NewEntry::Result(&call));
+                    if let Some(write) = (hooks.write_with_entries)(run, &entries, now) {
+                        write(tx)?;
+                    }
                 }
                 settle_calls(tx, position.run, [buffered.as_deref()])?;
                 Ok::<_, Error>(call)
@@ -323,11 +317,11 @@ impl Recorder {
         self.after_commit(done, now)
     }
 
-    /// Returns the session messages of the batches, if the run has a session.
-    fn session_messages(&self, batches: &[Option<&RecordBatch>], now: Timestamp) -> Option<SessionMessages> {
-        let mut session_messages = SessionMessages::new(self.session?, self.run);
-        batches.iter().flatten().for_each(|batch| batch.add_to_session(&mut session_messages, now));
-        Some(session_messages)
+    /// Returns what the hooks of the run write together with these batches.
+    fn hook_write(&self, batches: &[Option<&RecordBatch>], now: Timestamp) -> Option<TxWrite> {
+        let (hooks, run) = self.hooks.as_ref()?;
+        let entries: Vec<NewEntry<'_>> = batches.iter().flatten().flat_map(|batch| batch.entries()).collect();
+        if entries.is_empty() { None } else { (hooks.write_with_entries)(run, &entries, now) }
     }
 
     /// Returns the position for the fence of a transaction that writes other rows of this run.
@@ -431,9 +425,10 @@ impl RecordBatch {
         self.settlement = Some(settlement);
     }
 
-    fn add_to_session(&self, session_messages: &mut SessionMessages, now: Timestamp) {
-        self.message.iter().for_each(|message| session_messages.push_message(message));
-        self.calls.iter().chain(&self.results).for_each(|call| session_messages.push_result(call, now));
+    /// Returns the message, and the calls that have a result.
+    fn entries(&self) -> impl Iterator<Item = NewEntry<'_>> {
+        let calls = self.calls.iter().chain(&self.results).filter(|call| call.result_seq.is_some());
+        self.message.iter().map(NewEntry::Message).chain(calls.map(NewEntry::Result))
     }
 
     fn has_call(&self, call: ToolCallId) -> bool {
@@ -520,6 +515,20 @@ fn run_change(change: &GraphChange, tx: &mut Tx<'_>, ctx: &WriteContext) -> Resu
         Err(emergent_graph::Error::Conflict { message })
     })
     .map_err(Error::from)
+}
+
+/// Returns the run with its end applied.
+fn apply_end(run: &Run, end: &RunEnd, steps: i64, seq: i64, now: Timestamp) -> Run {
+    Run {
+        status: end.status(),
+        reason: end.reason(),
+        summary: Some(end.summary().to_owned()),
+        error: end.error().map(str::to_owned),
+        completed_at: Some(now),
+        step_count: steps,
+        seq,
+        ..run.clone()
+    }
 }
 
 pub fn elapsed_ms(started_at: tokio::time::Instant) -> i64 {

@@ -10,7 +10,7 @@ use emergent_store::{Tx, agents, runs, schedules};
 
 use crate::{
     Error, Executor, Result, StartOptions,
-    admission::{Admission, admit, admit_in_batch, author_token},
+    admission::{Admission, Resumable, admit, admit_in_batch, author_token},
     admission_batch::AdmissionBatch,
 };
 
@@ -30,8 +30,7 @@ impl Executor {
     }
 }
 
-/// Queues a run that resumes a paused one. A completed run is resumed only by the dispatcher, to obtain
-/// a deliverable that it did not submit.
+/// Queues a run that resumes a paused one.
 pub(crate) fn resume(
     tx: &mut Tx<'_>,
     executor: &Executor,
@@ -62,9 +61,12 @@ fn resume_admission<'a>(
     admission: Admission<'a>,
     start: &StartOptions,
 ) -> Result<(Agent, Admission<'a>, StartOptions)> {
-    let lacks_deliverable = paused.status == RunStatus::Completed
-        && admission.workflow_link.is_some_and(|link| link.deliverable.is_some());
-    if paused.status != RunStatus::Paused && !lacks_deliverable {
+    let may_resume = match paused.status {
+        RunStatus::Paused => true,
+        RunStatus::Completed => admission.resumable == Resumable::PausedOrCompleted,
+        _ => false,
+    };
+    if !may_resume {
         return Err(Error::Conflict(format!(
             "run `{}` is {}: only a paused run can be resumed",
             paused.id, paused.status

@@ -21,7 +21,7 @@ use crate::{
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
     slots::{OwnedSlot, RunSlot},
-    spans, submission,
+    spans,
 };
 
 /// Failures of the database in a row before the run fails.
@@ -203,7 +203,9 @@ async fn drive(
     if let Some(names) = &loaded.own.tools {
         tools.retain(names);
     }
-    submission::add_submission_tool(&mut tools, run.workflow_link.deliverable);
+    if let Some(hooks) = executor.hooks_for(&run) {
+        (hooks.add_tools)(&run, &mut tools);
+    }
     if started {
         let body = RunEventBody::Started { recovered: false };
         executor.hub().publish(RunEvent { run: run.id, seq: Some(run.seq), at: run.created_at, body });

@@ -3,30 +3,64 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use emergent_domain::{
     run::{Run, RunStatus},
     run_event::RunEventBody,
     workflow::{Limit, WorkflowLink},
 };
-use emergent_executor::{AdmissionBatch, Error, StartOptions, admit_workflow_run};
+use emergent_executor::{
+    AdmissionBatch, Error, LinkedRun, NewEntry, RunHooks, StartOptions, admit_linked_run,
+};
 use emergent_store::{Tx, runs::conversation};
 use emergent_testkit::{
     both_engines,
     scripted::{ScriptedModel, hangs, says},
 };
+use parking_lot::Mutex;
 use support::{
     Harness, HarnessOptions, agent, assert_ended, until, with_tools,
-    workflow_runs::{dispatched, object, told, workflow},
+    workflow_runs::{dispatched, workflow},
 };
+
+/// Records in which order the hooks of a run are called.
+fn recording_hooks(seen: &Arc<Mutex<Vec<String>>>) -> RunHooks {
+    let [tools, entries, ends] = [(); 3].map(|()| Arc::clone(seen));
+    RunHooks {
+        add_tools: Box::new(move |_, _| tools.lock().push("tools".to_owned())),
+        write_with_entries: Box::new(move |_, new, _| {
+            for entry in new {
+                entries.lock().push(match entry {
+                    NewEntry::Message(message) => format!("{:?} message {}", message.role, message.seq),
+                    NewEntry::Result(call) => format!("result of {}", call.tool),
+                });
+            }
+            let (entries, times) = (Arc::clone(&entries), AtomicUsize::new(0));
+            Some(Box::new(move |_| {
+                let times = times.fetch_add(1, Ordering::Relaxed) + 1;
+                entries.lock().push(format!("written {times} times"));
+                Ok(())
+            }))
+        }),
+        after_end: Box::new(move |run| ends.lock().push(run.status.to_string())),
+    }
+}
 
 both_engines! {
     async fn a_run_in_a_place_is_under_way_once_it_is_admitted(db: TestDb) {
         let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = harness.agent(agent("worker")).await;
-        let (flow, session) = (workflow(&harness, Limit::default()).await, object(&harness, "Session").await);
-        let workflow_link = WorkflowLink { workflow: Some(flow), session: Some(session), ..WorkflowLink::default() };
+        let flow = workflow(&harness, Limit::default()).await;
+        let workflow_link = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        harness.executor.set_run_hooks(recording_hooks(&seen));
         until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
         let run = dispatched(&harness, &worker, workflow_link, 0).await.unwrap();
         assert_eq!((run.status, run.started_at), (RunStatus::Running, Some(run.created_at)));
@@ -35,7 +69,8 @@ both_engines! {
         let told_of = harness.events(run.id).await;
         let started = told_of.iter().filter(|event| matches!(event.body, RunEventBody::Started { recovered: false }));
         assert_eq!(started.count(), 1, "{told_of:?}");
-        assert_eq!(told(&harness, session).await.last().unwrap(), "assistant: Done.");
+        until("its end is published", async || seen.lock().len() == 4).await;
+        assert_eq!(*seen.lock(), ["tools", "Assistant message 4", "written 1 times", "completed"]);
         harness.close().await;
     }
 
@@ -75,7 +110,8 @@ both_engines! {
             // The caller gives up waiting within this time.
             std::thread::sleep(Duration::from_millis(100));
             let start = StartOptions { input: "Work.".into(), ..StartOptions::default() };
-            admit_workflow_run(tx, &executor, doorman, &worker, start, WorkflowLink::default(), 0, id, None)
+            let run = LinkedRun { id, link: WorkflowLink::default(), child_index: 0, started_by: None };
+            admit_linked_run(tx, &executor, doorman, &worker, run, &start)
         };
         let writing = harness.executor.commit_and_drive(places, work);
         assert!(tokio::time::timeout(Duration::from_millis(20), writing).await.is_err(), "given up on");

@@ -18,7 +18,7 @@ use emergent_domain::{
     workflow::{Deliverable, WorkflowStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
-use emergent_executor::{AdmissionBatch, Executor, GraphDrafts};
+use emergent_executor::{AdmissionBatch, Executor};
 use emergent_graph::{Actor, objects};
 use emergent_rules::workflow::{
     decide::NewEscalation,
@@ -29,6 +29,7 @@ use emergent_store::{Tx, workflows};
 use crate::{
     discussion,
     error::{Error, Result},
+    sessions::{self, GraphDrafts},
     workflow_tx::{CommitResult, WorkflowTx},
 };
 
@@ -177,7 +178,7 @@ pub(crate) fn apply(
         writing.apply_write(item)?;
     }
     let WorkflowTx { tx, admissions, writer, events, applied, drafts, .. } = writing;
-    admissions.write_drafts(tx, &writer, drafts)?;
+    sessions::write_drafts(tx, &writer, drafts, admissions)?;
     workflows::append_own_events(tx, id, &events)?;
     Ok(applied)
 }

@@ -21,6 +21,7 @@ use crate::{
     error::{Error, Result},
     foreign_blockers::load_foreign_blockers,
     transactions::{get_workflow, lock_workflow, new_event, update_properties},
+    workflow_runs::cancel_workflow_runs,
 };
 
 /// A workflow with everything that is shown of it.
@@ -100,7 +101,7 @@ impl Dispatcher {
             workflow.updated_at = now;
             workflows::update(tx, from, &workflow)?;
             let cancelled =
-                executor.cancel_workflow_runs(tx, actor.project, id, "its workflow was cancelled")?;
+                cancel_workflow_runs(tx, &executor, actor.project, id, "its workflow was cancelled")?;
             let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
             writer.reason = Some("its workflow was cancelled".to_owned());
             for object in tasks::list_for_workflow(tx, actor.project, id)? {

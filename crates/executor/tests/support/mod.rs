@@ -42,12 +42,22 @@ pub struct HarnessOptions {
     /// The external MCP servers.
     pub remote: Option<McpServers>,
     pub clock: Clock,
+    /// Called before anything runs.
+    pub prepare: fn(&Executor),
 }
 
 impl HarnessOptions {
     pub fn new(model: ScriptedModel) -> Self {
         let settings = Settings::default();
-        Self { model, models: None, settings, tools: Vec::new(), remote: None, clock: Clock::system() }
+        Self {
+            model,
+            models: None,
+            settings,
+            tools: Vec::new(),
+            remote: None,
+            clock: Clock::system(),
+            prepare: |_| {},
+        }
     }
 
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
@@ -91,6 +101,7 @@ impl Harness {
         };
         let models = plan.models.unwrap_or_else(|| plan.model.models());
         let executor = Executor::new(graph, models, pool, plan.settings);
+        (plan.prepare)(&executor);
         Self { executor, project, model: plan.model, stop: watch::channel(false).0, runner: None }
     }
 

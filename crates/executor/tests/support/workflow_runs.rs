@@ -2,7 +2,6 @@
 
 use emergent_domain::{
     agent::Agent,
-    author::Author,
     cursor::Page,
     ids::{ObjectId, RunId, WorkflowId},
     object::{NewObject, Object},
@@ -10,8 +9,8 @@ use emergent_domain::{
     time::Timestamp,
     workflow::{Deliverable, Limit, WorkflowLink, WorkflowSettings},
 };
-use emergent_executor::{AdmissionBatch, Error, GraphDrafts, StartOptions, admit_workflow_run};
-use emergent_graph::{Actor, RelationshipFilter};
+use emergent_executor::{AdmissionBatch, Error, LinkedRun, StartOptions, admit_linked_run};
+use emergent_graph::RelationshipFilter;
 use emergent_store::{Tx, workflows};
 use emergent_testkit::fixtures;
 use serde_json::{Value, json};
@@ -48,26 +47,19 @@ pub async fn dispatched(
     part: i64,
 ) -> Result<Run, Error> {
     let (executor, agent) = (harness.executor.clone(), agent.clone());
-    admit_into_slot(harness, move |tx, doorman| {
+    admit_into_slot(harness, move |tx, admissions| {
         let start = StartOptions { input: "Do your part.".into(), ..StartOptions::default() };
-        admit_workflow_run(tx, &executor, doorman, &agent, start, workflow_link, part, RunId::new(), None)
+        let run = LinkedRun { id: RunId::new(), link: workflow_link, child_index: part, started_by: None };
+        admit_linked_run(tx, &executor, admissions, &agent, run, &start)
     })
     .await
 }
 
-/// Admits a run into a slot, together with its first session messages.
+/// Admits a run into a slot.
 pub async fn admit_into_slot(
     harness: &Harness,
     work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
 ) -> Result<Run, Error> {
-    let executor = harness.executor.clone();
-    let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
-        let run = work(tx, doorman)?;
-        let actor = Actor { project: run.project, author: Author::System };
-        let writer = executor.graph().write_context(tx, actor)?;
-        doorman.write_drafts(tx, &writer, GraphDrafts::default())?;
-        Ok(run)
-    };
     harness.executor.commit_and_drive(harness.executor.try_acquire_slots(1), work).await
 }
 

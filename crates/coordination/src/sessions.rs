@@ -12,12 +12,11 @@ use emergent_domain::{
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
-use emergent_graph::{Actor, Error, Graph, WriteContext, objects, relationships};
+use emergent_executor::AdmissionBatch;
+use emergent_graph::{Actor, Error, Graph, Result, WriteContext, objects, relationships};
 use emergent_store::{Tx, objects as rows};
 use serde_json::{Map, Value, json};
 use tracing::warn;
-
-use crate::Result;
 
 /// Only this many characters of a message are stored in the graph.
 const MAX_CONTENT_CHARS: usize = 1_000;
@@ -110,9 +109,9 @@ impl SessionMessages {
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
         match graph.write_context(tx, Actor { project, author }) {
-            Ok(ctx) => Ok(write_drafts(tx, &ctx, GraphDrafts::default(), [self.clone()])?),
+            Ok(ctx) => write_with_messages(tx, &ctx, GraphDrafts::default(), [self.clone()]),
             Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -124,14 +123,30 @@ pub struct GraphDrafts {
     pub edges: Vec<relationships::RelationshipDraft>,
 }
 
+/// Writes the drafts to the graph, together with the first messages of the runs that the transaction
+/// admitted with a session.
+pub fn write_drafts(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    drafts: GraphDrafts,
+    admissions: &mut AdmissionBatch,
+) -> Result<()> {
+    let first_messages = admissions.take_first_messages().into_iter().filter_map(|first| {
+        let mut session_messages = SessionMessages::new(first.link.session?, first.run);
+        first.messages.iter().for_each(|message| session_messages.push_message(message));
+        Some(session_messages)
+    });
+    write_with_messages(tx, ctx, drafts, first_messages)
+}
+
 /// Writes the drafts to the graph, together with session messages. The record of a run is complete
 /// without its session, so a message that a template pack rejects is logged and skipped.
-pub(crate) fn write_drafts(
+fn write_with_messages(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     GraphDrafts { mut objects, mut edges }: GraphDrafts,
     session_messages: impl IntoIterator<Item = SessionMessages>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let must = (objects.len(), edges.len());
     for messages in session_messages {
         objects.extend(messages.messages);
@@ -154,7 +169,7 @@ pub(crate) fn write_drafts(
     Ok(())
 }
 
-fn ignore_if_optional<T>(created: Result<T, Error>, must: bool) -> Result<(), Error> {
+fn ignore_if_optional<T>(created: Result<T>, must: bool) -> Result<()> {
     match created {
         Ok(_) => Ok(()),
         Err(Error::Invalid(error)) if !must => {

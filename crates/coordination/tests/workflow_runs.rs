@@ -1,15 +1,24 @@
 //! Runs of a workflow: their admission, what they submit, and their session in the graph.
 
+#[path = "../../executor/tests/support/mod.rs"]
 mod support;
 
 use std::time::Duration;
 
+use emergent_coordination::{
+    Dispatcher,
+    sessions::{self, GraphDrafts},
+    workflow_runs::{cancel_workflow_runs, resume_workflow_run},
+};
 use emergent_domain::{
+    agent::Agent,
+    author::Author,
     ids::{ObjectId, RunId},
-    run::{Origin, RunStatus, ToolCallStatus},
+    run::{Origin, Run, RunStatus, ToolCallStatus},
     workflow::{Deliverable, Limit, WorkflowLink},
 };
-use emergent_executor::{AdmissionBatch, Error, admit_resumed_workflow_run};
+use emergent_executor::{AdmissionBatch, Error, LinkedRun, StartOptions, admit_linked_run};
+use emergent_graph::Actor;
 use emergent_store::{Tx, runs};
 use emergent_testkit::{
     both_engines,
@@ -20,8 +29,46 @@ use support::{
     Harness, HarnessOptions, agent, assert_ended,
     server::Server,
     until, with_tools,
-    workflow_runs::{admit_into_slot, dispatched, hands, object, session, told, workflow},
+    workflow_runs::{hands, object, session, told, workflow},
 };
+
+/// A server whose executor knows the hooks of workflows.
+fn options(model: ScriptedModel) -> HarnessOptions {
+    let prepare = |executor: &_| drop(Dispatcher::new(Clone::clone(executor), Default::default()));
+    HarnessOptions { prepare, ..HarnessOptions::new(model) }
+}
+
+/// Starts a run as the dispatcher does.
+async fn dispatched(
+    harness: &Harness,
+    agent: &Agent,
+    link: WorkflowLink,
+    child_index: i64,
+) -> Result<Run, Error> {
+    let (executor, agent) = (harness.executor.clone(), agent.clone());
+    admit_into_slot(harness, move |tx, admissions| {
+        let start = StartOptions { input: "Do your part.".into(), ..StartOptions::default() };
+        let run = LinkedRun { id: RunId::new(), link, child_index, started_by: None };
+        admit_linked_run(tx, &executor, admissions, &agent, run, &start)
+    })
+    .await
+}
+
+/// Admits a run into a slot, together with its first session messages.
+async fn admit_into_slot(
+    harness: &Harness,
+    work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
+) -> Result<Run, Error> {
+    let executor = harness.executor.clone();
+    let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
+        let run = work(tx, admissions)?;
+        let actor = Actor { project: run.project, author: Author::System };
+        let writer = executor.graph().write_context(tx, actor)?;
+        sessions::write_drafts(tx, &writer, GraphDrafts::default(), admissions)?;
+        Ok(run)
+    };
+    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(1), work).await
+}
 
 async fn handed_in(harness: &Harness, run: RunId) -> Option<Value> {
     let found: Result<_, emergent_store::Error> =
@@ -39,7 +86,7 @@ both_engines! {
             calls("submit_verdict", last.clone()),
             says("Done."),
         ];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new(lines))).await;
         let tester = harness.agent(agent("tester")).await;
         let run = dispatched(&harness, &tester, hands(Deliverable::TestVerdict), 0).await.unwrap();
         assert_eq!(run.origin, Origin::Dispatch);
@@ -59,7 +106,7 @@ both_engines! {
             calls("submit_vote", vote.clone()).and(calls("submit_verdict", json!({ "verdict": "PASS" }))), says("No."),
             calls("submit_vote", vote.clone()).and(calls("submit_verdict", json!({ "verdict": "PASS" }))), says("Yes."),
         ];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new(lines))).await;
         for tool in harness.executor.tools().project_tools(harness.project).await {
             assert!(!tool.info().name.starts_with("submit_"), "{}", tool.info().name);
         }
@@ -76,13 +123,13 @@ both_engines! {
     }
 
     async fn a_run_that_is_taken_up_again_still_has_it(db: TestDb) {
-        let server = Server::open(&db, HarnessOptions::new(ScriptedModel::new([hangs()]))).await;
+        let server = Server::open(&db, options(ScriptedModel::new([hangs()]))).await;
         let reviewer = server.harness.agent(with_tools("reviewer", &["entities_q*"])).await;
         let run = dispatched(&server.harness, &reviewer, hands(Deliverable::ReviewVerdict), 0).await.unwrap();
         until("it is asked", async || server.harness.model.open() == 1).await;
         server.kill(&db, Duration::ZERO).await;
         let verdict = json!({ "verdict": "REQUEST_CHANGES", "required_changes": ["a test"], "comments": ["line 3"] });
-        let harness = Harness::open(&db, ScriptedModel::new([calls("submit_verdict", verdict.clone()), says("Done.")])).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new([calls("submit_verdict", verdict.clone()), says("Done.")]))).await;
         assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
         assert_eq!(harness.model.requests()[0].tools, ["entities_query", "submit_verdict"]);
         assert_eq!(handed_in(&harness, run.id).await, Some(verdict));
@@ -90,7 +137,7 @@ both_engines! {
     }
 
     async fn a_turn_in_a_discussion_is_taken_once(db: TestDb) {
-        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::default())).await;
+        let harness = Harness::build(&db, options(ScriptedModel::default())).await;
         let speaker = harness.agent(agent("speaker")).await;
         let workflow_link = WorkflowLink { discussion: Some(ObjectId::new()), ..WorkflowLink::default() };
         dispatched(&harness, &speaker, workflow_link, 0).await.unwrap();
@@ -106,7 +153,7 @@ both_engines! {
             calls("no_such_tool", json!({})),
             says(long.clone()),
         ];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new(lines))).await;
         let writer = harness.agent(with_tools("writer", &["entities_*"])).await;
         let (task, kept) = (object(&harness, "SpecTask").await, object(&harness, "Session").await);
         let workflow_link = WorkflowLink { task: Some(task), session: Some(kept), ..WorkflowLink::default() };
@@ -136,13 +183,13 @@ both_engines! {
 
     async fn a_session_has_everything_once_wherever_the_server_dies(db: TestDb) {
         let make = |n: usize| calls("entities_create", json!({ "objects": [{ "type": "Note", "key": n.to_string() }] }));
-        let server = Server::open(&db, HarnessOptions::new(ScriptedModel::new((0..40).map(make)))).await;
+        let server = Server::open(&db, options(ScriptedModel::new((0..40).map(make)))).await;
         let writer = server.harness.agent(with_tools("writer", &["entities_create"])).await;
         let kept = object(&server.harness, "Session").await;
         let run = dispatched(&server.harness, &writer, WorkflowLink { session: Some(kept), ..WorkflowLink::default() }, 0).await.unwrap();
         until("it is at work", async || server.harness.calls(run.id).await.len() > 6).await;
         server.kill(&db, Duration::ZERO).await;
-        let harness = Harness::open(&db, ScriptedModel::new([says("Done."), says("Done.")])).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new([says("Done."), says("Done.")]))).await;
         assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
         let sequences: Vec<i64> = session(&harness, kept).await.into_iter().map(|(sequence, _)| sequence).collect();
         let mut recorded = Vec::new();
@@ -157,7 +204,7 @@ both_engines! {
     }
 
     async fn a_session_that_was_deleted_does_not_stand_in_the_way(db: TestDb) {
-        let harness = Harness::open(&db, ScriptedModel::new([says("Done.").with_delay(Duration::from_millis(300))])).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new([says("Done.").with_delay(Duration::from_millis(300))]))).await;
         let worker = harness.agent(agent("worker")).await;
         let kept = object(&harness, "Session").await;
         let run = dispatched(&harness, &worker, WorkflowLink { session: Some(kept), ..WorkflowLink::default() }, 0).await.unwrap();
@@ -168,7 +215,7 @@ both_engines! {
 
     async fn a_resumption_keeps_workflow_and_task_and_has_a_session_of_its_own(db: TestDb) {
         let lines = [calls("entities_query", json!({})), says("So far."), says("All.")];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new(lines))).await;
         let mut definition = with_tools("worker", &["entities_query"]);
         definition.max_steps = Some(1);
         let worker = harness.agent(definition).await;
@@ -180,9 +227,9 @@ both_engines! {
         let paused = harness.ended(paused.id).await;
         assert_eq!(paused.status, RunStatus::Paused);
         let (executor, id) = (harness.executor.clone(), RunId::new());
-        let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
+        let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
             let workflow_link = WorkflowLink { session: Some(second), deliverable: Some(Deliverable::Vote), ..WorkflowLink::default() };
-            admit_resumed_workflow_run(tx, &executor, doorman, &paused, workflow_link, id, "Go on.".into())
+            resume_workflow_run(tx, &executor, admissions, &paused, workflow_link, id, "Go on.".into())
         };
         let resumed = admit_into_slot(&harness, work.clone()).await.unwrap();
         assert_eq!(resumed.id, id);
@@ -197,7 +244,7 @@ both_engines! {
 
     async fn only_one_who_owes_something_goes_on_after_it_completed(db: TestDb) {
         let verdict = calls("submit_verdict", json!({ "verdict": "PASS" }));
-        let harness = Harness::open(&db, ScriptedModel::new([says("I looked."), verdict, says("Good.")])).await;
+        let harness = Harness::with(&db, options(ScriptedModel::new([says("I looked."), verdict, says("Good.")]))).await;
         let worker = harness.agent(agent("worker")).await;
         let owes = WorkflowLink { deliverable: Some(Deliverable::TestVerdict), ..WorkflowLink::default() };
         let done = dispatched(&harness, &worker, owes, 0).await.unwrap();
@@ -206,8 +253,8 @@ both_engines! {
         let go_on = |workflow_link: WorkflowLink| {
             let (executor, done) = (harness.executor.clone(), done.clone());
             let said = "Your verdict, please.";
-            admit_into_slot(&harness, move |tx, doorman| {
-                admit_resumed_workflow_run(tx, &executor, doorman, &done, workflow_link, RunId::new(), said.into())
+            admit_into_slot(&harness, move |tx, admissions| {
+                resume_workflow_run(tx, &executor, admissions, &done, workflow_link, RunId::new(), said.into())
             })
         };
         assert!(matches!(go_on(WorkflowLink::default()).await, Err(Error::Conflict(_))), "it owes nothing");
@@ -223,7 +270,7 @@ both_engines! {
     async fn the_runs_of_a_workflow_are_cancelled_with_everything_below_them(db: TestDb) {
         let spawn = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }, { "agent_name": "worker", "task": "Work." }] });
         let model = ScriptedModel::default().agent("lead", [calls("spawn_agents", spawn)]).agent("worker", (0..4).map(|_| hangs()));
-        let harness = Harness::open(&db, model).await;
+        let harness = Harness::with(&db, options(model)).await;
         let worker = harness.agent(agent("worker")).await;
         let lead = harness.agent(with_tools("lead", &["spawn_agents"])).await;
         let flow = workflow(&harness, Limit::default()).await;
@@ -234,7 +281,7 @@ both_engines! {
         until("all are asked", async || harness.model.open() == 4).await;
         let (executor, project) = (harness.executor.clone(), harness.project);
         let cancelled = harness.executor.graph().db()
-            .write(move |tx| executor.cancel_workflow_runs(tx, project, flow, "cancelled with its workflow"));
+            .write(move |tx| cancel_workflow_runs(tx, &executor, project, flow, "cancelled with its workflow"));
         let cancelled = cancelled.await.unwrap();
         assert_eq!(cancelled.len(), 4);
         harness.executor.stop_driving(&cancelled);
