@@ -1,5 +1,5 @@
-//! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
-//! any await: what was not recorded did not happen, and what was is taken up from the record.
+//! Drives one run: executes the actions of the machine, and records everything. A driver may be dropped at
+//! any await: what is not recorded did not happen, and a later driver continues from the record.
 
 mod compaction;
 mod model_budget;
@@ -43,11 +43,12 @@ pub(crate) struct RunDriver {
     pub context: Context,
     pub machine: Machine,
     pub recorder: Recorder,
-    /// Calls of the newest answer, in their order, as they stand in the record.
+    /// The tool calls of the newest answer, in order, as they are recorded.
     pub calls: Vec<RecordedToolCall>,
     pub deadline: Instant,
     pub slot: RunSlot,
-    /// Shortening the conversation is tried again only after it has grown.
+    /// The estimated tokens after the last attempt to shorten the conversation. It is shortened again only
+    /// after it has grown.
     pub compacted_at: u64,
     pub budget: RunBudget,
 }
@@ -82,8 +83,8 @@ impl RunDriver {
         }
     }
 
-    /// From where the record ends to the end of the run.
-    /// `started`: that was recorded when the run was admitted.
+    /// Drives the run from the end of its record to its own end. `started` says that the start was recorded
+    /// when the run was admitted.
     pub async fn drive(mut self, own: &Conversation, started: bool) -> Result<()> {
         if !started {
             self.start(own).await?;
@@ -108,7 +109,7 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Puts the machine where the record says it was, and says what is next.
+    /// Replays the record into the machine, and returns the next action.
     fn replay(&mut self, own: &Conversation) -> NextAction {
         let mut open = Vec::new();
         for message in &own.messages {
@@ -116,12 +117,12 @@ impl RunDriver {
                 MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
                 MessageContent::Parts(parts) => {
                     let text = join_text(parts);
-                    let said = AnswerView {
+                    let view = AnswerView {
                         text: &text,
                         calls: tool_calls_in(parts),
                         stop: &emergent_domain::chat::StopReason::End,
                     };
-                    self.machine.replay_answer(&said);
+                    self.machine.replay_answer(&view);
                     open = own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
                 }
                 _ => {}
@@ -134,7 +135,7 @@ impl RunDriver {
         self.machine.next_action()
     }
 
-    /// When a model call must be over.
+    /// Returns the deadline of a model call.
     fn call_deadline(&self, tools: bool) -> Instant {
         if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
     }
@@ -144,22 +145,22 @@ impl RunDriver {
             return Ok(self.machine.on_deadline());
         }
         self.compact(false).await?;
-        let bill =
+        let reservation =
             match self.reserve_call(|driver| driver.estimate_call(tools), self.call_deadline(tools)).await? {
-                BudgetCheck::Granted(bill) => bill,
+                BudgetCheck::Granted(reservation) => reservation,
                 BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
                 BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
             };
-        let mut heard = StreamMeter::default();
-        let asked = self.call_model_once(tools, bill.as_ref(), &mut heard).await;
-        match asked {
-            ModelReply::Answer(answer) => self.record_answer(*answer, bill.as_ref(), &heard).await,
+        let mut meter = StreamMeter::default();
+        match self.call_model_once(tools, reservation.as_ref(), &mut meter).await {
+            ModelReply::Answer(answer) => self.record_answer(*answer, reservation.as_ref(), &meter).await,
             ModelReply::TimedOut => {
-                self.settle_without_answer(bill.as_ref(), &CallOutcome::Abandoned, &heard).await?;
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
                 Ok(self.on_timeout(tools))
             }
             ModelReply::Failed(error) => {
-                self.settle_without_answer(bill.as_ref(), &CallOutcome::Failed(&error), &heard).await?;
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
+                    .await?;
                 let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
                 if too_long && self.compact(true).await? {
                     return Ok(NextAction::CallModel { tools });
@@ -176,8 +177,8 @@ impl RunDriver {
     async fn call_model_once(
         &self,
         tools: bool,
-        bill: Option<&Reservation>,
-        heard: &mut StreamMeter,
+        reservation: Option<&Reservation>,
+        meter: &mut StreamMeter,
     ) -> ModelReply {
         let limit = self.call_deadline(tools);
         let step = self.run.steps_before + self.machine.step();
@@ -187,16 +188,16 @@ impl RunDriver {
             turns: self.context.turns(),
             tools: if tools { &self.specs } else { &[] },
             temperature: self.run.model.temperature,
-            max_tokens: bill.and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            max_tokens: reservation.and_then(Reservation::max_output).or(self.run.model.max_tokens),
             output_schema: None,
             cache: Some(self.context.request_cache()),
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let mut tell = |delta| {
-            heard.record(&delta);
+        let mut on_delta = |delta| {
+            meter.record(&delta);
             self.publish_delta(step, delta);
         };
-        match self.chat(request, limit, &mut tell).await {
+        match self.chat(request, limit, &mut on_delta).await {
             Err(_) => ModelReply::TimedOut,
             Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
             Ok(Err(_)) if Instant::now() >= limit => ModelReply::TimedOut,
@@ -204,7 +205,7 @@ impl RunDriver {
         }
     }
 
-    /// Passes on what the model says while it speaks, to whoever listens.
+    /// Publishes a part of the answer to the followers of the run while the model writes it.
     fn publish_delta(&self, step: i64, delta: Delta) {
         let hub = self.executor.hub();
         if !hub.has_subscribers(self.run.id) {
@@ -218,21 +219,21 @@ impl RunDriver {
         hub.publish(RunEvent { run: self.run.id, seq: None, at: self.executor.clock().now(), body });
     }
 
-    /// Records an answer together with everything it settles: calls that are not made, loops, and
-    /// the end of the run when it is that.
+    /// Records an answer together with what follows from it: refused calls, detected loops, and the end of
+    /// the run if it is the last answer.
     async fn record_answer(
         &mut self,
         mut answer: Answer,
-        bill: Option<&Reservation>,
-        heard: &StreamMeter,
+        reservation: Option<&Reservation>,
+        meter: &StreamMeter,
     ) -> Result<NextAction> {
         self.normalize_parts(&mut answer.parts);
         let step = self.run.steps_before + self.machine.step();
         let text = join_text(&answer.parts);
-        let said = AnswerView { text: &text, calls: tool_calls_in(&answer.parts), stop: &answer.stop };
-        let next = match self.machine.on_answer(&said) {
+        let view = AnswerView { text: &text, calls: tool_calls_in(&answer.parts), stop: &answer.stop };
+        let next = match self.machine.on_answer(&view) {
             NextAction::End { end: RunEnd::Completed { .. }, .. }
-                if is_truncated_by_budget(bill, &answer) =>
+                if is_truncated_by_budget(reservation, &answer) =>
             {
                 self.machine.on_truncated_answer()
             }
@@ -250,18 +251,18 @@ impl RunDriver {
             at: now,
         };
         let (id, mut batch) = (message.id, RecordBatch::default());
-        if let Some(bill) = bill {
-            batch.set_settlement(self.settlement(bill, &CallOutcome::Answered(&answer.usage), heard));
+        if let Some(reservation) = reservation {
+            batch.set_settlement(self.settlement(reservation, &CallOutcome::Answered(&answer.usage), meter));
         }
         self.recorder.add_message(&mut batch, message);
-        let verdicts = match &next {
-            NextAction::CallTools(verdicts) | NextAction::End { refused: verdicts, .. } => {
-                verdicts.as_slice()
+        let decisions = match &next {
+            NextAction::CallTools(decisions) | NextAction::End { refused: decisions, .. } => {
+                decisions.as_slice()
             }
             _ => &[],
         };
-        let mut calls = Vec::with_capacity(said.calls.len());
-        for (call, verdict) in said.calls.iter().zip(verdicts) {
+        let mut calls = Vec::with_capacity(view.calls.len());
+        for (call, decision) in view.calls.iter().zip(decisions) {
             let mut recorded = RecordedToolCall {
                 id: call.id,
                 seq: 0,
@@ -275,17 +276,17 @@ impl RunDriver {
                 duration_ms: None,
                 at: now,
             };
-            if let Some(why) = self.refusal_reason(call, verdict) {
+            if let Some(reason) = self.refusal_reason(call, decision) {
                 let known = self.tools.get(&call.name).is_some();
                 self.executor.telemetry().record_refused_call(known.then_some(call.name.as_str()));
-                (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(why)));
+                (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(reason)));
             }
             recorded.seq = self.recorder.add_call(&mut batch, recorded.clone());
             calls.push(recorded);
         }
         self.recorder.assign_result_seqs(&mut batch);
-        for (call, verdict) in said.calls.iter().zip(verdicts) {
-            if let CallDecision::Refuse { looped: Some(count), .. } = verdict {
+        for (call, decision) in view.calls.iter().zip(decisions) {
+            if let CallDecision::Refuse { looped: Some(count), .. } = decision {
                 self.recorder.add_loop_detected(&mut batch, call.id, &call.name, *count);
             }
         }
@@ -304,9 +305,10 @@ impl RunDriver {
         Ok(next)
     }
 
-    /// Why a call is not made, if so: the machine refuses it, or the run does not have the tool.
-    fn refusal_reason(&self, call: &ToolCall, verdict: &CallDecision) -> Option<String> {
-        match verdict {
+    /// Returns reason a call is not made: the machine refuses it, or the run does not have the tool. `None` if
+    /// it is made.
+    fn refusal_reason(&self, call: &ToolCall, decision: &CallDecision) -> Option<String> {
+        match decision {
             CallDecision::Refuse { text, .. } => Some(text.clone()),
             CallDecision::Make(_) if self.tools.get(&call.name).is_some() => None,
             CallDecision::Make(_) => Some(self.unknown_tool_message(&call.name)),
@@ -323,8 +325,8 @@ impl RunDriver {
         }
     }
 
-    /// What the model said, as it is kept: aliases become the tool's own name, so that the record
-    /// and the model's view agree; what no database holds is replaced.
+    /// Changes an answer to the form in which it is recorded. Aliases become the tool's own name, so that
+    /// the record and the context agree. Characters that a database cannot store are replaced.
     fn normalize_parts(&self, parts: &mut [Part]) {
         for part in parts {
             match part {
@@ -370,7 +372,7 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// All results of the newest answer are there: the model gets to see them.
+    /// Adds the results of all calls of the newest answer to the context.
     pub fn push_tool_results(&mut self) -> NextAction {
         let results = self.calls.drain(..).map(|call| context::tool_result(&call)).collect::<Vec<_>>();
         self.context.push(Turn::results(results), self.recorder.last_seq());
@@ -384,7 +386,7 @@ enum ModelReply {
     Failed(emergent_llm::Error),
 }
 
-/// The place of the last message a run is admitted with.
+/// Returns the `seq` of the last message that the run was admitted with.
 fn first_seq(own: &Conversation) -> i64 {
     own.messages
         .iter()
@@ -398,6 +400,6 @@ pub(crate) fn tool_calls_in(parts: &[Part]) -> Vec<&ToolCall> {
     parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None }).collect()
 }
 
-pub(crate) fn error_output(why: impl Into<String>) -> Value {
-    json!({ "error": why.into() })
+pub(crate) fn error_output(reason: impl Into<String>) -> Value {
+    json!({ "error": reason.into() })
 }

@@ -1,4 +1,4 @@
-//! A run's side of its budget: whether the next question can be afforded, and what it came to.
+//! The budget of a run: reserves each model call before it is made, and settles it afterwards.
 
 use emergent_domain::{
     chat::{Part, Turn},
@@ -20,11 +20,11 @@ use crate::{
     recorder::RecordBatch,
 };
 
-/// For how long it holds that no limit concerns a run: one that is set meanwhile is found then.
+/// For how long a run without limits does not look for new ones.
 const RECHECK_AFTER: Duration = Duration::from_secs(2);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), MAX_RETRY_DELAY);
 
-/// What a run knows of its budget.
+/// Whether budget limits apply to a run, as it last checked.
 pub(crate) struct RunBudget {
     limited: bool,
     checked_at: Instant,
@@ -36,17 +36,17 @@ impl RunBudget {
     }
 }
 
-/// Whether a question can be asked.
+/// Whether the next model call may be made.
 pub(crate) enum BudgetCheck {
-    /// With a bill, if the call has to be written down.
+    /// With a reservation if the call has to be counted.
     Granted(Option<Reservation>),
     Denied,
-    /// The time was up before others had settled.
+    /// The deadline passed before other calls were settled.
     TimedOut,
 }
 
 impl RunDriver {
-    /// What the next answer may be: less once the run only sums up.
+    /// Estimates the next call. It may be smaller when the run only writes its summary.
     pub fn estimate_call(&self, tools: bool) -> CallEstimate {
         let specs = if tools { self.specs.as_slice() } else { &[] };
         let system = &self.definition.system_prompt;
@@ -54,32 +54,33 @@ impl RunDriver {
             (Some(known), rest) => known + budget::estimate_tokens("", &[], rest),
             (None, all) => budget::estimate_tokens(system, specs, all),
         };
-        let wish = CallEstimate::for_answer(input, &self.run.model);
+        let estimate = CallEstimate::for_answer(input, &self.run.model);
         match self.machine.wrap_up_reason() {
-            None => wish,
-            Some(Reason::Budget) => wish.for_final_summary(),
-            Some(_) => wish.for_summary(),
+            None => estimate,
+            Some(Reason::Budget) => estimate.for_final_summary(),
+            Some(_) => estimate.for_summary(),
         }
     }
 
-    /// Reserves the next call, waiting for others to settle when it has to.
+    /// Reserves the next call. If others have reserved the rest of the budget, it retries until they settle.
     pub async fn reserve_call(
         &mut self,
-        wish: impl Fn(&Self) -> CallEstimate,
+        estimate: impl Fn(&Self) -> CallEstimate,
         until: Instant,
     ) -> Result<BudgetCheck> {
         if !self.is_limited().await? {
             let workflow = self.run.workflow_link.workflow;
-            let bill = workflow.map(|_| Reservation::unlimited(self.new_model_call(), wish(self).input));
-            return Ok(BudgetCheck::Granted(bill));
+            let reservation =
+                workflow.map(|_| Reservation::unlimited(self.new_model_call(), estimate(self).input));
+            return Ok(BudgetCheck::Granted(reservation));
         }
-        let (wish, mut waits) = (wish(self), 0);
-        let afforded = loop {
+        let (estimate, mut retries) = (estimate(self), 0);
+        let check = loop {
             let call = self.new_model_call();
             let reserved =
-                self.recorder.reserve(call, self.run.model.clone(), wish, self.machine.steps()).await?;
+                self.recorder.reserve(call, self.run.model.clone(), estimate, self.machine.steps()).await?;
             match reserved {
-                ReserveOutcome::Reserved(bill) => break BudgetCheck::Granted(Some(bill)),
+                ReserveOutcome::Reserved(reservation) => break BudgetCheck::Granted(Some(reservation)),
                 ReserveOutcome::Refused(why) => {
                     self.machine.record_budget_refusal(why);
                     break BudgetCheck::Denied;
@@ -87,16 +88,16 @@ impl RunDriver {
                 ReserveOutcome::Retry if Instant::now() >= until => break BudgetCheck::TimedOut,
                 ReserveOutcome::Retry => {}
             }
-            // Whoever waits gives its place to those who are waited for.
+            // The runs that have to settle may need the slot.
             self.slot.release();
-            let pause = BACKOFF.delay(waits);
+            let pause = BACKOFF.delay(retries);
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
-            waits += 1;
+            retries += 1;
         };
-        if waits > 0 {
+        if retries > 0 {
             self.slot.acquire().await;
         }
-        Ok(afforded)
+        Ok(check)
     }
 
     async fn is_limited(&mut self) -> Result<bool> {
@@ -122,26 +123,26 @@ impl RunDriver {
         }
     }
 
-    /// What a call came to, to be written with its answer.
+    /// Returns the settlement of a call, which is written with its answer.
     pub fn settlement(
         &self,
-        bill: &Reservation,
+        reservation: &Reservation,
         outcome: &CallOutcome<'_>,
-        heard: &StreamMeter,
+        meter: &StreamMeter,
     ) -> Settlement {
         let prices = CallPrices { models: self.executor.models(), model: &self.run.model };
-        bill.settle(prices, outcome, heard)
+        reservation.settle(prices, outcome, meter)
     }
 
-    /// Settles a call that brought nothing to record.
+    /// Settles a call without an answer to record.
     pub async fn settle_without_answer(
         &mut self,
-        bill: Option<&Reservation>,
+        reservation: Option<&Reservation>,
         outcome: &CallOutcome<'_>,
-        heard: &StreamMeter,
+        meter: &StreamMeter,
     ) -> Result<()> {
-        let Some(bill) = bill else { return Ok(()) };
-        let settlement = self.settlement(bill, outcome, heard);
+        let Some(reservation) = reservation else { return Ok(()) };
+        let settlement = self.settlement(reservation, outcome, meter);
         if settlement.is_empty() {
             return Ok(());
         }
@@ -189,6 +190,7 @@ impl RunDriver {
 
 /// Whether the budget cut an answer short: it was allowed less than it would have been otherwise,
 /// and used all of that.
-pub(crate) fn is_truncated_by_budget(bill: Option<&Reservation>, answer: &Answer) -> bool {
-    bill.is_some_and(|bill| bill.truncated) && answer.stop == emergent_domain::chat::StopReason::MaxTokens
+pub(crate) fn is_truncated_by_budget(reservation: Option<&Reservation>, answer: &Answer) -> bool {
+    reservation.is_some_and(|reservation| reservation.truncated)
+        && answer.stop == emergent_domain::chat::StopReason::MaxTokens
 }

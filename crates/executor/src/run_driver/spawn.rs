@@ -66,35 +66,37 @@ struct SpawnResult {
 }
 
 impl RunDriver {
-    /// Runs the agents of one call and answers with what each came to.
+    /// Runs the agents of one call and records the result of each.
     pub(crate) async fn run_spawn_call(&mut self, at: usize) -> Result<()> {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
         let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[at].input.clone());
         let name = &tool.info().name;
         let read = checked.and_then(|input| parse_input(name, input).map_err(|error| error.to_string()));
         let spawn: SpawnInput = match read {
             Ok(spawn) => spawn,
-            Err(why) => return self.record_result(at, ToolCallStatus::Error, error_output(why), began).await,
+            Err(reason) => {
+                return self.record_result(at, ToolCallStatus::Error, error_output(reason), started_at).await;
+            }
         };
         let (tasks, call) = (Arc::new(spawn.tasks), self.calls[at].id);
         let (executor, parent) = (self.executor.clone(), Arc::new(self.run.clone()));
         let left = time_left(self.deadline, self.executor.settings().grace);
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
-            Arc::new(move |tx: &mut Tx<'_>, place: usize| {
-                let door = Admission::child_of(
+            Arc::new(move |tx: &mut Tx<'_>, index: usize| {
+                let admission = Admission::child_of(
                     Origin::Spawn,
                     &parent,
                     Some(call),
-                    i64::try_from(place).unwrap_or(0),
+                    i64::try_from(index).unwrap_or(0),
                 );
-                start_child(tx, &executor, &parent, &tasks[place], door, left)
+                start_child(tx, &executor, &parent, &tasks[index], admission, left)
             })
         };
-        // A run that waits for others leaves its place to them.
+        // The children may need the slot of the run that waits for them.
         self.slot.release();
-        let wanted = ChildBatch {
+        let batch = ChildBatch {
             call: Some(call),
             first_part: 0,
             existing: vec![None; tasks.len()],
@@ -102,7 +104,7 @@ impl RunDriver {
             deadline: self.deadline,
             admit,
         };
-        let done = child_runs::run_children(&executor, &parent, wanted).await;
+        let done = child_runs::run_children(&executor, &parent, batch).await;
         self.slot.acquire().await;
         let results: Vec<SpawnResult> =
             done?.into_iter().zip(tasks.iter()).map(|(child, task)| spawn_result(child, task)).collect();
@@ -110,11 +112,11 @@ impl RunDriver {
             results.iter().all(|one| matches!(one.status, RunStatus::Failed | RunStatus::Cancelled));
         let status = if all_failed { ToolCallStatus::Error } else { ToolCallStatus::Completed };
         let output = self.executor.settings().guard.truncate(json!(results));
-        self.record_result(at, status, output, began).await
+        self.record_result(at, status, output, started_at).await
     }
 }
 
-/// A child may take as long as leaves its parent time to use what it found.
+/// Returns the maximum timeout of a child, in seconds. The parent needs time to use its result.
 fn time_left(deadline: Instant, grace: Duration) -> i64 {
     let left = deadline.saturating_duration_since(Instant::now());
     let usable = left.saturating_sub(grace).max(left / 2);
@@ -126,7 +128,7 @@ fn start_child(
     executor: &Executor,
     parent: &Run,
     task: &SpawnTask,
-    door: Admission<'_>,
+    admission: Admission<'_>,
     left: i64,
 ) -> Result<Run> {
     let Some(id) = task.resume_run_id else {
@@ -139,10 +141,10 @@ fn start_child(
             timeout_seconds: Some(task.timeout.unwrap_or(own).min(left)),
             ..StartOptions::default()
         };
-        return admission::admit(tx, executor, &agent, &door, &start);
+        return admission::admit(tx, executor, &agent, &admission, &start);
     };
     let paused = runs::get_for_update(tx, parent.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
-    // Only what this run, or one it goes on from, spawned: another's work is not its to continue.
+    // A run may resume only runs that it, or a run that it resumes, has spawned.
     let mut own = runs::resume_chain(tx, parent)?;
     own.push(parent.id);
     if !paused.parent.is_some_and(|id| own.contains(&id)) || paused.agent_name != task.agent_name {
@@ -151,7 +153,7 @@ fn start_child(
     let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(left);
     let start =
         StartOptions { input: task.task.clone(), timeout_seconds: Some(timeout), ..StartOptions::default() };
-    resume::resume(tx, executor, &paused, door, &start)
+    resume::resume(tx, executor, &paused, admission, &start)
 }
 
 fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
@@ -164,18 +166,18 @@ fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
             steps: run.step_count,
             error: run.error,
         },
-        Child::Refused(why) => SpawnResult {
+        Child::Refused(reason) => SpawnResult {
             run_id: None,
             agent_name: task.agent_name.clone(),
             status: RunStatus::Failed,
             summary: String::new(),
             steps: 0,
-            error: Some(why),
+            error: Some(reason),
         },
     }
 }
 
-/// The tool as it is offered; the driver itself runs it.
+/// The tool as the model sees it. The driver executes its calls.
 pub(crate) struct SpawnAgents {
     info: ToolInfo,
     checked_schema: Schema,
@@ -249,7 +251,7 @@ impl Tool for ListAvailableAgents {
             read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
         all.retain(|agent| Some(agent.id) != caller);
         all.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
-        // Never a system prompt: what an agent is told is its product's own business.
+        // System prompts are not listed: they may contain what other agents should not see.
         let listed: Vec<Value> = all
             .iter()
             .map(|agent| {
