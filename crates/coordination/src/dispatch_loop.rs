@@ -6,15 +6,20 @@ use std::sync::Arc;
 
 use emergent_domain::{
     ids::WorkflowId,
+    time::Timestamp,
     workflow::{Escalation, Workflow, WorkflowStatus},
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
 use emergent_net::backoff::Backoff;
-use emergent_store::{Engine, Tx, workflows};
+use emergent_store::{
+    Tx,
+    lease_keeper::{LeaseExpired, LeaseKeeper},
+    workflows,
+};
 use tokio::{
-    sync::watch,
+    sync::{Mutex, watch},
     task::AbortHandle,
-    time::{Duration, Instant, MissedTickBehavior, interval, sleep},
+    time::{Duration, sleep},
 };
 use tracing::{error, warn};
 
@@ -25,7 +30,6 @@ use crate::{
     workflow_driver::WorkflowDriver,
 };
 
-const HEARTBEAT: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CLAIM_BATCH: usize = 64;
 /// Failures in a row before a workflow goes to a person.
@@ -38,49 +42,75 @@ impl Dispatcher {
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
-            if let Err(error) = self.run_with_owner(&owner, &mut stop).await {
-                warn!(error = %error, "the dispatcher lost its leases and starts again");
-                self.abort_all();
-                tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
-            }
+            let ended = self.run_with_owner(&owner, &mut stop).await;
+            self.abort_all();
+            let Err(error) = ended else { return };
+            warn!(error = %error, "the dispatcher starts again under a new name");
+            tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
         }
     }
 
     async fn run_with_owner(&self, owner: &Arc<str>, stop: &mut watch::Receiver<bool>) -> Result<()> {
-        let db = self.executor().graph().db().clone();
-        let mut waiting = db.waiter(workflows::CLAIMABLE_CHANNEL);
-        let mut heartbeat = interval(HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renewed_at = Instant::now();
-        loop {
-            if *stop.borrow() {
-                self.abort_all();
-                let (owner, now) = (Arc::clone(owner), self.executor().graph().clock().now());
-                let given_back: Result<(), emergent_store::Error> =
-                    db.write(move |tx| workflows::release_all(tx, &owner, now)).await;
-                return Ok(given_back?);
+        let clock = self.executor().graph().clock();
+        let keeper = LeaseKeeper::new("the workflows of this server", clock, LEASE);
+        // A renewal compares the drivers with the leases, so it must not see a workflow that is claimed and
+        // has no driver yet.
+        let claiming = Mutex::new(());
+        tokio::select! {
+            // The leases are kept beside the loop: a slow claim must not hide that they have expired.
+            biased;
+            expired = self.keep_leases(owner, keeper, &claiming) => {
+                return Err(Error::Conflict(expired.to_string()));
             }
+            () = self.claim_until_stopped(owner, stop, &claiming) => {}
+        }
+        self.abort_all();
+        let (owner, now) = (Arc::clone(owner), clock.now());
+        let released: Result<(), emergent_store::Error> =
+            self.executor().graph().db().write(move |tx| workflows::release_all(tx, &owner, now)).await;
+        Ok(released?)
+    }
+
+    async fn claim_until_stopped(
+        &self,
+        owner: &Arc<str>,
+        stop: &mut watch::Receiver<bool>,
+        claiming: &Mutex<()>,
+    ) {
+        let mut waiting = self.executor().graph().db().waiter(workflows::CLAIMABLE_CHANNEL);
+        while !*stop.borrow() {
+            let guard = claiming.lock().await;
             if let Err(error) = self.claim_workflows(owner).await {
                 warn!(error = %error, "could not claim workflows, trying again");
             }
+            drop(guard);
             tokio::select! {
                 () = waiting.wait(POLL_INTERVAL) => {}
-                _ = stop.changed() => {}
-                _ = heartbeat.tick() => match self.renew_leases(owner).await {
-                    Ok(()) => renewed_at = Instant::now(),
-                    Err(error) => warn!(error = %error, "could not renew the leases of workflows"),
-                },
-            }
-            // Another server takes over when the lease lapses, by a clock that may differ a little.
-            if renewed_at.elapsed() > LEASE - HEARTBEAT && db.engine() == Engine::Postgres {
-                self.renew_leases(owner).await?;
-                renewed_at = Instant::now();
+                stopped = stop.changed() => if stopped.is_err() { return },
             }
         }
     }
 
-    async fn renew_leases(&self, owner: &Arc<str>) -> Result<()> {
-        let until = self.executor().graph().clock().now() + LEASE;
+    /// Renews the leases of all workflows. Returns when this server must stop driving them.
+    async fn keep_leases(
+        &self,
+        owner: &Arc<str>,
+        mut keeper: LeaseKeeper,
+        claiming: &Mutex<()>,
+    ) -> LeaseExpired {
+        loop {
+            let renewal = |until| async move {
+                let _guard = claiming.lock().await;
+                self.renew_leases(owner, until).await
+            };
+            if let Err(expired) = keeper.renew(renewal).await {
+                return expired;
+            }
+        }
+    }
+
+    /// Renews the leases, and stops the drivers of workflows that were lost.
+    async fn renew_leases(&self, owner: &Arc<str>, until: Timestamp) -> Result<()> {
         let who = Arc::clone(owner);
         let ours: Result<Vec<WorkflowId>, emergent_store::Error> =
             self.executor().graph().db().write(move |tx| workflows::renew(tx, &who, until)).await;
@@ -99,9 +129,9 @@ impl Dispatcher {
         // Claimed, but not driven here: its driver crashed, or the reply to the claim was lost.
         for id in idle {
             let now = self.executor().graph().clock().now();
-            let given_back: Result<(), emergent_store::Error> =
+            let released: Result<(), emergent_store::Error> =
                 self.executor().graph().db().write(move |tx| workflows::make_claimable(tx, id, now)).await;
-            given_back?;
+            released?;
         }
         Ok(())
     }

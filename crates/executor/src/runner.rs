@@ -8,7 +8,10 @@ use std::{
 };
 
 use emergent_domain::{ids::RunId, run::Run};
-use emergent_store::runs::{self, claim};
+use emergent_store::{
+    lease_keeper::LeaseKeeper,
+    runs::{self, claim},
+};
 use tokio::{
     sync::watch,
     task::AbortHandle,
@@ -21,7 +24,6 @@ use crate::{Error, Executor, Result, run_task, slots::RunnerHandle};
 /// How long a silent runner keeps its runs. As runners poll every second, another one claims them
 /// within eleven seconds.
 const LEASE: Duration = Duration::from_secs(9);
-const HEARTBEAT: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the runner compares the runs it drives with the runs it owns in the database.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
@@ -36,13 +38,12 @@ impl Executor {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
             let runner = RunnerHandle::new(owner, self.settings().max_runs);
-            let shift = Runner { executor: self.clone(), runner };
-            let worked = shift.run(&mut stop).await;
-            drop(shift);
-            if let Err(error) = worked {
-                warn!(error = %error, "the runner restarts under a new name");
-                tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
-            }
+            let runner = Runner { executor: self.clone(), runner };
+            let ended = runner.run(&mut stop).await;
+            drop(runner);
+            let Err(error) = ended else { return };
+            warn!(error = %error, "the runner restarts under a new name");
+            tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
         }
     }
 
@@ -84,30 +85,47 @@ impl Drop for Runner {
 
 impl Runner {
     async fn run(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
+        let keeper = LeaseKeeper::new("this runner", self.executor.clock(), LEASE);
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
-        let (db, mut renewed_at, mut unknown) = (self.executor.db(), Instant::now(), HashMap::new());
+        tokio::select! {
+            // The lease is kept beside the loop: a slow query of the loop must not delay a renewal, or hide
+            // that the lease has expired.
+            biased;
+            lost = self.keep_lease(keeper) => {
+                self.abort_all();
+                return Err(Error::Conflict(lost));
+            }
+            () = self.claim_until_stopped(stop) => {}
+        }
+        self.shut_down().await
+    }
+
+    /// Renews the lease. Returns why this runner must stop driving its runs.
+    async fn keep_lease(&self, mut keeper: LeaseKeeper) -> String {
+        loop {
+            let owner = Arc::clone(&self.runner.owner);
+            let renewal = |until| self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
+            match keeper.renew::<_, emergent_store::Error, _>(renewal).await {
+                Ok(Some(true) | None) => {}
+                Ok(Some(false)) => return "the lease of this runner is gone".to_owned(),
+                Err(expired) => return expired.to_string(),
+            }
+        }
+    }
+
+    /// Claims and reconciles runs until the server stops.
+    async fn claim_until_stopped(&self, stop: &mut watch::Receiver<bool>) {
+        let (db, mut unknown) = (self.executor.db(), HashMap::new());
         let mut queued = db.waiter(runs::QUEUED_CHANNEL);
         let mut cancelled = db.waiter(runs::CANCELLED_CHANNEL);
-        let mut heartbeat = interval(HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut check = interval(RECONCILE_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            if *stop.borrow() {
-                return self.shut_down().await;
-            }
+        while !*stop.borrow() {
             let full = self.claim_runs().await;
             tokio::select! {
                 biased;
-                _ = heartbeat.tick() => {
-                    if self.renew_lease().await { renewed_at = Instant::now() }
-                    if renewed_at.elapsed() > LEASE - HEARTBEAT {
-                        self.abort_all();
-                        return Err(Error::Conflict("the lease of this runner could not be renewed".into()));
-                    }
-                }
-                stopped = stop.changed() => if stopped.is_err() { return self.shut_down().await },
+                stopped = stop.changed() => if stopped.is_err() { return },
                 _ = check.tick() => self.reconcile(&mut unknown).await,
                 () = cancelled.wait(RECONCILE_INTERVAL) => self.reconcile(&mut unknown).await,
                 () = self.runner.freed.notified(), if full => {}
@@ -120,20 +138,6 @@ impl Runner {
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         let done = self.executor.db().write(move |tx| claim::register(tx, &owner, now + LEASE, now)).await;
         done.map(|_| ()).map_err(Error::from)
-    }
-
-    async fn renew_lease(&self) -> bool {
-        let (owner, until) = (Arc::clone(&self.runner.owner), self.executor.clock().now() + LEASE);
-        let renewed = self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
-        match tokio::time::timeout(HEARTBEAT, renewed).await {
-            Ok(Ok(renewed)) => renewed,
-            Ok(Err(error)) => {
-                let error: emergent_store::Error = error;
-                warn!(error = %error, "could not renew the lease of this runner, trying again");
-                false
-            }
-            Err(_) => false,
-        }
     }
 
     /// Claims runs for the free slots. Returns true if no slot is free.

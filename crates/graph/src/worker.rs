@@ -3,11 +3,12 @@
 
 use std::{fmt::Display, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use emergent_domain::time::Clock;
+use emergent_domain::{ids::JobId, time::Clock};
 use emergent_net::errors;
 use emergent_store::{
     Db,
     jobs::{self, Job},
+    lease_keeper::LeaseKeeper,
 };
 use futures_util::FutureExt;
 use tokio::{sync::watch, task::JoinSet};
@@ -58,8 +59,8 @@ pub enum JobOutcome {
 impl Worker {
     /// Runs until `stop` is true or its sender is dropped, then finishes the claimed jobs.
     ///
-    /// A handler may be dropped at any await point: when another worker takes over its job, or
-    /// after the grace period of a shutdown. Handlers must therefore be idempotent.
+    /// A handler may be dropped at any await point: when the lease of its job is lost or cannot be
+    /// renewed, or after the grace period of a shutdown. Handlers must therefore be idempotent.
     pub async fn run<H, F, E>(self, db: Db, clock: Clock, mut stop: watch::Receiver<bool>, handler: H)
     where
         H: Fn(ClaimedJob) -> F + Send + Sync + 'static,
@@ -74,11 +75,15 @@ impl Worker {
         let mut running = JoinSet::new();
         while !*stop.borrow() {
             let free = worker_loop.worker.concurrency.saturating_sub(running.len());
+            let name = format!("a job of `{}`", worker_loop.worker.queue);
+            // Created before the claim, so that it never believes in a lease longer than others do.
+            let keeper = LeaseKeeper::new(name, &worker_loop.clock, worker_loop.worker.lease);
             let claimed = worker_loop.claim(free).await;
             let full = claimed.len() == free;
             for claimed in claimed {
                 let (worker_loop, handler) = (Arc::clone(&worker_loop), Arc::clone(&handler));
-                running.spawn(async move { worker_loop.run_job(claimed, handler.as_ref()).await });
+                let keeper = keeper.clone();
+                running.spawn(async move { worker_loop.run_job(claimed, keeper, handler.as_ref()).await });
             }
             tokio::select! {
                 stopped = stop.changed() => if stopped.is_err() { break },
@@ -116,8 +121,12 @@ impl WorkerLoop {
         }
     }
 
-    async fn run_job<F, E>(&self, claimed: ClaimedJob, handler: &(impl Fn(ClaimedJob) -> F + Sync))
-    where
+    async fn run_job<F, E>(
+        &self,
+        claimed: ClaimedJob,
+        keeper: LeaseKeeper,
+        handler: &(impl Fn(ClaimedJob) -> F + Sync),
+    ) where
         F: Future<Output = Result<JobOutcome, E>> + Send,
         E: Display,
     {
@@ -127,7 +136,7 @@ impl WorkerLoop {
         let handled = AssertUnwindSafe(async { handler(claimed).await }).catch_unwind();
         let outcome = tokio::select! {
             outcome = handled => Some(outcome),
-            () = self.renew_until_lost(&unfinished) => None,
+            () = self.keep_lease(keeper, id, &owner) => None,
         };
         unfinished.disarm();
         let now = self.clock.now();
@@ -152,12 +161,7 @@ impl WorkerLoop {
         }
     }
 
-    async fn fail(
-        &self,
-        id: emergent_domain::ids::JobId,
-        owner: String,
-        error: String,
-    ) -> emergent_store::Result<bool> {
+    async fn fail(&self, id: JobId, owner: String, error: String) -> emergent_store::Result<bool> {
         let (now, text) = (self.clock.now(), error.clone());
         let failed = self.db.write(move |tx| jobs::fail(tx, id, &owner, &text, now)).await?;
         match failed {
@@ -172,21 +176,25 @@ impl WorkerLoop {
         Ok(true)
     }
 
-    /// Renews the lease until it is lost.
-    async fn renew_until_lost(&self, unfinished: &ReleaseOnDrop<'_>) {
-        let Some(ClaimedJob { job, owner }) = &unfinished.claimed else { return };
-        let id = job.id;
+    /// Renews the lease of a job. Returns when the job is lost, or has to be given up because the lease
+    /// could not be renewed: another worker claims it then.
+    async fn keep_lease(&self, mut keeper: LeaseKeeper, id: JobId, owner: &str) {
         loop {
-            tokio::time::sleep(self.worker.lease / 3).await;
-            let (owner, until) = (owner.clone(), self.clock.now() + self.worker.lease);
-            match self.db.write(move |tx| jobs::heartbeat(tx, id, &owner, until)).await {
-                Ok(true) => {}
-                Ok(false) => {
+            let renewal = |until| {
+                let owner = owner.to_owned();
+                self.db.write(move |tx| jobs::heartbeat(tx, id, &owner, until))
+            };
+            match keeper.renew(renewal).await {
+                Ok(Some(true) | None) => {}
+                Ok(Some(false)) => {
                     // This also happens if the handler has just completed the job itself.
                     debug!(job.id = %id, "this worker no longer owns job `{id}`");
                     return;
                 }
-                Err(error) => warn!(job.id = %id, error = %error, "could not renew the lease of job `{id}`"),
+                Err(expired) => {
+                    warn!(job.id = %id, error = %expired, "gave up job `{id}`");
+                    return;
+                }
             }
         }
     }

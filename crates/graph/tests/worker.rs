@@ -21,7 +21,7 @@ use emergent_testkit::both_engines;
 use tokio::{sync::watch, task::JoinHandle};
 
 fn worker() -> Worker {
-    Worker { lease: Duration::from_millis(600), poll: Duration::from_millis(100), ..Worker::new("q") }
+    Worker { lease: Duration::from_millis(1_200), poll: Duration::from_millis(100), ..Worker::new("q") }
 }
 
 /// A running worker, and the means to stop it.
@@ -121,7 +121,7 @@ both_engines! {
             let count = Arc::clone(&count);
             async move {
                 count.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                tokio::time::sleep(Duration::from_secs(3)).await;
                 Ok(JobOutcome::Done)
             }
         };

@@ -16,6 +16,7 @@ pub mod feed;
 pub mod filter;
 pub mod installed_products;
 pub mod jobs;
+pub mod lease_keeper;
 pub mod leases;
 pub mod mcp_servers;
 pub mod mcp_tools;
