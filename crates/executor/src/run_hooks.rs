@@ -20,13 +20,16 @@ use crate::Executor;
 /// The functions that are called for runs with a link.
 pub struct RunHooks {
     /// Adds tools that only this run has, whatever the definition of its agent lists.
-    pub add_tools: Box<dyn Fn(&Run, &mut ToolSet) + Send + Sync>,
+    pub add_tools: AddTools,
     /// Returns what has to be written in the transaction that records these entries, or `None`. The
     /// entries and the write are committed together.
-    pub write_with_entries: Box<dyn Fn(&Run, &[NewEntry<'_>], Timestamp) -> Option<TxWrite> + Send + Sync>,
+    pub write_with_entries: WriteWithEntries,
     /// Receives the run after its end is committed. It must not block.
     pub after_end: Box<dyn Fn(Run) + Send + Sync>,
 }
+
+pub type AddTools = Box<dyn Fn(&Run, &mut ToolSet) + Send + Sync>;
+pub type WriteWithEntries = Box<dyn Fn(&Run, &[NewEntry<'_>], Timestamp) -> Option<TxWrite> + Send + Sync>;
 
 /// A write in the transaction of its caller. As the transaction may be retried, it may be called more than
 /// once.
