@@ -111,8 +111,9 @@ both_engines! {
             let id = house.dispatch(tasks).await;
             let shown = house.completed(id).await;
             assert!(shown.tasks.iter().all(|one| one.task.assigned_agent.as_deref() == Some("second")));
-            let started = house.events(id).await.into_iter().filter(|event| event.kind == "task_started");
-            let reason = started.last().unwrap().data["reason"].to_string();
+            let events = house.events(id).await;
+            let started = events.iter().rfind(|event| event.kind == "task_started").unwrap();
+            let reason = started.data["reason"].to_string();
             assert!(reason.contains("tasks of kind `migration`"), "{reason}");
         }
         house.close().await;
