@@ -78,7 +78,9 @@ impl SearchTarget {
     /// live rows, so that needs no condition.
     fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
         match self {
-            SearchTarget::Objects(wanted) => filter::object_conditions(engine, wanted, "o", first_param),
+            SearchTarget::Objects(object_filter) => {
+                filter::object_conditions(engine, object_filter, "o", first_param)
+            }
             SearchTarget::Chunks(Some(document)) => {
                 (format!(" AND o.document_id = ${first_param}"), vec![Param::from(*document)])
             }
@@ -102,17 +104,17 @@ pub fn search_text(
     project: ProjectId,
     among: &SearchTarget,
     query: &TextQuery,
-    wanted: HitLimits,
+    limits: HitLimits,
 ) -> Result<Vec<RankedHit<i64>>> {
     tx.flush_fts()?;
     let query = &query.without_stop_words();
-    let mut hits = search_text_mode(tx, project, among, query, MatchMode::All, wanted.max)?;
+    let mut hits = search_text_mode(tx, project, among, query, MatchMode::All, limits.max)?;
     let words = query.terms().iter().filter(|term| !term.excluded).count();
-    if hits.len() < wanted.enough && words > 1 {
-        let known: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
-        let any = search_text_mode(tx, project, among, query, MatchMode::Any, wanted.max + hits.len())?;
-        hits.extend(any.into_iter().filter(|hit| !known.contains(&hit.id)));
-        hits.truncate(wanted.max);
+    if hits.len() < limits.enough && words > 1 {
+        let hit_ids: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
+        let any = search_text_mode(tx, project, among, query, MatchMode::Any, limits.max + hits.len())?;
+        hits.extend(any.into_iter().filter(|hit| !hit_ids.contains(&hit.id)));
+        hits.truncate(limits.max);
     }
     Ok(hits)
 }
@@ -123,15 +125,15 @@ fn search_text_mode(
     among: &SearchTarget,
     query: &TextQuery,
     mode: MatchMode,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<RankedHit<i64>>> {
     match tx.engine() {
         Engine::Sqlite => match query.to_fts5(mode) {
-            Some(words) => sqlite::search_text(tx, project, among, &words, most),
+            Some(words) => sqlite::search_text(tx, project, among, &words, limit),
             None => Ok(Vec::new()),
         },
         Engine::Postgres => match query.to_tsquery(mode) {
-            Some(words) => postgres::search_text(tx, project, among, &words, most),
+            Some(words) => postgres::search_text(tx, project, among, &words, limit),
             None => Ok(Vec::new()),
         },
     }

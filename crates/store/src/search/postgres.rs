@@ -15,10 +15,10 @@ pub(super) fn search_text(
     project: ProjectId,
     among: &SearchTarget,
     words: &str,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<RankedHit<i64>>> {
     let words = without_accents(words);
-    let mut params: Vec<Param<'_>> = vec![words.into(), project.into(), most.into()];
+    let mut params: Vec<Param<'_>> = vec![words.into(), project.into(), limit.into()];
     let (conditions, values) = among.conditions(Engine::Postgres, params.len() + 1);
     params.extend(values);
     let join = match conditions.as_str() {

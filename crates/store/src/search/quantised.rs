@@ -30,7 +30,7 @@ pub(super) struct Quantised {
     /// The mean of the rotated vectors, and their number when it was computed.
     centre: Vec<f32>,
     centred_at: usize,
-    /// The index of a row's vector, by the row number within its project.
+    /// The position of a row's vector, by the row number within its project.
     positions: Vec<u32>,
     rows: Vec<u32>,
     scales: Vec<Scale>,
@@ -80,8 +80,8 @@ impl Quantised {
     /// Adds or replaces the vector of a row. A vector of another length, or of length zero, counts as no
     /// vector.
     pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
-        let Some(place) = self.store(row, vector) else { return self.remove(row) };
-        self.update_signs(place);
+        let Some(position) = self.store(row, vector) else { return self.remove(row) };
+        self.update_signs(position);
         if self.len() >= MIN_FOR_CENTRE && self.len() >= 2 * self.centred_at {
             self.recentre();
         }
@@ -92,32 +92,32 @@ impl Quantised {
         self.store(row, vector);
     }
 
-    /// Stores the bytes of a vector and returns their index.
+    /// Stores the bytes of a vector and returns their position.
     fn store(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
         let turned = self.rotate(vector)?;
-        let place = self.position(row).unwrap_or_else(|| self.add(row));
+        let position = self.position(row).unwrap_or_else(|| self.add(row));
         let largest = turned.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
         let code = largest / 127.0;
-        for (kept, number) in self.codes[place * self.dims..].iter_mut().zip(&turned) {
+        for (kept, number) in self.codes[position * self.dims..].iter_mut().zip(&turned) {
             *kept = (number / code).round() as i8;
         }
-        self.scales[place].code = code;
-        Some(place)
+        self.scales[position].code = code;
+        Some(position)
     }
 
     pub(super) fn remove(&mut self, row: u32) {
-        let Some(place) = self.position(row) else { return };
+        let Some(position) = self.position(row) else { return };
         let last = self.len() - 1;
         let (dims, words) = (self.dims, self.words);
-        self.codes.copy_within(last * dims.., place * dims);
+        self.codes.copy_within(last * dims.., position * dims);
         self.codes.truncate(last * dims);
-        self.signs.copy_within(last * words.., place * words);
+        self.signs.copy_within(last * words.., position * words);
         self.signs.truncate(last * words);
-        self.scales.swap_remove(place);
-        self.rows.swap_remove(place);
+        self.scales.swap_remove(position);
+        self.rows.swap_remove(position);
         self.positions[row as usize] = NO_POSITION;
-        if let Some(moved) = self.rows.get(place) {
-            self.positions[*moved as usize] = place as u32;
+        if let Some(moved) = self.rows.get(position) {
+            self.positions[*moved as usize] = position as u32;
         }
     }
 
@@ -134,91 +134,100 @@ impl Quantised {
             self.centre.iter_mut().for_each(|sum| *sum /= count);
             self.centred_at = self.len();
         }
-        (0..self.len()).for_each(|place| self.update_signs(place));
+        (0..self.len()).for_each(|position| self.update_signs(position));
     }
 
-    /// The best `wanted` rows for a query with their approximate cosines, the best first. `among` restricts
+    /// The best `limit` rows for a query with their approximate cosines, the best first. `among` restricts
     /// the search to some rows.
-    pub(super) fn search(&self, query: &[f32], wanted: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
+    pub(super) fn search(&self, query: &[f32], limit: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
         let Some(query) = self.rotate(query) else { return Vec::new() };
-        let closer = (wanted * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
-        let places = match among {
+        let closer = (limit * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
+        let positions = match among {
             Some(rows) => {
-                let places: Vec<u32> =
+                let positions: Vec<u32> =
                     rows.iter().filter_map(|row| self.position(*row)).map(|at| at as u32).collect();
-                if places.len() > closer { self.candidates(&query, Some(&places), closer) } else { places }
+                if positions.len() > closer {
+                    self.candidates(&query, Some(&positions), closer)
+                } else {
+                    positions
+                }
             }
             None if self.len() > closer => self.candidates(&query, None, closer),
             None => (0..self.len() as u32).collect(),
         };
-        let mut scored = self.rescore(&query, &places);
+        let mut scored = self.rescore(&query, &positions);
         let better = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if scored.len() > wanted {
-            scored.select_nth_unstable_by(wanted, better);
-            scored.truncate(wanted);
+        if scored.len() > limit {
+            scored.select_nth_unstable_by(limit, better);
+            scored.truncate(limit);
         }
         scored.sort_unstable_by(better);
         scored
     }
 
-    /// Compares signs: the indexes of the `count` best vectors, in memory order.
+    /// Compares signs: the positions of the `count` best vectors, in memory order.
     fn candidates(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
         let query = SignQuery::new(query, self.words);
         let mut best = TopK::new(count);
         match among {
             None => fast::scan(&query, &self.signs, &self.scales, &mut best),
-            Some(places) => {
-                places.iter().for_each(|place| best.offer(self.estimate(&query, *place as usize), *place));
+            Some(positions) => {
+                positions
+                    .iter()
+                    .for_each(|position| best.offer(self.estimate(&query, *position as usize), *position));
             }
         }
         best.into_positions()
     }
 
-    fn estimate(&self, query: &SignQuery, place: usize) -> f32 {
-        let signs = &self.signs[place * self.words..(place + 1) * self.words];
-        query.estimate(signs, &self.scales[place])
+    fn estimate(&self, query: &SignQuery, position: usize) -> f32 {
+        let signs = &self.signs[position * self.words..(position + 1) * self.words];
+        query.estimate(signs, &self.scales[position])
     }
 
-    /// Compares bytes: the approximate cosine of each index.
-    fn rescore(&self, query: &[f32], places: &[u32]) -> Vec<(u32, f32)> {
+    /// Compares bytes: the approximate cosine of each position.
+    fn rescore(&self, query: &[f32], positions: &[u32]) -> Vec<(u32, f32)> {
         // Twelve bits keep the error of the query below that of the bytes, and the sums below 31 bits.
         let largest = query.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
         let step = largest / (i32::MAX as f32 / 127.0 / self.dims as f32).min(4095.0);
         let query: Vec<i16> = query.iter().map(|number| (number / step).round() as i16).collect();
-        let mut dots = vec![0; places.len()];
-        fast::dots(&query, &self.codes, places, &mut dots);
-        let cosine = |(place, dot): (&u32, i32)| {
-            let place = *place as usize;
-            (self.rows[place], dot as f32 * step * self.scales[place].code)
+        let mut dots = vec![0; positions.len()];
+        fast::dots(&query, &self.codes, positions, &mut dots);
+        let cosine = |(position, dot): (&u32, i32)| {
+            let position = *position as usize;
+            (self.rows[position], dot as f32 * step * self.scales[position].code)
         };
-        places.iter().zip(dots).map(cosine).collect()
+        positions.iter().zip(dots).map(cosine).collect()
     }
 
     fn position(&self, row: u32) -> Option<usize> {
-        self.positions.get(row as usize).filter(|place| **place != NO_POSITION).map(|place| *place as usize)
+        self.positions
+            .get(row as usize)
+            .filter(|position| **position != NO_POSITION)
+            .map(|position| *position as usize)
     }
 
     fn add(&mut self, row: u32) -> usize {
         if self.rows.len() == self.rows.capacity() {
             self.reserve(self.rows.len() / 8 + 64);
         }
-        let place = self.len();
+        let position = self.len();
         if self.positions.len() <= row as usize {
             self.positions.resize(row as usize + 1, NO_POSITION);
         }
-        self.positions[row as usize] = place as u32;
+        self.positions[row as usize] = position as u32;
         self.rows.push(row);
         self.scales.push(Scale { code: 0.0, sign: 0.0, ones: 0.0 });
-        self.signs.resize((place + 1) * self.words, 0);
-        self.codes.resize((place + 1) * self.dims, 0);
-        place
+        self.signs.resize((position + 1) * self.words, 0);
+        self.codes.resize((position + 1) * self.dims, 0);
+        position
     }
 
-    /// Computes the signs of the vector at an index.
-    fn update_signs(&mut self, place: usize) {
-        let codes = &self.codes[place * self.dims..(place + 1) * self.dims];
-        let signs = &mut self.signs[place * self.words..(place + 1) * self.words];
-        let scale = &mut self.scales[place];
+    /// Computes the signs of the vector at a position.
+    fn update_signs(&mut self, position: usize) {
+        let codes = &self.codes[position * self.dims..(position + 1) * self.dims];
+        let signs = &mut self.signs[position * self.words..(position + 1) * self.words];
+        let scale = &mut self.scales[position];
         let (mut sum, mut squares) = (0.0_f32, 0.0_f32);
         for ((word, codes), centre) in signs.iter_mut().zip(codes.chunks(64)).zip(self.centre.chunks(64)) {
             let mut bits = 0;
@@ -263,18 +272,18 @@ impl TopK {
     }
 
     #[inline(always)]
-    fn offer(&mut self, score: f32, place: u32) {
+    fn offer(&mut self, score: f32, position: u32) {
         if score >= self.threshold {
-            self.insert(score, place);
+            self.insert(score, position);
         }
     }
 
     #[inline(never)]
-    fn insert(&mut self, score: f32, place: u32) {
+    fn insert(&mut self, score: f32, position: u32) {
         if self.candidates.len() == self.candidates.capacity() {
             self.prune();
         }
-        self.candidates.push((score, place));
+        self.candidates.push((score, position));
     }
 
     /// Retains only the best; of equal ones the first, so that a query always returns the same rows.
@@ -290,9 +299,9 @@ impl TopK {
 
     fn into_positions(mut self) -> Vec<u32> {
         self.prune();
-        let mut places: Vec<u32> = self.candidates.iter().map(|(_, place)| *place).collect();
-        places.sort_unstable();
-        places
+        let mut positions: Vec<u32> = self.candidates.iter().map(|(_, position)| *position).collect();
+        positions.sort_unstable();
+        positions
     }
 }
 
@@ -371,14 +380,14 @@ mod fast {
         scan_any(query, signs, scales, best);
     }
 
-    /// The products of a query with the codes at some indexes.
-    pub(super) fn dots(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
+    /// The products of a query with the codes at some positions.
+    pub(super) fn dots(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function was compiled for.
-            return unsafe { dots_avx2(query, codes, places, into) };
+            return unsafe { dots_avx2(query, codes, positions, into) };
         }
-        dots_any(query, codes, places, into);
+        dots_any(query, codes, positions, into);
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -393,7 +402,7 @@ mod fast {
             |[a, b, c, d]: [u64; QUERY_BITS]| _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64);
         let weights = four([0, 1, 2, 3]);
         let each = signs.chunks_exact(query.planes.len()).zip(scales);
-        for (place, (signs, scale)) in each.enumerate() {
+        for (position, (signs, scale)) in each.enumerate() {
             let mut counts = _mm256_setzero_si256();
             for (signs, planes) in signs.iter().zip(&query.planes) {
                 let both = _mm256_and_si256(_mm256_set1_epi64x(*signs as i64), four(*planes));
@@ -402,7 +411,7 @@ mod fast {
             let counts = _mm256_sllv_epi64(counts, weights);
             let two = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
             let weighed = _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
-            best.offer(query.dot_product(weighed as u32, scale), place as u32);
+            best.offer(query.dot_product(weighed as u32, scale), position as u32);
         }
     }
 
@@ -414,22 +423,22 @@ mod fast {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn dots_avx2(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
-        dots_any(query, codes, places, into);
+    fn dots_avx2(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
+        dots_any(query, codes, positions, into);
     }
 
     #[inline(always)]
     fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         let each = signs.chunks_exact(query.planes.len()).zip(scales);
-        for (place, (signs, scale)) in each.enumerate() {
-            best.offer(query.estimate(signs, scale), place as u32);
+        for (position, (signs, scale)) in each.enumerate() {
+            best.offer(query.estimate(signs, scale), position as u32);
         }
     }
 
     #[inline(always)]
-    fn dots_any(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
-        for (place, into) in places.iter().zip(into) {
-            let codes = &codes[*place as usize * query.len()..][..query.len()];
+    fn dots_any(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
+        for (position, into) in positions.iter().zip(into) {
+            let codes = &codes[*position as usize * query.len()..][..query.len()];
             *into = query.iter().zip(codes).map(|(number, code)| i32::from(*number) * i32::from(*code)).sum();
         }
     }
@@ -610,10 +619,10 @@ mod tests {
             let query = index.rotate(&dice.normals(dims)).unwrap();
             let signs = SignQuery::new(&query, index.words);
             let mut all: Vec<(f32, u32)> =
-                (0..3_000).map(|place| (index.estimate(&signs, place as usize), place)).collect();
+                (0..3_000).map(|position| (index.estimate(&signs, position as usize), position)).collect();
             all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             for count in [1, 10, 700, 1_600] {
-                let mut expected: Vec<u32> = all[..count].iter().map(|(_, place)| *place).collect();
+                let mut expected: Vec<u32> = all[..count].iter().map(|(_, position)| *position).collect();
                 expected.sort_unstable();
                 assert_eq!(index.candidates(&query, None, count), expected, "{dims} {count}");
                 let everywhere: Vec<u32> = (0..3_000).rev().collect();

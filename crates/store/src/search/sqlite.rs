@@ -21,12 +21,12 @@ pub(super) fn search_text(
     project: ProjectId,
     among: &SearchTarget,
     words: &str,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<RankedHit<i64>>> {
     let Some(project) = project_no(tx, project)? else { return Ok(Vec::new()) };
     let rows = row_numbers::range(project);
     let texts = among.text_table();
-    let mut params = vec![words.into(), rows.start.into(), rows.end.into(), most.into()];
+    let mut params = vec![words.into(), rows.start.into(), rows.end.into(), limit.into()];
     let (conditions, values) = among.conditions(Engine::Sqlite, params.len() + 1);
     params.extend(values);
     // Without conditions no row is loaded, and the ranking may skip rows that cannot be among the best.
@@ -54,11 +54,11 @@ pub(super) fn search_vectors(
     let Some(project_no) = project_no(tx, project)? else { return Ok(Vec::new()) };
     let first = row_numbers::range(project_no).start;
     let key = Key { index: among.index(), project, model: nearest.model, dims: nearest.vector.len() };
-    let ask = |tx: &mut Tx<'_>, most: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
+    let ask = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
         let found = indexes.with_index(
             key,
             |index| load_index(tx, key, first, index),
-            |index| index.search(nearest.vector, most, rows),
+            |index| index.search(nearest.vector, limit, rows),
         )?;
         Ok(found.into_iter().map(|(row, _)| first + i64::from(row)).collect())
     };
@@ -66,11 +66,11 @@ pub(super) fn search_vectors(
 
     // The index is approximate: it returns more rows than requested, and these are compared exactly. The
     // surplus also replaces rows that were deleted meanwhile or do not match the filter.
-    let most = nearest.limit + nearest.limit / 2 + 10;
-    let most = if conditions.is_empty() { most } else { most * 4 };
-    let found = ask(tx, most, None)?;
+    let limit = nearest.limit + nearest.limit / 2 + 10;
+    let limit = if conditions.is_empty() { limit } else { limit * 4 };
+    let found = ask(tx, limit, None)?;
     let hits = exact_scores(tx, among, nearest, &found)?;
-    if hits.len() >= nearest.limit || found.len() < most {
+    if hits.len() >= nearest.limit || found.len() < limit {
         return Ok(hits);
     }
     // Few rows match the filter, or many were just deleted: only the matching rows are searched.
@@ -83,7 +83,7 @@ pub(super) fn search_vectors(
     params.extend(values);
     let rows: Vec<u32> =
         tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_in_project).collect();
-    let found = ask(tx, most, Some(&rows))?;
+    let found = ask(tx, limit, Some(&rows))?;
     exact_scores(tx, among, nearest, &found)
 }
 
