@@ -126,10 +126,13 @@ impl RowKind {
     }
 }
 
-/// Some of what a project has waiting, in no order.
+/// Some of the queued rows of a project, in no order. Rows of a kind that this version does not know are
+/// left to a newer server; otherwise one of them would keep the project without embeddings.
 pub fn peek(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<QueuedRow>> {
     let columns = QueuedRow::COLUMNS;
-    let sql = format!("SELECT {columns} FROM embedding_queue WHERE project_id = $1 LIMIT $2");
+    let kinds = RowKind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
+    let sql =
+        format!("SELECT {columns} FROM embedding_queue WHERE project_id = $1 AND kind IN ({kinds}) LIMIT $2");
     tx.query(&sql, params![project, limit], QueuedRow::from_row)
 }
 

@@ -20,7 +20,6 @@ use emergent_domain::{
 use emergent_store::{
     Db, Engine, Error, Param, Result, Tx, agents,
     budget::{self, BudgetKind, NewModelCall},
-    embedding_queue::{self, RowKind},
     feed::{self, NewChange},
     jobs::{self, NewJob},
     mcp_servers, mcp_tools,
@@ -95,13 +94,10 @@ pub fn firing(project: ProjectId, agent: AgentId) -> Firing {
 }
 
 both_engines! {
-    async fn of_jobs_and_queues(db: TestDb) {
-        let project = ProjectId::new();
+    async fn of_jobs(db: TestDb) {
         let job = db.write(|tx| jobs::enqueue(tx, &NewJob::new("mail", now()))).await.unwrap().unwrap();
         check(&db, "jobs", "status", "resting", move |tx| jobs::get(tx, job)).await;
         check(&db, "jobs", "payload", "[1]", move |tx| jobs::get(tx, job)).await;
-        db.write(move |tx| embedding_queue::enqueue(tx, RowKind::Object, project, &[(1, 1)], now())).await.unwrap();
-        check(&db, "embedding_queue", "kind", "picture", move |tx| embedding_queue::peek(tx, project, 9)).await;
     }
 
     async fn of_the_graph_and_its_feed(db: TestDb) {
@@ -260,7 +256,6 @@ both_engines! {
         check(&db, "event_triggers", "event", "on_full_moon", get).await;
         check(&db, "event_triggers", "config", r#"{"moon": true}"#, get).await;
         check(&db, "event_triggers", "since_open", r#"["x"]"#, get).await;
-        check(&db, "trigger_firings", "event", "on_full_moon", firings::count_waiting).await;
         let list = move |tx: &mut Tx<'_>| firings::list(tx, project, &Default::default(), &Page::first(9));
         check(&db, "trigger_firings", "status", "undecided", list).await;
     }

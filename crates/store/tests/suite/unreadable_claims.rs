@@ -11,7 +11,9 @@ use emergent_domain::{
     trigger::{EventConfig, EventKind, EventTrigger, FeedStart},
 };
 use emergent_store::{
-    Db, Param, Tx, jobs, params,
+    Db, Param, Tx,
+    embedding_queue::{self, RowKind},
+    jobs, params,
     runs::{self, claim},
     triggers::{self, firings},
     workflows,
@@ -124,6 +126,18 @@ both_engines! {
         assert_eq!(claimed, [taken[1].id, left[0]]);
     }
 
+    async fn of_rows_that_wait_for_an_embedding(db: TestDb) {
+        let project = ProjectId::new();
+        let enqueue = move |tx: &mut Tx<'_>| {
+            embedding_queue::enqueue(tx, RowKind::Object, project, &[(1, 1), (2, 1)], now())?;
+            tx.execute("UPDATE embedding_queue SET kind = 'picture' WHERE no = 1", params![])
+        };
+        db.write(enqueue).await.unwrap();
+        let queued = db.read(move |tx| embedding_queue::peek(tx, project, 9)).await.unwrap();
+        assert_eq!(queued.iter().map(|row| row.no).collect::<Vec<_>>(), [2]);
+        assert_eq!(crate::number(&db, "SELECT count(*) FROM embedding_queue").await, 2);
+    }
+
     async fn of_event_triggers_and_firings(db: TestDb) {
         let (project, agent, newer_agent) = (ProjectId::new(), AgentId::new(), AgentId::new());
         let written = [agent, newer_agent].map(|agent| EventTrigger {
@@ -151,6 +165,17 @@ both_engines! {
         spoil(&db, "trigger_firings", "event", "on_full_moon", bad.id.0).await;
         let due = db.read(move |tx| firings::list_due(tx, project, &locked.unreadable, now(), 1)).await.unwrap();
         assert_eq!(due, [good.clone()]);
+        db.write(move |tx| {
+            tx.execute(
+                "INSERT INTO projects (no, id, name, strict, packs_revision, created_at, updated_at)
+                 VALUES (1, $1, 'p', $2, 0, $3, $3)",
+                params![project, false, now()],
+            )
+        })
+        .await
+        .unwrap();
+        let waiting = db.read(firings::count_waiting).await.unwrap();
+        assert_eq!(waiting, [(EventKind::EntityCreated, 2)]);
         let pending = db.read(move |tx| firings::list_pending(tx, project, agent, None, 9)).await.unwrap();
         assert_eq!(pending, [good]);
     }
