@@ -151,7 +151,7 @@ both_engines! {
         let newer_firing = firing(project, newer_agent);
         db.write(move |tx| {
             written.iter().try_for_each(|trigger| triggers::upsert(tx, trigger))?;
-            firings::insert(tx, &[newer_firing.clone()])?;
+            firings::insert(tx, std::slice::from_ref(&newer_firing))?;
             let sql = "UPDATE event_triggers SET event = 'on_full_moon' WHERE agent_id = $1";
             tx.execute(sql, params![newer_agent])
         })
@@ -164,7 +164,7 @@ both_engines! {
         db.write(move |tx| firings::insert(tx, &rows)).await.unwrap();
         spoil(&db, "trigger_firings", "event", "on_full_moon", bad.id.0).await;
         let due = db.read(move |tx| firings::list_due(tx, project, &locked.unreadable, now(), 1)).await.unwrap();
-        assert_eq!(due, [good.clone()]);
+        assert_eq!(due, std::slice::from_ref(&good));
         db.write(move |tx| {
             tx.execute(
                 "INSERT INTO projects (no, id, name, strict, packs_revision, created_at, updated_at)
