@@ -73,7 +73,12 @@ impl Executor {
             Ok(output)
         };
         let closed = |_| Err(emergent_store::Error::Closed.into());
-        tokio::spawn(commit).await.unwrap_or_else(closed)
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; it is one transaction, and outlives a caller who gives up"
+        )]
+        let committed = tokio::spawn(commit);
+        committed.await.unwrap_or_else(closed)
     }
 
     /// Starts the drivers of runs that were admitted into slots. A runner that lost its lease or stopped in

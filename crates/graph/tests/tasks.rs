@@ -395,6 +395,7 @@ both_engines! {
             let mut chance = StdRng::seed_from_u64(chance.random());
             let (graph, actor, ids) = (harness.graph.clone(), harness.actor, ids.clone());
             writers.push(tokio::spawn(async move {
+                let mut succeeded = 0;
                 for _ in 0..25 {
                     let mut one = || ids[chance.random_range(0..ids.len())];
                     let (from, to) = (one(), one());
@@ -408,17 +409,20 @@ both_engines! {
                         _ => graph.create_relationship(actor, edge("blocks", from, to)).await.map(|_| ()),
                     };
                     match done {
-                        Ok(()) | Err(Error::Invalid(_) | Error::NotFound { .. } | Error::Conflict { .. }) => {}
+                        Ok(()) => succeeded += 1,
+                        Err(Error::Invalid(_) | Error::NotFound { .. } | Error::Conflict { .. }) => {}
                         Err(error) => panic!("{error:?}"),
                     }
                 }
+                succeeded
             }));
         }
+        let mut succeeded = 0;
         for writer in writers {
-            writer.await.unwrap();
+            succeeded += writer.await.unwrap();
         }
+        assert!(succeeded > 10, "only {succeeded} of 100 writes succeeded: this shows nothing");
         let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &ids)).await.unwrap();
-        assert!(ahead.len() > 3, "{ahead:?}");
         assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
     }
 }

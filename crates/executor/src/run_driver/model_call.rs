@@ -21,7 +21,7 @@ impl RunDriver {
         if capture {
             spans::record_request(&span, &request);
         }
-        let started_at = std::time::Instant::now();
+        let started_at = tokio::time::Instant::now();
         let reply =
             timeout_at(limit, models.chat(model, request, limit, on_delta)).instrument(span.clone()).await;
         let answer = reply.as_ref().ok().and_then(|reply| reply.as_ref().ok());
