@@ -20,9 +20,12 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     }
 }
 
+/// The same text whether a name is unknown or leads inside: two texts would tell which names and addresses
+/// the network inside has.
 fn private_address_message(host: &str) -> String {
     format!(
-        "`{host}` is not a public address; an operator can allow those with EMERGENT_ALLOW_PRIVATE_HOSTS=true"
+        "`{host}` has no public address; an operator can allow private ones with \
+         EMERGENT_ALLOW_PRIVATE_HOSTS=true"
     )
 }
 
@@ -32,13 +35,10 @@ pub async fn resolve_public(url: &Url) -> Result<Vec<SocketAddr>, String> {
     let port = url.port_or_known_default().unwrap_or(443);
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let found = tokio::net::lookup_host((name, port)).await;
-    let addresses: Vec<_> = found.map_err(|error| format!("`{host}` is not found: {error}"))?.collect();
+    let addresses: Vec<_> = found.map_err(|_| private_address_message(host))?.collect();
     match addresses.iter().find(|address| !is_public(address.ip())) {
-        Some(inside) => Err(format!(
-            "`{host}` is {}, an address inside: those are not asked unless the operator sets \
-             EMERGENT_ALLOW_PRIVATE_HOSTS=true",
-            inside.ip()
-        )),
+        // What the name resolves to is not said: the answer would map the network inside.
+        Some(_) => Err(private_address_message(host)),
         None => Ok(addresses),
     }
 }
@@ -53,7 +53,11 @@ impl Resolve for PublicResolver {
         let allow_private = self.allow_private;
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let found = match tokio::net::lookup_host((host.as_str(), 0)).await {
+                Ok(found) => found.collect(),
+                Err(error) if allow_private => return Err(error.into()),
+                Err(_) => Vec::new(),
+            };
             let allowed: Vec<_> =
                 found.into_iter().filter(|address| allow_private || is_public(address.ip())).collect();
             if allowed.is_empty() {
@@ -96,8 +100,10 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         let [c, d] = low.to_be_bytes();
         return is_public_v4(Ipv4Addr::new(a, b, c, d));
     }
-    // Only 2000::/3 is given out; 2001:db8::/32 is for books.
-    (0x2000..0x4000).contains(&segments[0]) && !(segments[0] == 0x2001 && segments[1] == 0xdb8)
+    // Only 2000::/3 is given out. In it, 2001:db8::/32 is for documentation, and in 2001::/32 (Teredo) the
+    // packets go to an IPv4 address that the sender of the name chose.
+    let special = segments[0] == 0x2001 && matches!(segments[1], 0 | 0xdb8);
+    (0x2000..0x4000).contains(&segments[0]) && !special
 }
 
 #[cfg(test)]
@@ -117,6 +123,7 @@ mod tests {
             "100.64.0.1",
             "224.0.0.1",
             "255.255.255.255",
+            "2001:0:53aa:64c::1",
             "198.18.0.1",
             "::",
             "::1",
