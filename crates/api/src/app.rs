@@ -9,13 +9,15 @@ use emergent_graph::Graph;
 use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
+    failed_logins::FailedLogins,
+    hosts::AllowedHosts,
     limits,
     metrics::Metrics,
     routes::mcp::{self, McpCaller},
-    stream_limit::StreamLimit,
+    shares::{Capacity, Limiter},
     ttl_cache::TtlCache,
 };
 
@@ -33,9 +35,10 @@ pub struct Inner {
     pub(crate) projects: TtlCache<String, ProjectId>,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: mcp::Endpoint,
-    pub(crate) request_permits: Arc<Semaphore>,
-    pub(crate) max_requests: usize,
-    pub(crate) streams: StreamLimit,
+    pub(crate) requests: Limiter,
+    pub(crate) streams: Limiter,
+    pub(crate) failed_logins: FailedLogins,
+    pub(crate) allowed_hosts: Option<AllowedHosts>,
     closing: watch::Sender<bool>,
 }
 
@@ -55,9 +58,11 @@ pub struct AppOptions {
     /// The host behind `/mcp`; with `None`, the project's own.
     pub mcp_host: Option<Arc<dyn Host<Caller = McpCaller>>>,
     /// Requests answered at once; the rest gets 429.
-    pub max_requests: usize,
-    /// Event streams open at once.
-    pub max_streams: usize,
+    pub requests: Capacity,
+    /// Streams open at once: events, exports and imports.
+    pub streams: Capacity,
+    /// The names that requests may call this server by; with `None`, any.
+    pub allowed_hosts: Option<AllowedHosts>,
 }
 
 impl Default for AppOptions {
@@ -66,8 +71,9 @@ impl Default for AppOptions {
             dispatcher: None,
             products: None,
             mcp_host: None,
-            max_requests: limits::CONCURRENT,
-            max_streams: limits::STREAMS,
+            requests: Capacity::new(limits::CONCURRENT),
+            streams: Capacity::new(limits::STREAMS),
+            allowed_hosts: None,
         }
     }
 }
@@ -78,7 +84,7 @@ impl App {
     }
 
     pub fn with_options(executor: Executor, secrets: Secrets, options: AppOptions) -> Self {
-        let AppOptions { dispatcher, products, mcp_host, max_requests, max_streams } = options;
+        let AppOptions { dispatcher, products, mcp_host, requests, streams, allowed_hosts } = options;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
         let products = products.unwrap_or_else(|| Products::new(executor.clone(), Default::default()));
         let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor), Server::new);
@@ -92,9 +98,10 @@ impl App {
             tokens: TtlCache::default(),
             projects: TtlCache::default(),
             metrics: Metrics::default(),
-            request_permits: Arc::new(Semaphore::new(max_requests)),
-            max_requests,
-            streams: StreamLimit::new(max_streams),
+            requests: Limiter::new("requests", requests),
+            streams: Limiter::new("streams", streams),
+            failed_logins: FailedLogins::default(),
+            allowed_hosts,
             closing: watch::channel(false).0,
         }))
     }

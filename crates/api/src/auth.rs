@@ -1,6 +1,6 @@
 //! Authentication: the token of a request, its scopes, and the project (`X-Project-ID`).
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequestParts, Request, State},
@@ -11,11 +11,12 @@ use axum::{
 use emergent_domain::{
     author::Author,
     ids::ProjectId,
+    mcp_server::ConfiguredBy,
     token::{Scope, Token},
 };
 use emergent_graph::Actor;
 
-use crate::{ApiError, App, access::Access, request_context::RequestContext};
+use crate::{ApiError, App, access::Access, request_context::RequestContext, server::Peer};
 
 const PROJECT_HEADER: &str = "x-project-id";
 /// The project of a token that spans projects, if the request names none.
@@ -55,6 +56,14 @@ impl Caller {
         }
     }
 
+    /// In whose name this caller configures programs.
+    pub(crate) fn configures_as(&self) -> ConfiguredBy {
+        match self.token.project {
+            None => ConfiguredBy::Operator,
+            Some(_) => ConfiguredBy::Project,
+        }
+    }
+
     /// Refuses an action that needs a token that spans projects.
     pub(crate) fn require_all_projects(&self, what: &str) -> Result<(), ApiError> {
         match self.token.project {
@@ -81,10 +90,15 @@ pub(crate) async fn authorize(
         return Err(ApiError::internal_text("the router was built without its app"));
     };
     let secret: Arc<str> = bearer(request.headers())?.into();
-    let token = app.token(&secret).await?.ok_or_else(ApiError::unknown_token)?;
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
+    let token = app.log_in(&secret, peer).await?;
     let mut caller = Caller { project: token.project, token, secret };
     let passage = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
     passage.set_audience(caller.project);
+    if passage.is_reserved() && caller.token.project.is_some() {
+        return Err(app.requests.refuse());
+    }
+    passage.hold(app.requests.take_share(&caller.token)?);
     if let Access::Scope(scope) = access {
         caller.require_scope(scope)?;
     }
@@ -146,6 +160,25 @@ impl FromRequestParts<App> for AsActor {
 }
 
 impl App {
+    /// Returns the valid token with this secret, or the error. An address that presented too many unknown
+    /// tokens has to wait before it may present another; tokens that were valid a while ago are exempt, so
+    /// that nobody can lock out others behind the same proxy.
+    async fn log_in(&self, secret: &str, address: Option<IpAddr>) -> Result<Arc<Token>, ApiError> {
+        let wait = address.and_then(|address| self.failed_logins.must_wait(address));
+        if let Some(wait) = wait.filter(|_| !self.tokens.was_known(secret)) {
+            return Err(ApiError::too_many_failed_logins(wait));
+        }
+        match self.token(secret).await? {
+            Some(token) => Ok(token),
+            None => {
+                if let Some(address) = address {
+                    self.failed_logins.record(address);
+                }
+                Err(ApiError::unknown_token())
+            }
+        }
+    }
+
     /// Returns the valid token with this secret.
     async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
         let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));

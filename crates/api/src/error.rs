@@ -1,6 +1,6 @@
 //! Every refusal, in the envelope: a stable code, what to do, and the details a program needs.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 use axum::{
     body::Body,
@@ -19,7 +19,7 @@ pub(crate) use emergent_wire::envelope::{Failure, FailureBody};
 use serde_json::{Value, json};
 use tracing::error;
 
-use crate::views::product;
+use crate::{failed_logins, views::product};
 
 #[derive(Debug)]
 pub struct ApiError {
@@ -104,16 +104,30 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    pub(crate) fn overloaded(limit: usize) -> Self {
-        let message = format!("more than {limit} requests are being answered; try again in a second");
+    /// `whose` says whom the limit is for: this token, this project, everybody.
+    pub(crate) fn overloaded(what: &str, whose: &str, limit: usize) -> Self {
+        let message =
+            format!("{limit} {what} {whose} are in progress, which is the limit; try again in a second");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             .with_details(json!({ "limit": limit }))
     }
 
-    pub(crate) fn too_many_streams(limit: usize) -> Self {
-        let message = format!("{limit} event streams are open, which is the limit; close one, or try again");
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
-            .with_details(json!({ "limit": limit }))
+    pub(crate) fn too_many_failed_logins(wait: Duration) -> Self {
+        let (limit, seconds) = (failed_logins::MAX_FAILURES, failed_logins::WINDOW.as_secs());
+        let message = format!(
+            "{limit} unknown tokens came from this address within {seconds} seconds, which is the limit; \
+             check the token, and try again in {} seconds",
+            wait.as_secs() + 1
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_failed_logins", message)
+            .with_details(json!({ "limit": limit, "retryAfterSeconds": wait.as_secs() + 1 }))
+    }
+
+    /// The name is not cited: it comes from anybody.
+    pub(crate) fn unknown_host() -> Self {
+        let message = "this server is not known by the name in the header `Host`; \
+                       add the name to EMERGENT_ALLOWED_HOSTS, or use the server's address";
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", message)
     }
 
     pub(crate) fn timed_out(seconds: u64) -> Self {
@@ -241,6 +255,7 @@ impl From<products::Error> for ApiError {
             }
             products::Error::AlreadyInstalled { .. } => new(StatusCode::CONFLICT, "already_installed"),
             products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),
+            products::Error::ProgramNotAllowed { .. } => new(StatusCode::FORBIDDEN, "program_not_allowed"),
             products::Error::Conflict(_) => new(StatusCode::CONFLICT, "conflict"),
             products::Error::Source(why) => Self::invalid("source", why),
             // The caller named it, so it is the caller's to mend.
@@ -277,6 +292,9 @@ impl From<remote::Error> for ApiError {
         match failure {
             remote::Error::NotFound { what, id } => Self::not_found(what, id),
             remote::Error::Invalid(invalid) => invalid.into(),
+            remote::Error::ProgramNotAllowed { .. } => {
+                Self::new(StatusCode::FORBIDDEN, "program_not_allowed", message)
+            }
             remote::Error::StdioDisabled => Self::new(StatusCode::FORBIDDEN, "stdio_disabled", message),
             remote::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
             remote::Error::Store(failure) => failure.into(),

@@ -13,12 +13,16 @@ mod auth;
 mod docs_page;
 mod error;
 mod extract;
+mod failed_logins;
+mod hosts;
 mod metrics;
 mod middleware;
 mod openapi;
 mod request_context;
 mod response;
 mod routes;
+pub mod server;
+mod shares;
 mod sse;
 mod stream_limit;
 mod ttl_cache;
@@ -26,8 +30,10 @@ mod views;
 
 pub use app::{App, AppOptions};
 pub use error::ApiError;
+pub use hosts::{AllowedHosts, is_loopback};
 pub use openapi::openapi;
 pub use routes::mcp::McpCaller;
+pub use shares::Capacity;
 
 /// Returns the router of the whole API.
 pub fn router(app: App) -> axum::Router {

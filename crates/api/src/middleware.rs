@@ -1,7 +1,7 @@
 //! The middleware of every request: a request id, the limit of concurrent requests, metrics, and a
 //! handler for panics.
 
-use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiError, App, request_context::RequestContext};
+use crate::{ApiError, App, request_context::RequestContext, server::Peer};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -49,13 +49,16 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
 
     // A busy server is alive, and a health check must not restart it.
     let watched = matches!(request.uri().path(), "/health" | "/ready");
-    let passage = match Arc::clone(&app.request_permits).try_acquire_owned() {
-        Ok(place) => Some(RequestContext::new(place)),
-        Err(_) if watched => Some(RequestContext::default()),
-        Err(_) => None,
+    let on_reserved = request.extensions().get::<Peer>().is_some_and(|peer| peer.reserved);
+    let passage = match app.requests.try_acquire() {
+        Some(permit) => Some(RequestContext::new(permit, on_reserved || app.requests.only_reserved_left())),
+        None if watched => Some(RequestContext::default()),
+        None => None,
     };
+    let known_host = watched || app.allowed_hosts.as_ref().is_none_or(|hosts| hosts.allow(&request));
     let mut response = match &passage {
-        None => ApiError::overloaded(app.max_requests).into_response(),
+        None => app.requests.refuse().into_response(),
+        Some(_) if !known_host => ApiError::unknown_host().into_response(),
         Some(passage) => {
             request.extensions_mut().insert(passage.clone());
             match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {

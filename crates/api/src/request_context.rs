@@ -6,6 +6,8 @@ use emergent_domain::{ids::ProjectId, redact::Redactor};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::shares::TokenShares;
+
 /// Clones share it. A clone keeps the request counted as in progress.
 #[derive(Clone, Default)]
 pub(crate) struct RequestContext(Arc<Inner>);
@@ -14,6 +16,9 @@ pub(crate) struct RequestContext(Arc<Inner>);
 struct Inner {
     #[allow(dead_code, reason = "held, not used")]
     permit: Option<OwnedSemaphorePermit>,
+    /// Only the part of the limits that is kept for health checks and operators was left.
+    reserved: bool,
+    shares: Mutex<Option<TokenShares>>,
     audience: Mutex<Audience>,
 }
 
@@ -30,8 +35,18 @@ pub(crate) enum Audience {
 }
 
 impl RequestContext {
-    pub(crate) fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Inner { permit: Some(permit), audience: Mutex::default() }))
+    pub(crate) fn new(permit: OwnedSemaphorePermit, reserved: bool) -> Self {
+        Self(Arc::new(Inner { permit: Some(permit), reserved, ..Inner::default() }))
+    }
+
+    /// Whether only a token that spans projects may be served.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.0.reserved
+    }
+
+    /// Counts the request for its token as long as it is in progress.
+    pub(crate) fn hold(&self, shares: TokenShares) {
+        *self.0.shares.lock() = Some(shares);
     }
 
     pub(crate) fn set_audience(&self, project: Option<ProjectId>) {

@@ -15,7 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::IntoParams;
 
-use crate::{ApiError, App, auth::Caller, stream_limit::with_guard};
+use crate::{
+    ApiError, App,
+    auth::Caller,
+    stream_limit::{StreamPermit, with_guard},
+};
 
 /// Comments are sent at this interval between events, so that no proxy closes a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -82,7 +86,7 @@ pub(crate) fn stream(
     caller: &Caller,
     frames: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
-    let permit = match app.streams.acquire() {
+    let permit = match StreamPermit::acquire(&app.streams, &caller.token) {
         Ok(permit) => permit,
         Err(full) => return full.into_response(),
     };

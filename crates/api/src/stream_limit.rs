@@ -1,34 +1,32 @@
-//! Limits the number of open event streams. A stream counts as answered once it starts, so it is no
-//! longer among the concurrent requests; but it uses resources as long as it is open.
+//! Limits the number of open streams: events, exports, imports. A stream counts as answered once it
+//! starts, so it is no longer among the concurrent requests; but it uses resources as long as it is
+//! open.
 
-use std::sync::Arc;
-
+use emergent_domain::token::Token;
 use futures_util::{Stream, StreamExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ApiError;
-
-pub(crate) struct StreamLimit {
-    permits: Arc<Semaphore>,
-    max: usize,
-}
+use crate::{
+    ApiError,
+    shares::{Limiter, TokenShares},
+};
 
 /// Counts one stream as open until it is dropped.
-pub(crate) struct StreamPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
+#[expect(dead_code, reason = "held, not used")]
+pub(crate) struct StreamPermit {
+    permit: OwnedSemaphorePermit,
+    shares: TokenShares,
+}
 
-impl StreamLimit {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(max)), max }
-    }
-
-    /// Returns a permit for one more stream, or the error that names the limit.
-    pub(crate) fn acquire(&self) -> Result<StreamPermit, ApiError> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
-        permit.map(StreamPermit).map_err(|_| ApiError::too_many_streams(self.max))
-    }
-
-    pub(crate) fn open_count(&self) -> usize {
-        self.max.saturating_sub(self.permits.available_permits())
+impl StreamPermit {
+    /// Returns a permit for one more stream of this token, or the error that names the limit.
+    pub(crate) fn acquire(streams: &Limiter, token: &Token) -> Result<Self, ApiError> {
+        let shares = streams.take_share(token)?;
+        if token.project.is_some() && streams.only_reserved_left() {
+            return Err(streams.refuse());
+        }
+        let permit = streams.try_acquire().ok_or_else(|| streams.refuse())?;
+        Ok(Self { permit, shares })
     }
 }
 

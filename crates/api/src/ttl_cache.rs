@@ -43,6 +43,15 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         (read.elapsed() < TTL).then(|| value.clone())
     }
 
+    /// Whether a value was kept for this key, however long ago.
+    pub(crate) fn was_known<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.0.lock().values.contains_key(key)
+    }
+
     pub(crate) fn start_read(&self) -> PendingRead {
         PendingRead { since: Instant::now(), generation: self.0.lock().generation }
     }

@@ -12,9 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use emergent_domain::{mcp_server::ServerSpec, redact::Redactor, time::Clock};
+use emergent_domain::{
+    mcp_server::{ConfiguredBy, ServerSpec},
+    redact::Redactor,
+    time::Clock,
+};
 use emergent_graph::Graph;
-use emergent_mcp::client::{Client, ClientOptions, Program, Target};
+use emergent_mcp::client::{Client, ClientOptions, Program, Sandbox, Target};
 use emergent_secrets::{KeySource, Secrets};
 use emergent_store::{Db, DbConfig};
 use emergent_tools::{
@@ -118,6 +122,7 @@ async fn program(report: &mut Report, options: &Options) {
         args: vec![],
         env: BTreeMap::new(),
         grace: Duration::from_secs(1),
+        sandbox: Sandbox::default(),
     };
     let client =
         Client::connect(Target::Stdio(program), ClientOptions::default()).await.expect("a connection");
@@ -154,7 +159,8 @@ async fn pool(report: &mut Report, options: &Options) {
         args: vec!["500".into()],
         env: BTreeMap::new(),
     };
-    let server = servers.create(project, NewServer::new(spec)).await.expect("a server");
+    let server =
+        servers.create(project, ConfiguredBy::Operator, NewServer::new(spec)).await.expect("a server");
     servers.inspect(project, server.id).await.expect("its tools");
     let pool = ToolPool::new(builtin::tools()).with_remote(servers.clone());
     let everything = ["*".to_owned()];

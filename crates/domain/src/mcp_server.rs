@@ -1,6 +1,8 @@
 //! External MCP servers: their description in a manifest or request, its validation, and the stored
 //! row. A description contains references to secrets, never their values.
 
+mod programs;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,8 @@ use crate::{
     invalid::Problem,
     time::Timestamp,
 };
+
+pub use programs::{ConfiguredBy, ProgramPatterns};
 
 pub const DEFAULT_TIMEOUT: i64 = 60;
 pub const MAX_TIMEOUT_SECONDS: i64 = 3_600;
@@ -148,6 +152,17 @@ impl McpServer {
 }
 
 impl ServerSpec {
+    /// The program with its arguments, as a person would type it; `None` for servers at an address.
+    pub fn command_line(&self) -> Option<String> {
+        let Self::Stdio { command, args, .. } = self else { return None };
+        let words = std::iter::once(command).chain(args);
+        let quoted = words.map(|word| match word.contains(char::is_whitespace) {
+            true => format!("\"{word}\""),
+            false => word.clone(),
+        });
+        Some(quoted.collect::<Vec<_>>().join(" "))
+    }
+
     pub fn name(&self) -> &str {
         let (Self::Stdio { name, .. } | Self::Sse { name, .. } | Self::Http { name, .. }) = self;
         name

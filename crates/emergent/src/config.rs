@@ -5,12 +5,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use emergent_domain::agent::ModelConfig;
+use emergent_api::server::TlsFiles;
+use emergent_domain::{agent::ModelConfig, mcp_server::ProgramPatterns};
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
 use emergent_store::DbConfig;
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::{
+    datadir::DATABASE,
+    error::{Error, Result},
+};
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
 const CONFIG_FILE: &str = "emergent.toml";
@@ -46,8 +50,12 @@ struct ConfigFile {
     max_tasks: Option<usize>,
     judge_model: Option<String>,
     allow_stdio: Option<bool>,
+    stdio_programs: Option<String>,
     allow_private_hosts: Option<bool>,
     github_url: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    allowed_hosts: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,10 +80,16 @@ pub struct Settings {
     pub recordings: Option<String>,
     /// Whether programs are started as MCP servers.
     pub allow_stdio: bool,
+    /// The programs that tokens of one project may configure as MCP servers.
+    pub stdio_programs: ProgramPatterns,
     /// Whether loopback, link-local and private addresses may be asked when somebody names one.
     pub allow_private_hosts: bool,
     /// In place of GitHub itself.
     pub github_url: Option<String>,
+    /// With TLS, the certificate and its key.
+    pub tls: Option<TlsFiles>,
+    /// The names that requests may call the server by, separated by commas.
+    pub allowed_hosts: Option<String>,
     /// The file that was read, if there is one.
     pub file: Option<PathBuf>,
 }
@@ -121,10 +135,21 @@ impl Settings {
                 .unwrap_or_else(|| data_dir.join("rehearsals").to_string_lossy().into_owned()),
             recordings: env_value("EMERGENT_RECORDINGS").or(file.recordings),
             allow_stdio: env_bool("EMERGENT_ALLOW_STDIO")?.or(file.allow_stdio).unwrap_or(true),
+            stdio_programs: env_value("EMERGENT_STDIO_PROGRAMS")
+                .or(file.stdio_programs)
+                .map(|text| ProgramPatterns::parse(&text))
+                .transpose()
+                .map_err(|why| Error::setting("EMERGENT_STDIO_PROGRAMS", why))?
+                .unwrap_or_default(),
             allow_private_hosts: env_bool("EMERGENT_ALLOW_PRIVATE_HOSTS")?
                 .or(file.allow_private_hosts)
                 .unwrap_or(false),
             github_url: env_value("EMERGENT_GITHUB_URL").or(file.github_url),
+            tls: tls_files(
+                env_value("EMERGENT_TLS_CERT").map(PathBuf::from).or(file.tls_cert),
+                env_value("EMERGENT_TLS_KEY").map(PathBuf::from).or(file.tls_key),
+            )?,
+            allowed_hosts: env_value("EMERGENT_ALLOWED_HOSTS").or(file.allowed_hosts),
             data_dir,
             file: path,
         })
@@ -137,13 +162,15 @@ impl Settings {
                 connections: self.database_connections,
                 statement_cache: self.statement_cache,
             },
-            None => DbConfig::Sqlite { path: self.data_dir.join("emergent.db") },
+            None => DbConfig::Sqlite { path: self.data_dir.join(DATABASE) },
         }
     }
 
     pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
         emergent_tools::remote::RemoteSettings {
             allow_stdio: self.allow_stdio,
+            programs: self.stdio_programs.clone(),
+            hidden_folder: Some(self.data_dir.clone()),
             allow_private_hosts: self.allow_private_hosts,
             ..Default::default()
         }
@@ -170,6 +197,7 @@ impl Settings {
     pub fn products(&self) -> emergent_products::Settings {
         emergent_products::Settings {
             allow_stdio: self.allow_stdio,
+            programs: self.stdio_programs.clone(),
             allow_private_hosts: self.allow_private_hosts,
             github_url: self.github_url.clone(),
         }
@@ -215,6 +243,21 @@ impl Settings {
             openai_api_key: env_value("OPENAI_API_KEY"),
             openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
             ollama_host: env_value("OLLAMA_HOST"),
+        }
+    }
+}
+
+/// A certificate without a key, or a key without a certificate, is a mistake: without TLS, tokens would
+/// travel in the clear.
+fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(Error::setting("EMERGENT_TLS_KEY", "is missing; EMERGENT_TLS_CERT needs its key"))
+        }
+        (None, Some(_)) => {
+            Err(Error::setting("EMERGENT_TLS_CERT", "is missing; EMERGENT_TLS_KEY is of no use without it"))
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::{
     error::{Error, Result},
 };
 
+/// The name of the embedded database in the folder.
+pub const DATABASE: &str = "emergent.db";
+
 pub struct DataDir {
     path: PathBuf,
     /// Held while the process lives; the system lets go of it whatever kills the process. The
@@ -25,14 +28,15 @@ pub struct DataDir {
 impl DataDir {
     /// Makes the folder if needed, and shares it with other processes.
     pub fn open_shared(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), lock: None })
     }
 
     /// Makes the folder if needed and takes it for this process.
     pub fn open_exclusive(path: &Path) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        create_private_folder(path).map_err(failed)?;
+        create_private_database(path).map_err(failed)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -103,6 +107,38 @@ impl DataDir {
     }
 }
 
+/// Makes the folder if needed. Only its owner may look into it, also when an older version made it. A
+/// folder with other things in it that is used as data folder for the first time keeps its mode: others
+/// may need what is in it.
+fn create_private_folder(path: &Path) -> std::io::Result<()> {
+    let is_ours = !path.exists() || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
+    std::fs::create_dir_all(path)?;
+    #[cfg(unix)]
+    if is_ours {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Only the owner may read the database. SQLite gives its log and its index of the log the mode of the
+/// database itself, so an empty file with that mode is made first.
+fn create_private_database(folder: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(folder.join(DATABASE))?;
+    #[cfg(unix)]
+    for name in [DATABASE, "emergent.db-wal", "emergent.db-shm"] {
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        match std::fs::set_permissions(folder.join(name), private) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Where the server that holds this folder listens, with its token.
 pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
     let address = std::fs::read_to_string(path.join("server")).ok()?;
@@ -137,19 +173,22 @@ mod tests {
 
     #[test]
     fn a_folder_belongs_to_one_process_and_keeps_its_token() {
-        let dir = tempfile::tempdir().unwrap();
-        let data = DataDir::open_exclusive(dir.path()).unwrap();
-        assert!(matches!(DataDir::open_exclusive(dir.path()), Err(Error::Locked { .. })));
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("data");
+        let data = DataDir::open_exclusive(&dir).unwrap();
+        assert!(matches!(DataDir::open_exclusive(&dir), Err(Error::Locked { .. })));
         let (token, new) = data.admin_token().unwrap();
         assert!(new && token.starts_with("emt_"));
         assert_eq!(data.admin_token().unwrap(), (token, false));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(dir.path().join("admin-token")).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&dir), 0o700);
+            assert_eq!(mode(&dir.join("admin-token")), 0o600);
+            assert_eq!(mode(&dir.join(DATABASE)), 0o600);
         }
         drop(data);
-        assert!(DataDir::open_exclusive(dir.path()).is_ok());
+        assert!(DataDir::open_exclusive(&dir).is_ok());
     }
 }

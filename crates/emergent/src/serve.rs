@@ -1,8 +1,8 @@
 //! `emergent serve`: the server, until it is told to stop.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
-use axum::serve::ListenerExt;
+use emergent_api::server::{self, ConnectionLimits, ServerOptions};
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
@@ -34,13 +34,25 @@ impl Serve {
         // shown only once. Whoever connects already waits until the store is open.
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        protect_memory();
         let opened = services::open_services(&settings).await?;
         if self.sample {
             sample::import_sample(&opened.graph).await?;
         }
-        opened.data.write_address(&format!("http://{address}"))?;
-        print_welcome(&settings, &opened, address, self.sample);
-        serve(listener, opened).await
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        opened.data.write_address(&format!("{scheme}://{address}"))?;
+        if settings.tls.is_none() && !emergent_api::is_loopback(address) {
+            warn!(
+                "listening beyond this machine without TLS: tokens travel in the clear; set \
+                 EMERGENT_TLS_CERT and EMERGENT_TLS_KEY, or put a proxy with TLS in front"
+            );
+        }
+        print_welcome(&settings, &opened, &format!("{scheme}://{address}"), self.sample);
+        let options = ServerOptions {
+            limits: ConnectionLimits::for_open_files(raise_open_files()),
+            tls: settings.tls.clone(),
+        };
+        serve(listener, opened, options).await
     }
 }
 
@@ -48,7 +60,7 @@ impl Serve {
     clippy::disallowed_methods,
     reason = "each task ends with the `stop` channel, and is awaited at the end for `GRACE`"
 )]
-async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
+async fn serve(listener: TcpListener, opened: Services, options: ServerOptions) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
     let worker = tokio::spawn(async move { graph.run_embedder(stop_worker).await });
@@ -70,17 +82,8 @@ async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
     };
     let (graph, stop_housekeeping) = (opened.graph.clone(), stopping.clone());
     let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
-    // Answers are small: waiting to fill a packet would only cost time.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let mut told = stopping.clone();
-    let server = axum::serve(listener, emergent_api::router(opened.app.clone()))
-        .with_graceful_shutdown(async move {
-            let _ = told.wait_for(|stop| *stop).await;
-        })
-        .into_future();
-    let mut server = tokio::spawn(server);
+    let router = emergent_api::router(opened.app.clone());
+    let mut server = tokio::spawn(server::serve(listener, router, options, stopping.clone()));
     tokio::select! {
         () = shutdown_signal() => info!("stopping"),
         ended = &mut server => {
@@ -104,6 +107,24 @@ async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
     Ok(())
 }
 
+/// Raises the limit of open files as far as the system allows, and returns it.
+fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Keeps other programs of the same user, such as MCP servers that this server starts, from reading its
+/// memory and environment, which hold keys and tokens. It also means that no core file is written.
+fn protect_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        warn!(%error, "programs of the same user can read this server's memory");
+    }
+}
+
 /// Ctrl-C, or the system asking to end.
 async fn shutdown_signal() {
     let interrupt = tokio::signal::ctrl_c();
@@ -119,10 +140,10 @@ async fn shutdown_signal() {
 }
 
 /// Says where the server is and, on a first start, how to get in.
-fn print_welcome(settings: &Settings, opened: &Services, address: SocketAddr, sample: bool) {
+fn print_welcome(settings: &Settings, opened: &Services, address: &str, sample: bool) {
     let engine = opened.graph.db().engine().name();
     info!(%address, engine, "listening");
-    let mut text = format!("Emergent listens on http://{address}  ({engine})\n");
+    let mut text = format!("Emergent listens on {address}  ({engine})\n");
     let token_file = settings.data_dir.join("admin-token");
     if opened.token_is_new || sample {
         text.push_str(&format!("  admin token  {}\n", opened.admin_token));
@@ -132,7 +153,7 @@ fn print_welcome(settings: &Settings, opened: &Services, address: SocketAddr, sa
     } else if !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
-    text.push_str(&format!("  API          http://{address}/api/docs\n"));
+    text.push_str(&format!("  API          {address}/api/docs\n"));
     if sample {
         let server = if settings.data_dir.as_os_str() == "data" {
             String::new()
@@ -144,7 +165,7 @@ fn print_welcome(settings: &Settings, opened: &Services, address: SocketAddr, sa
             "\nTry, in another terminal:\n\
              \x20 {program} graph search \"who shaped early computing\"{server}\n\
              \x20 {program} graph traverse Person/ada-lovelace --depth 2{server}\n\
-             \x20 curl -s -H 'Authorization: Bearer {}' http://{address}/api/graph/objects?type=Person\n",
+             \x20 curl -s -H 'Authorization: Bearer {}' {address}/api/graph/objects?type=Person\n",
             opened.admin_token
         ));
     }

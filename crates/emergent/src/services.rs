@@ -1,6 +1,6 @@
 //! Puts the parts together: store, embedder, graph, models, tools, executor, dispatcher, API.
 
-use emergent_api::{App, AppOptions};
+use emergent_api::{AllowedHosts, App, AppOptions};
 use emergent_coordination::Dispatcher;
 use emergent_domain::time::Clock;
 use emergent_executor::Executor;
@@ -80,8 +80,12 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     telemetry::record_model_calls(&executor);
     let products = Products::new(executor.clone(), settings.products());
     let dispatcher = Dispatcher::new(executor.clone(), settings.coordination()?);
-    let options =
-        AppOptions { products: Some(products), dispatcher: Some(dispatcher.clone()), ..Default::default() };
+    let options = AppOptions {
+        products: Some(products),
+        dispatcher: Some(dispatcher.clone()),
+        allowed_hosts: Some(AllowedHosts::new(settings.allowed_hosts.as_deref(), &settings.listen)),
+        ..Default::default()
+    };
     let app = App::with_options(executor.clone(), secrets, options);
     Ok(Services { app, graph, executor, dispatcher, servers, data, admin_token, token_is_new })
 }

@@ -6,7 +6,11 @@ mod support;
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use emergent_domain::{
-    ids::ProjectId, mcp_server::ServerSpec, redact::Redactor, run::RunStatus, time::Clock,
+    ids::ProjectId,
+    mcp_server::{ConfiguredBy, ServerSpec},
+    redact::Redactor,
+    run::RunStatus,
+    time::Clock,
 };
 use emergent_secrets::{KeySource, Secrets};
 use emergent_testkit::{
@@ -36,7 +40,7 @@ async fn servers(db: &TestDb, folder: &tempfile::TempDir) -> McpServers {
 
 async fn add(servers: &McpServers, project: ProjectId, spec: Value) {
     let spec: ServerSpec = serde_json::from_value(spec).unwrap();
-    servers.create(project, NewServer::new(spec)).await.unwrap();
+    servers.create(project, ConfiguredBy::Operator, NewServer::new(spec)).await.unwrap();
 }
 
 /// Starts the reference server on a free port.

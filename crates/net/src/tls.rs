@@ -1,11 +1,11 @@
 //! TLS set-up, the same for HTTP clients and for PostgreSQL: *ring* does the cryptography.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
 /// Whose signature makes a server's certificate valid.
@@ -20,6 +20,12 @@ pub enum Roots {
 pub enum Error {
     #[error("could not read the certificates in `{path}`: {reason}")]
     File { path: String, reason: rustls::pki_types::pem::Error },
+    #[error("could not read the private key in `{path}`: {reason}")]
+    Key { path: String, reason: rustls::pki_types::pem::Error },
+    #[error("there is no certificate in `{path}`")]
+    NoCertificate { path: String },
+    #[error("the certificate in `{certificate}` and the key in `{key}` cannot be used: {reason}")]
+    Pair { certificate: String, key: String, reason: rustls::Error },
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
@@ -48,4 +54,27 @@ pub fn client_config(roots: &Roots) -> Result<ClientConfig, Error> {
         .with_safe_default_protocol_versions()?
         .with_root_certificates(store)
         .with_no_client_auth())
+}
+
+/// A configuration for incoming connections: a chain of certificates and its key, both in PEM, and the
+/// protocols that are offered in the handshake.
+pub fn server_config(certificate: &Path, key: &Path, protocols: &[&[u8]]) -> Result<ServerConfig, Error> {
+    let text = |path: &Path| path.display().to_string();
+    let unreadable = |reason| Error::File { path: text(certificate), reason };
+    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+        .map_err(unreadable)?
+        .collect::<Result<_, _>>()
+        .map_err(unreadable)?;
+    if chain.is_empty() {
+        return Err(Error::NoCertificate { path: text(certificate) });
+    }
+    let private =
+        PrivateKeyDer::from_pem_file(key).map_err(|reason| Error::Key { path: text(key), reason })?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|reason| Error::Pair { certificate: text(certificate), key: text(key), reason })?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(config)
 }

@@ -20,6 +20,13 @@ pub enum Error {
     AlreadyInstalled { name: String, version: Version },
     #[error("this is the manifest of `{found}`, not of `{name}`")]
     NameMismatch { name: String, found: String },
+    /// The manifest has this server run a program, and a token of one project may not decide that.
+    #[error(
+        "this product has the server run `{command}`, and a program runs with the server's rights: ask the \
+         operator to install the product with a token that spans projects, or to admit the program with \
+         EMERGENT_STDIO_PROGRAMS"
+    )]
+    ProgramNotAllowed { command: String },
     /// The current state does not allow the operation. The message says what would.
     #[error("{0}")]
     Conflict(String),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use emergent_domain::{
     agent::AvailableNames,
     ids::{ProductId, ProjectId},
+    mcp_server::{ConfiguredBy, ProgramPatterns},
 };
 use emergent_executor::Executor;
 use emergent_graph::Actor;
@@ -29,6 +30,8 @@ use crate::{
 pub struct Settings {
     /// Whether this installation starts local programs as MCP servers.
     pub allow_stdio: bool,
+    /// The programs that tokens of one project may configure.
+    pub programs: ProgramPatterns,
     /// Whether manifests may be fetched from loopback, link-local and private addresses.
     pub allow_private_hosts: bool,
     /// Replaces the URL of GitHub.
@@ -37,7 +40,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { allow_stdio: true, allow_private_hosts: false, github_url: None }
+        Self {
+            allow_stdio: true,
+            programs: ProgramPatterns::default(),
+            allow_private_hosts: false,
+            github_url: None,
+        }
     }
 }
 
@@ -72,10 +80,16 @@ impl Products {
         Self(Arc::new(Inner { executor, settings, fetcher }))
     }
 
-    pub async fn install(&self, actor: Actor, input: ManifestInput, dry_run: bool) -> Result<ProductOutcome> {
+    pub async fn install(
+        &self,
+        actor: Actor,
+        by: ConfiguredBy,
+        input: ManifestInput,
+        dry_run: bool,
+    ) -> Result<ProductOutcome> {
         let (manifest, source) = self.load_manifest(input).await?;
         let name = manifest.name.clone();
-        self.change(actor, name, Some((manifest, source)), ExpectedState::Absent, dry_run).await
+        self.change(actor, by, name, Some((manifest, source)), ExpectedState::Absent, dry_run).await
     }
 
     /// Upgrades to the given manifest, which may be newer, older or the same version. Without one,
@@ -83,6 +97,7 @@ impl Products {
     pub async fn upgrade(
         &self,
         actor: Actor,
+        by: ConfiguredBy,
         name: &str,
         input: Option<ManifestInput>,
         dry_run: bool,
@@ -116,18 +131,19 @@ impl Products {
         // The decisions above refer to the product as it was read, so its revision must still be
         // the same.
         let expected = ExpectedState::At(installed.id, installed.revision);
-        self.change(actor, name.to_owned(), Some((manifest, source)), expected, dry_run).await
+        self.change(actor, by, name.to_owned(), Some((manifest, source)), expected, dry_run).await
     }
 
     pub async fn uninstall(&self, actor: Actor, name: &str, dry_run: bool) -> Result<ProductOutcome> {
-        self.change(actor, name.to_owned(), None, ExpectedState::Present, dry_run).await
+        self.change(actor, ConfiguredBy::Project, name.to_owned(), None, ExpectedState::Present, dry_run)
+            .await
     }
 
     /// Installs the built-in memory product in the version of this server. Repeating it has no
     /// further effect.
     pub async fn install_default_agents(&self, actor: Actor) -> Result<ProductOutcome> {
         let input = ManifestInput::Source(ManifestSource::Builtin(builtin::MEMORY.to_owned()));
-        match self.install(actor, input.clone(), false).await {
+        match self.install(actor, ConfiguredBy::Project, input.clone(), false).await {
             Err(Error::AlreadyInstalled { .. }) => {}
             done => return done,
         }
@@ -136,10 +152,11 @@ impl Products {
         if manifest.version <= installed.version {
             return Ok(up_to_date(installed));
         }
-        let failed = match self.upgrade(actor, builtin::MEMORY, Some(input), false).await {
-            Err(failed @ Error::Conflict(_)) => failed,
-            done => return done,
-        };
+        let failed =
+            match self.upgrade(actor, ConfiguredBy::Project, builtin::MEMORY, Some(input), false).await {
+                Err(failed @ Error::Conflict(_)) => failed,
+                done => return done,
+            };
         // A concurrent request may have done the same.
         let installed = self.find(actor.project, builtin::MEMORY).await?;
         if manifest.version <= installed.version { Ok(up_to_date(installed)) } else { Err(failed) }
@@ -188,6 +205,7 @@ impl Products {
     async fn change(
         &self,
         actor: Actor,
+        by: ConfiguredBy,
         name: String,
         after: Option<(Manifest, Option<ManifestSource>)>,
         expected: ExpectedState,
@@ -197,8 +215,8 @@ impl Products {
             return Err(Error::NotInstalled("?".to_owned()));
         }
         let builtin_tools = self.0.executor.tools().builtin_names();
-        let allow_stdio = self.0.settings.allow_stdio;
-        let change = ChangeRequest { name, after, expected, builtin_tools, allow_stdio };
+        let Settings { allow_stdio, programs, .. } = self.0.settings.clone();
+        let change = ChangeRequest { name, after, expected, builtin_tools, allow_stdio, programs, by };
         if dry_run {
             let look = move |tx: &mut Tx<'_>| {
                 let (state, plan) = change.decide(tx, actor.project)?;
@@ -214,6 +232,9 @@ impl Products {
                 projects::lock(tx, actor.project)?
                     .ok_or_else(|| Error::NoProject(actor.project.to_string()))?;
                 let (state, plan) = change.decide(tx, actor.project)?;
+                if let Some(refused) = plan.refused_program() {
+                    return Err(Error::ProgramNotAllowed { command: refused.to_owned() });
+                }
                 let ctx = graph.write_context(tx, actor)?;
                 let after = change.after.as_ref().map(|(manifest, source)| (manifest, source.as_ref()));
                 let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
@@ -257,11 +278,18 @@ struct ChangeRequest {
     /// All names of the built-in tools.
     builtin_tools: Vec<String>,
     allow_stdio: bool,
+    programs: ProgramPatterns,
+    by: ConfiguredBy,
 }
 
 impl ChangeRequest {
     fn decide(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<(ProjectState, Plan)> {
-        let state = ProjectState::read(tx, project, self.allow_stdio)?;
+        let state = ProjectState {
+            allow_stdio: self.allow_stdio,
+            programs: self.programs.clone(),
+            by: self.by,
+            ..ProjectState::read(tx, project)?
+        };
         match (self.expected, state.product(&self.name)) {
             (ExpectedState::Absent, Some(installed)) => {
                 let (name, version) = (installed.name.clone(), installed.version.clone());

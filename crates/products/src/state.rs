@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use emergent_domain::{
     agent::{Agent, Visibility},
     ids::{McpServerId, ProductId, ProjectId},
-    mcp_server::McpServer,
+    mcp_server::{ConfiguredBy, McpServer, ProgramPatterns, ServerSpec},
     time::Timestamp,
     trigger::Schedule,
 };
@@ -38,6 +38,17 @@ pub struct ProjectState {
     pub secrets: BTreeSet<String>,
     /// Whether this installation starts local programs as MCP servers.
     pub allow_stdio: bool,
+    /// The programs that tokens of one project may configure.
+    pub programs: ProgramPatterns,
+    /// Who asks for the change.
+    pub by: ConfiguredBy,
+}
+
+impl ProjectState {
+    /// Whether whoever asks for the change may have this server run the program of `spec`.
+    pub fn allows_program(&self, spec: &ServerSpec) -> bool {
+        self.programs.allow_spec(spec, self.by)
+    }
 }
 
 /// An installed product.
@@ -74,7 +85,7 @@ impl From<InstalledProduct> for Product {
 }
 
 impl ProjectState {
-    pub fn read(tx: &mut Tx<'_>, project: ProjectId, allow_stdio: bool) -> Result<Self> {
+    pub fn read(tx: &mut Tx<'_>, project: ProjectId) -> Result<Self> {
         Ok(Self {
             installed: installed_products::list_all(tx, project)?.into_iter().map(Product::from).collect(),
             agents: agents::list_all(tx, project)?,
@@ -84,7 +95,7 @@ impl ProjectState {
             schedules: schedules::list(tx, project)?,
             prompts: prompts::list_all(tx, project)?,
             secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
-            allow_stdio,
+            ..Self::default()
         })
     }
 

@@ -70,7 +70,8 @@ async fn list(
 }
 
 /// Adds a server. It is connected when it is first needed, or with `inspect`. A `stdio` server is a
-/// program that this server starts, so everyone who may add one can run any program here.
+/// program that this server starts, with the rights of this server: a token that spans projects may add
+/// any, and a token of one project those that `EMERGENT_STDIO_PROGRAMS` admits.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers", tag = "mcp servers", operation_id = "createMcpServer",
     request_body = CreateMcpServer,
@@ -78,11 +79,12 @@ async fn list(
 )]
 async fn create(
     State(app): State<App>,
+    caller: Caller,
     InProject(project): InProject,
     Json(body): Json<CreateMcpServer>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    let server = servers.create(project, new_server(body)?).await?;
+    let server = servers.create(project, caller.configures_as(), new_server(body)?).await?;
     created(server_view(servers, (server, 0, 0)))
 }
 
@@ -109,12 +111,13 @@ async fn get(
 )]
 async fn update(
     State(app): State<App>,
+    caller: Caller,
     InProject(project): InProject,
     Path(id): Path<McpServerId>,
     Json(body): Json<UpdateMcpServer>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    servers.update(project, id, server_patch(body)).await?;
+    servers.update(project, caller.configures_as(), id, server_patch(body)).await?;
     ok(server_view(servers, servers.get(project, id).await?))
 }
 

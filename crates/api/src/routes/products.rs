@@ -54,11 +54,13 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<V
 )]
 async fn install(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Json(body): Json<InstallProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    created_if(!dry_run, app.products.install(actor, install_input(body)?, dry_run).await?)
+    let installed = app.products.install(actor, caller.configures_as(), install_input(body)?, dry_run);
+    created_if(!dry_run, installed.await?)
 }
 
 /// Checks the source of each product for a newer version.
@@ -103,12 +105,13 @@ async fn get(
 )]
 async fn upgrade(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(name): Path<String>,
     OptionalJson(body): OptionalJson<UpgradeProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    ok(app.products.upgrade(actor, &name, upgrade_input(body)?, dry_run).await?)
+    ok(app.products.upgrade(actor, caller.configures_as(), &name, upgrade_input(body)?, dry_run).await?)
 }
 
 /// Uninstalls a product with everything it installed. What its agents wrote stays.

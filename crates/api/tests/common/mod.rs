@@ -6,7 +6,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
-use emergent_api::{App, AppOptions};
+use emergent_api::{App, AppOptions, Capacity};
 use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
@@ -74,7 +74,7 @@ impl Server {
         let app = App::with_options(
             executor.clone(),
             secrets,
-            AppOptions { max_requests: places, ..Default::default() },
+            AppOptions { requests: Capacity::unshared(places), ..Default::default() },
         );
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }

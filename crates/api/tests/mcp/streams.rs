@@ -5,7 +5,7 @@ use axum::{
     http::{Method, StatusCode, header},
     response::Response,
 };
-use emergent_api::{App, AppOptions};
+use emergent_api::{App, AppOptions, Capacity};
 use emergent_testkit::{TestDb, both_engines};
 use serde_json::json;
 
@@ -14,7 +14,11 @@ use crate::{common::Server, peer::Peer};
 /// Starts a server with limits on requests and streams.
 async fn server(db: &TestDb, requests: usize, streams: usize) -> Server {
     let server = Server::start(db).await;
-    let options = AppOptions { max_requests: requests, max_streams: streams, ..Default::default() };
+    let options = AppOptions {
+        requests: Capacity::unshared(requests),
+        streams: Capacity::unshared(streams),
+        ..Default::default()
+    };
     let app = App::with_options(server.executor.clone(), server.app.secrets.clone(), options);
     Server { router: emergent_api::router(app.clone()), app, ..server }
 }

@@ -26,6 +26,7 @@ mod lines;
 mod listing;
 mod pending;
 mod process;
+mod sandbox;
 mod spawner;
 mod stdio;
 mod tools;
@@ -37,6 +38,7 @@ pub use self::{
     http::Endpoint,
     inbox::{NoRequestHandler, OnProgress, RequestHandler},
     process::Program,
+    sandbox::Sandbox,
     tools::{Progress, RemoteCallResult, RemoteTool},
 };
 use self::{

@@ -12,7 +12,11 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{Error, spawner};
+use super::{
+    Error,
+    sandbox::Sandbox,
+    spawner::{self, ProgramThread},
+};
 
 /// A program with its arguments and environment.
 #[derive(Clone)]
@@ -23,6 +27,7 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// How long the program has to end by itself, and again after SIGTERM.
     pub grace: Duration,
+    pub sandbox: Sandbox,
 }
 
 pub struct Pipes {
@@ -56,7 +61,8 @@ impl Process {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let mut child = spawner::spawn(command).map_err(|error| failed(error.to_string()))?;
+        let (mut child, thread) =
+            spawner::spawn(command, &program.sandbox).map_err(|error| failed(error.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take(), group)
@@ -70,7 +76,7 @@ impl Process {
             clippy::disallowed_methods,
             reason = "it ends after its program, which it ends when the `Process` is stopped or dropped"
         )]
-        tokio::spawn(supervise(child, guard, stopped, tell, program.grace));
+        tokio::spawn(supervise(child, thread, guard, stopped, tell, program.grace));
         Ok((Self { stop, exit: gone }, Pipes { stdin, stdout, stderr }))
     }
 
@@ -106,6 +112,7 @@ impl Drop for Group {
 
 async fn supervise(
     mut child: Child,
+    _thread: ProgramThread,
     group: Group,
     mut stopped: watch::Receiver<bool>,
     tell: watch::Sender<Option<String>>,

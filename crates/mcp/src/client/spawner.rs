@@ -1,72 +1,87 @@
-//! Starts programs so that none of them outlives this process, however it ends.
+//! Starts programs so that none of them outlives this process, however it ends, and so that none of them
+//! reaches what its sandbox hides.
 //!
 //! Most programs exit when their input is closed. Some do not, and a killed process cannot signal them,
 //! so the kernel is asked to do it (`PR_SET_PDEATHSIG`). That signal depends on the thread that started
-//! the program rather than on its process. The threads of a runtime come and go, so one permanent
-//! thread starts all programs.
+//! the program rather than on its process, and the threads of a runtime come and go. So each program has a
+//! thread of its own, which starts it and lives as long as it. The sandbox restricts that thread, and
+//! thereby the program.
 
 use std::{
     io,
-    sync::{OnceLock, mpsc},
+    sync::{Once, mpsc},
     thread,
 };
 
 use tokio::process::{Child, Command};
+use tracing::warn;
 
-type SpawnJob = Box<dyn FnOnce() + Send>;
+use super::sandbox::{self, Enforcement, Sandbox};
 
-/// Like [`Command::spawn`], within the caller's runtime.
-pub fn spawn(mut command: Command) -> io::Result<Child> {
-    #[cfg(target_os = "linux")]
-    kill_with_parent(&mut command);
-    let runtime = tokio::runtime::Handle::current();
+/// The thread of a program. The program is killed when this is dropped before its end.
+pub struct ProgramThread(#[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>);
+
+/// Like [`Command::spawn`], within the caller's runtime and the sandbox.
+pub fn spawn(mut command: Command, sandbox: &Sandbox) -> io::Result<(Child, ProgramThread)> {
+    #[cfg(unix)]
+    prepare_child(&mut command);
+    let (runtime, sandbox) = (tokio::runtime::Handle::current(), sandbox.clone());
     let (sender, receiver) = mpsc::sync_channel(1);
-    let job = move || {
+    let (keep, ended) = mpsc::channel();
+    thread::Builder::new().name("mcp-program".into()).spawn(move || {
         let _within = runtime.enter();
-        let _ = sender.send(command.spawn());
-    };
-    spawn_thread()?.send(Box::new(job)).map_err(|_| thread_gone_error())?;
-    receiver.recv().map_err(|_| thread_gone_error())?
+        let started = sandbox.restrict_thread().inspect(warn_if_unavailable).and_then(|_| command.spawn());
+        let is_started = started.is_ok();
+        if sender.send(started).is_ok() && is_started {
+            // Nothing is ever sent: this waits until the other end is dropped.
+            let _ = ended.recv();
+        }
+    })?;
+    let gone = |_| io::Error::other("the thread that starts the program has ended");
+    let child = receiver.recv().map_err(gone)??;
+    Ok((child, ProgramThread(keep)))
 }
 
-fn spawn_thread() -> io::Result<&'static mpsc::Sender<SpawnJob>> {
-    static STARTER: OnceLock<mpsc::Sender<SpawnJob>> = OnceLock::new();
-    if let Some(starter) = STARTER.get() {
-        return Ok(starter);
+fn warn_if_unavailable(enforcement: &Enforcement) {
+    static WARNED: Once = Once::new();
+    if *enforcement == Enforcement::Unavailable {
+        WARNED.call_once(|| {
+            warn!("this kernel has no Landlock: programs that run as MCP servers can read the data folder");
+        });
     }
-    let (send, jobs) = mpsc::channel::<SpawnJob>();
-    // Two callers that come first at the same time start two threads, and the thread without a sender ends.
-    thread::Builder::new()
-        .name("mcp-programs".into())
-        .spawn(move || jobs.into_iter().for_each(|job| job()))?;
-    Ok(STARTER.get_or_init(|| send))
 }
 
-fn thread_gone_error() -> io::Error {
-    io::Error::other("the thread that starts programs has ended")
-}
-
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 #[expect(
     unsafe_code,
-    reason = "only code between fork and exec can set the signal, and `pre_exec` is unsafe"
+    reason = "only code between fork and exec can set limits and the signal, and `pre_exec` is unsafe"
 )]
-fn kill_with_parent(command: &mut Command) {
-    use rustix::{
-        io::Errno,
-        process::{Signal, getpid, getppid, set_parent_process_death_signal},
-    };
-
-    let ours = getpid();
-    // SAFETY: between fork and exec, the closure makes two system calls; it takes no lock and allocates no
+fn prepare_child(command: &mut Command) {
+    let ours = rustix::process::getpid();
+    // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no
     // memory.
     unsafe {
         command.pre_exec(move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // If this process ended before the signal was set, the signal will never arrive.
-            if getppid() == Some(ours) { Ok(()) } else { Err(Errno::SRCH.into()) }
+            sandbox::limit_resources()?;
+            kill_with_parent(ours)
         });
     }
+}
+
+#[cfg(target_os = "linux")]
+fn kill_with_parent(parent: rustix::process::Pid) -> io::Result<()> {
+    use rustix::{
+        io::Errno,
+        process::{Signal, getppid, set_parent_process_death_signal},
+    };
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // If the parent ended before the signal was set, the signal will never arrive.
+    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn kill_with_parent(_: rustix::process::Pid) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
@@ -87,9 +102,9 @@ mod tests {
             let _within = runtime.enter();
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            spawn(command)
+            spawn(command, &Sandbox::default())
         });
-        let mut child = asking.join().unwrap().unwrap();
+        let (mut child, _thread) = asking.join().unwrap().unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"still here").await.unwrap();
@@ -102,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_an_error() {
-        let error = spawn(Command::new("/no/such/program")).unwrap_err();
+        let error = spawn(Command::new("/no/such/program"), &Sandbox::default()).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

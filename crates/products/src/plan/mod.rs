@@ -39,6 +39,16 @@ pub struct Plan {
     pub warnings: Vec<Warning>,
 }
 
+impl Plan {
+    /// The first program that whoever asked for the plan may not have the server run.
+    pub fn refused_program(&self) -> Option<&str> {
+        self.warnings.iter().find_map(|warning| match warning {
+            Warning::ProgramNotAllowed { command, .. } => Some(command.as_str()),
+            _ => None,
+        })
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Install,
@@ -177,6 +187,11 @@ pub enum Warning {
     ServerBlocked {
         server: String,
     },
+    /// Only the operator may install this product as it is: it runs a program.
+    ProgramNotAllowed {
+        server: String,
+        command: String,
+    },
     NotReachedYet {
         server: String,
     },
@@ -195,6 +210,7 @@ impl Warning {
             Self::DefaultTaken { .. } => "default_taken",
             Self::StillUsed { .. } => "still_used",
             Self::ServerBlocked { .. } => "server_blocked",
+            Self::ProgramNotAllowed { .. } => "program_not_allowed",
             Self::NotReachedYet { .. } => "not_reached_yet",
             Self::SecretMissing { .. } => "secret_missing",
         }
@@ -209,6 +225,7 @@ impl Warning {
             | Self::DefaultTaken { agent, .. }
             | Self::StillUsed { agent, .. } => agent,
             Self::ServerBlocked { server }
+            | Self::ProgramNotAllowed { server, .. }
             | Self::NotReachedYet { server }
             | Self::SecretMissing { server, .. } => server,
         }
@@ -239,6 +256,11 @@ impl fmt::Display for Warning {
             Self::StillUsed { agent, by } => {
                 write!(f, "the agent `{agent}` is removed, but still used by {}", by.join(", "))
             }
+            Self::ProgramNotAllowed { server, command } => write!(
+                f,
+                "the server `{server}` runs the program `{command}`: only a token that spans projects may \
+                 install it, or the operator admits it with EMERGENT_STDIO_PROGRAMS"
+            ),
             Self::ServerBlocked { server } => write!(
                 f,
                 "the server `{server}` is a program, and this installation starts none (EMERGENT_ALLOW_STDIO=false): \

@@ -19,12 +19,18 @@ impl<'a> PlanBuilder<'a> {
             let filter = mcp.map_or(&[][..], |mcp| &mcp.tool_filter);
             let action = Action::UpsertServer(Box::new(spec.clone()));
             match before.servers.iter().find(|server| server.name() == spec.name()) {
-                None => self.push_step(ItemKind::Server, spec.name(), StepChange::Add, action),
+                None => {
+                    self.push_step(ItemKind::Server, spec.name(), StepChange::Add, action);
+                    self.warn_of_program(spec);
+                }
                 Some(existing) if existing.product.as_deref() == Some(self.name) => {
                     let change = update_change(
                         &server_json(&existing.spec, &existing.tool_filter),
                         &server_json(spec, filter),
                     );
+                    if change != StepChange::Keep && existing.spec != *spec {
+                        self.warn_of_program(spec);
+                    }
                     let action = if change == StepChange::Keep { Action::None } else { action };
                     self.push_step(ItemKind::Server, spec.name(), change, action);
                     if existing.listed_at.is_some() {
@@ -38,6 +44,12 @@ impl<'a> PlanBuilder<'a> {
                 }
             }
             self.warn_of_server(spec);
+        }
+    }
+
+    fn warn_of_program(&mut self, spec: &ServerSpec) {
+        if let Some(command) = spec.command_line().filter(|_| !self.before.allows_program(spec)) {
+            self.warnings.push(Warning::ProgramNotAllowed { server: spec.name().to_owned(), command });
         }
     }
 

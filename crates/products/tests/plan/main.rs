@@ -6,6 +6,7 @@ mod packs;
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
     ids::{AgentId, ProductId, ProjectId},
+    mcp_server::ConfiguredBy,
     time::Timestamp,
 };
 use emergent_products::{
@@ -44,7 +45,7 @@ fn own(name: &str) -> Agent {
 
 /// The state of a project right after these manifests were installed.
 fn after(manifests: &[&Manifest]) -> ProjectState {
-    let mut state = ProjectState { allow_stdio: true, ..ProjectState::default() };
+    let mut state = ProjectState { allow_stdio: true, by: ConfiguredBy::Operator, ..ProjectState::default() };
     for manifest in manifests {
         state.installed.push(Product {
             id: ProductId::new(),

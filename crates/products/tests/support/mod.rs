@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use emergent_domain::mcp_server::ConfiguredBy;
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
     author::Author,
@@ -80,12 +81,14 @@ impl Harness {
     }
 
     pub async fn install(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
-        self.products.install(self.actor, manifest_input(manifest), false).await
+        self.products.install(self.actor, ConfiguredBy::Operator, manifest_input(manifest), false).await
     }
 
     pub async fn upgrade(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
         let name = manifest["name"].as_str().unwrap();
-        self.products.upgrade(self.actor, name, Some(manifest_input(manifest)), false).await
+        self.products
+            .upgrade(self.actor, ConfiguredBy::Operator, name, Some(manifest_input(manifest)), false)
+            .await
     }
 
     pub async fn uninstall(&self, name: &str) -> Result<ProductOutcome, Error> {
@@ -93,12 +96,14 @@ impl Harness {
     }
 
     pub async fn builtin(&self, name: &str) -> Result<ProductOutcome, Error> {
-        self.products.install(self.actor, ManifestInput::Source(name.parse().unwrap()), false).await
+        self.products
+            .install(self.actor, ConfiguredBy::Operator, ManifestInput::Source(name.parse().unwrap()), false)
+            .await
     }
 
     pub async fn state(&self) -> ProjectState {
         let project = self.actor.project;
-        let read = move |tx: &mut Tx<'_>| ProjectState::read(tx, project, true);
+        let read = move |tx: &mut Tx<'_>| ProjectState::read(tx, project);
         let state: emergent_store::Result<ProjectState> = self.db().read(read).await;
         state.unwrap()
     }
@@ -204,7 +209,7 @@ impl Harness {
 pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     let read = move |tx: &mut Tx<'_>| {
         Ok::<_, emergent_store::Error>((
-            ProjectState::read(tx, project, true)?,
+            ProjectState::read(tx, project)?,
             emergent_store::triggers::list(tx, project)?,
         ))
     };

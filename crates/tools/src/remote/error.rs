@@ -12,6 +12,13 @@ pub enum Error {
     Invalid(#[from] Invalid),
     #[error("{}", target::STDIO_DISABLED_MESSAGE)]
     StdioDisabled,
+    /// A token of one project configured a program that the operator's patterns do not admit.
+    #[error(
+        "a token of one project may not have this server run `{command}`: a program runs with the server's \
+         rights. Ask the operator to add the server with a token that spans projects, or to admit the \
+         program with EMERGENT_STDIO_PROGRAMS"
+    )]
+    ProgramNotAllowed { command: String },
     #[error("{0}")]
     Conflict(String),
     #[error("could not reach the MCP servers in the database")]

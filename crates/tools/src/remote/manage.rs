@@ -4,7 +4,8 @@ use emergent_domain::{
     ids::{McpServerId, ProjectId, TokenId},
     invalid::{Invalid, Problem},
     mcp_server::{
-        DEFAULT_TIMEOUT, MAX_TIMEOUT_SECONDS, McpServer, PinPolicy, ServerSpec, ToolStatus, TransportKind,
+        ConfiguredBy, DEFAULT_TIMEOUT, MAX_TIMEOUT_SECONDS, McpServer, PinPolicy, ServerSpec, ToolStatus,
+        TransportKind,
     },
 };
 use emergent_secrets::Template;
@@ -55,8 +56,14 @@ pub struct ServerPatch {
 }
 
 impl McpServers {
-    pub async fn create(&self, project: ProjectId, new: NewServer) -> Result<McpServer, Error> {
+    pub async fn create(
+        &self,
+        project: ProjectId,
+        by: ConfiguredBy,
+        new: NewServer,
+    ) -> Result<McpServer, Error> {
         self.check(&new.spec, &new.tool_filter, new.timeout_seconds)?;
+        self.check_program(&new.spec, by)?;
         let now = self.clock().now();
         let server = McpServer {
             id: McpServerId::new(),
@@ -92,6 +99,7 @@ impl McpServers {
     pub async fn update(
         &self,
         project: ProjectId,
+        by: ConfiguredBy,
         id: McpServerId,
         patch: ServerPatch,
     ) -> Result<McpServer, Error> {
@@ -122,6 +130,11 @@ impl McpServers {
                 };
                 if after.spec != before.spec || after.tool_filter != before.tool_filter {
                     servers.check(&after.spec, &after.tool_filter, after.timeout_seconds)?;
+                }
+                // A program that the operator configured stays the operator's: a project that may switch it
+                // off may not change its arguments or its environment.
+                if after.spec != before.spec {
+                    servers.check_program(&after.spec, by)?;
                 }
                 check_timeout(after.timeout_seconds)?;
                 let other = mcp_servers::get_by_name(tx, project, after.name())?;
@@ -205,6 +218,13 @@ impl McpServers {
         Invalid::if_any(problems)?;
         check_timeout(timeout)?;
         if self.is_blocked(spec) { Err(Error::StdioDisabled) } else { Ok(()) }
+    }
+
+    fn check_program(&self, spec: &ServerSpec, by: ConfiguredBy) -> Result<(), Error> {
+        match self.settings().programs.allow_spec(spec, by) {
+            true => Ok(()),
+            false => Err(Error::ProgramNotAllowed { command: spec.command_line().unwrap_or_default() }),
+        }
     }
 }
 

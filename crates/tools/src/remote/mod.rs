@@ -3,13 +3,14 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::PathBuf,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
-    mcp_server::McpServer,
+    mcp_server::{McpServer, ProgramPatterns},
     redact::Redactor,
     time::Clock,
     tool_name::glob_matches,
@@ -51,6 +52,10 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 pub struct RemoteSettings {
     /// Whether programs may be run as servers.
     pub allow_stdio: bool,
+    /// The programs that tokens of one project may configure.
+    pub programs: ProgramPatterns,
+    /// A folder that programs may neither read nor change: this server's own data.
+    pub hidden_folder: Option<PathBuf>,
     /// Whether addresses of this machine and its network may be reached.
     pub allow_private_hosts: bool,
     /// For connecting, and for listing tools.
@@ -69,6 +74,8 @@ impl Default for RemoteSettings {
     fn default() -> Self {
         Self {
             allow_stdio: true,
+            programs: ProgramPatterns::default(),
+            hidden_folder: None,
             allow_private_hosts: false,
             connect_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(3),

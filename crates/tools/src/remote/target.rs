@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use emergent_domain::mcp_server::{McpServer, ServerSpec};
-use emergent_mcp::client::{Endpoint, Program, Target};
+use emergent_mcp::client::{Endpoint, Program, Sandbox, Target};
 use emergent_net::{address, http};
 use emergent_secrets::{Secrets, Template};
 use reqwest::{
@@ -33,6 +33,7 @@ pub async fn resolve_target(
                 args: args.clone(),
                 env: resolved,
                 grace: settings.grace,
+                sandbox: Sandbox { hidden: settings.hidden_folder.clone() },
             }))
         }
         ServerSpec::Http { url, headers, env, .. } => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use emergent_domain::{
-    mcp_server::{PinPolicy, ToolStatus},
+    mcp_server::{ConfiguredBy, PinPolicy, ToolStatus},
     time::Clock,
 };
 use emergent_testkit::{both_engines, fixed_clock};
@@ -17,7 +17,7 @@ use crate::support::{Site, alone, settings};
 
 async fn policy(site: &Site, id: emergent_domain::ids::McpServerId, pin: PinPolicy) {
     let patch = ServerPatch { pin_policy: Some(pin), ..ServerPatch::default() };
-    site.servers.update(site.project, id, patch).await.unwrap();
+    site.servers.update(site.project, ConfiguredBy::Operator, id, patch).await.unwrap();
 }
 
 both_engines! {
@@ -93,7 +93,7 @@ both_engines! {
         assert!(site.tool("task_only").await.is_none(), "it cannot be called plainly");
         assert_eq!(site.call("fail", json!({})).await.unwrap_err(), "there is no such file");
         let patch = ServerPatch { tool_filter: Some(vec!["e*".into()]), ..ServerPatch::default() };
-        site.servers.update(site.project, server.id, patch).await.unwrap();
+        site.servers.update(site.project, ConfiguredBy::Operator, server.id, patch).await.unwrap();
         let set = site.pool.resolve(site.project, &["rogue.*".into()], 0, false).await;
         assert_eq!(set.names().collect::<Vec<_>>(), ["echo", "env"]);
         // What it was is not forgotten by a second process.
@@ -137,17 +137,17 @@ both_engines! {
         let echo = site.tool("echo").await.unwrap();
         assert_eq!(site.servers.open_connections(), 1);
         let off = ServerPatch { enabled: Some(false), ..ServerPatch::default() };
-        site.servers.update(site.project, server.id, off).await.unwrap();
+        site.servers.update(site.project, ConfiguredBy::Operator, server.id, off).await.unwrap();
         crate::support::eventually("a server that is switched off ends", || site.processes().is_empty()).await;
         assert!(site.tool("echo").await.is_none());
         let error = site.call_tool(echo.as_ref(), json!({})).await.unwrap_err();
         assert!(error.contains("is switched off"), "{error}");
         let on = ServerPatch { enabled: Some(true), ..ServerPatch::default() };
-        site.servers.update(site.project, server.id, on).await.unwrap();
+        site.servers.update(site.project, ConfiguredBy::Operator, server.id, on).await.unwrap();
         assert_eq!(site.call_tool(echo.as_ref(), json!({})).await, Ok(json!("{}")));
         let renamed = json!({ "name": "renamed" }).as_object().unwrap().clone();
         let patch = ServerPatch { spec: renamed, ..ServerPatch::default() };
-        site.servers.update(site.project, server.id, patch).await.unwrap();
+        site.servers.update(site.project, ConfiguredBy::Operator, server.id, patch).await.unwrap();
         assert_eq!(site.call("renamed.echo", json!({})).await, Ok(json!("{}")));
         crate::support::eventually("the old connection is gone", || site.processes().len() == 1).await;
         stop.send_replace(true);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use emergent_domain::mcp_server::ConfiguredBy;
 use emergent_secrets::Secret;
 use emergent_testkit::TestDb;
 use serde_json::json;
@@ -196,8 +197,10 @@ async fn a_program_that_is_not_there_is_named_and_programs_can_be_switched_off()
     let servers =
         emergent_tools::remote::McpServers::new(site.db.db.clone(), clock, site.secrets.clone(), off);
     let spec = serde_json::from_value(site.rogue("rogue")).unwrap();
-    let refused =
-        servers.create(site.project, emergent_tools::remote::NewServer::new(spec)).await.unwrap_err();
+    let refused = servers
+        .create(site.project, ConfiguredBy::Operator, emergent_tools::remote::NewServer::new(spec))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, emergent_tools::remote::Error::StdioDisabled), "{refused}");
     // One that is there already is not started.
     let seen = servers.inspect(site.project, server.id).await.unwrap();

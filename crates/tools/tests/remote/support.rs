@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
-    mcp_server::{McpServer, ServerSpec},
+    mcp_server::{ConfiguredBy, McpServer, ServerSpec},
     redact::Redactor,
     time::Clock,
 };
@@ -62,7 +62,7 @@ impl Site {
 
     pub async fn add(&self, spec: Value) -> McpServer {
         let spec: ServerSpec = serde_json::from_value(spec).unwrap();
-        self.servers.create(self.project, NewServer::new(spec)).await.unwrap()
+        self.servers.create(self.project, ConfiguredBy::Operator, NewServer::new(spec)).await.unwrap()
     }
 
     /// A rogue program as a server of this name.
@@ -94,7 +94,7 @@ impl Site {
     pub async fn timeout(&self, id: McpServerId, seconds: i64) {
         let patch =
             emergent_tools::remote::ServerPatch { timeout_seconds: Some(seconds), ..Default::default() };
-        self.servers.update(self.project, id, patch).await.unwrap();
+        self.servers.update(self.project, ConfiguredBy::Operator, id, patch).await.unwrap();
     }
 
     /// Command lines of the processes of this site.

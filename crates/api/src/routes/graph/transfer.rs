@@ -16,8 +16,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     ApiError, App,
-    auth::{AsActor, InProject},
+    auth::{AsActor, Caller, InProject},
     extract::{Query, has_content_type},
+    stream_limit::{StreamPermit, with_guard},
     views::{IntoView, import::ImportView},
 };
 
@@ -57,6 +58,7 @@ pub(super) struct ImportQuery {
 )]
 pub(super) async fn import(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Query(how): Query<ImportQuery>,
     request: Request,
@@ -71,9 +73,10 @@ pub(super) async fn import(
         OnLineError::Stop => OnError::Stop,
         OnLineError::Skip => OnError::Skip,
     };
+    let permit = StreamPermit::acquire(&app.streams, &caller.token)?;
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
-    Ok(stream(progress.map(|told| progress_line(told).map(Bytes::from))))
+    Ok(stream(with_guard(progress.map(|told| progress_line(told).map(Bytes::from)), permit)))
 }
 
 /// The project's living objects, then its relationships, as NDJSON that an import reads.
@@ -83,9 +86,30 @@ pub(super) async fn import(
 )]
 pub(super) async fn export(
     State(app): State<App>,
+    caller: Caller,
     InProject(project): InProject,
 ) -> Result<Response, ApiError> {
-    Ok(stream(app.graph.export(project)))
+    let permit = StreamPermit::acquire(&app.streams, &caller.token)?;
+    let lines = until_token_ends(&app, &caller, app.graph.export(project));
+    Ok(stream(with_guard(lines, permit)))
+}
+
+/// Passes lines on as long as the caller's token is valid. Then comes an error, which breaks the
+/// connection off: a half export that ended in order would look like a whole one.
+fn until_token_ends(
+    app: &App,
+    caller: &Caller,
+    lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = graph::Result<Bytes>> + Send + 'static {
+    let (lines, ended) = (Box::pin(lines), Box::pin(caller.token_ended(app)));
+    futures_util::stream::unfold(Some((lines, ended)), async |reading| {
+        let (mut lines, mut ended) = reading?;
+        tokio::select! {
+            biased;
+            () = &mut ended => Some((Err(graph::Error::TokenEnded), None)),
+            line = lines.next() => line.map(|line| (line, Some((lines, ended)))),
+        }
+    })
 }
 
 /// An import that failed half way says so in its last line: its status is long gone.

@@ -81,9 +81,12 @@ async fn post(
         // A call in progress must not fail because the stream limit is reached: it then stays counted as a
         // request.
         ReplyBody::Events(_) => {
-            Some(app.streams.acquire().map_or_else(|_| StreamHold::Request(passage), StreamHold::Stream))
+            let permit = StreamPermit::acquire(&app.streams, &caller.token);
+            Some(permit.map_or_else(|_| StreamHold::Request(passage), StreamHold::Stream))
         }
-        ReplyBody::Changes(_) => Some(StreamHold::Stream(app.streams.acquire()?)),
+        ReplyBody::Changes(_) => {
+            Some(StreamHold::Stream(StreamPermit::acquire(&app.streams, &caller.token)?))
+        }
         ReplyBody::Empty | ReplyBody::Json(_) => None,
     };
     Ok(to_response(&app, &caller, reply, hold))
@@ -110,7 +113,7 @@ async fn get_stream(
     origin::check(&headers)?;
     let who = McpCaller { project, token: Arc::clone(&caller.token) };
     // The permit is acquired before the session is used, because opening a stream closes the previous one.
-    let hold = StreamHold::Stream(app.streams.acquire()?);
+    let hold = StreamHold::Stream(StreamPermit::acquire(&app.streams, &caller.token)?);
     Ok(to_response(&app, &caller, app.mcp.get(&who, &headers), Some(hold)))
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use axum::http::{HeaderMap, header};
 
-use crate::ApiError;
+use crate::{ApiError, hosts::host_name};
 
 pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or("?"));
@@ -26,14 +26,6 @@ fn is_trusted(origin: &str, host: &str) -> bool {
     let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let itself = authority.eq_ignore_ascii_case(host) && name.parse::<IpAddr>().is_ok();
     loopback || itself || name.eq_ignore_ascii_case("localhost")
-}
-
-/// Returns the host of `host:port`, without the brackets of an IPv6 address.
-fn host_name(authority: &str) -> &str {
-    match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    }
 }
 
 #[cfg(test)]

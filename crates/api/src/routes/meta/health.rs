@@ -69,7 +69,7 @@ pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl 
         })
     };
     let gauges = Gauges {
-        event_streams: app.streams.open_count(),
+        event_streams: app.streams.in_use(),
         running_runs: app.executor.driven_count(),
         driven_workflows: app.dispatcher.driven_count(),
         ..app.graph.db().read(count).await?

@@ -1,0 +1,250 @@
+//! How many connections are open, and which one makes room for the next.
+//!
+//! Whoever opens connections and sends nothing must not keep others out. So a new connection is not
+//! refused while an idle one is there: the one that has been idle for the longest time is closed. It is
+//! one of the same address when that address is at its limit, and otherwise one of the address that
+//! holds the most.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+/// Connections that are kept for health checks and for tokens that span projects.
+const RESERVED: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    pub total: usize,
+    pub per_address: usize,
+}
+
+impl ConnectionLimits {
+    /// The limits for a process that may open this many files. A quarter of them stays for the database,
+    /// programs and outgoing connections.
+    pub fn for_open_files(files: u64) -> Self {
+        let total = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX).clamp(RESERVED * 2, 10_000);
+        Self { total, per_address: total - total / 4 }
+    }
+}
+
+pub(super) struct Connections {
+    limits: ConnectionLimits,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    connections: HashMap<u64, Arc<State>>,
+    per_address: HashMap<IpAddr, usize>,
+}
+
+struct State {
+    address: IpAddr,
+    requests: AtomicUsize,
+    idle_since: Mutex<Instant>,
+    close: Notify,
+}
+
+pub(super) enum Admission {
+    Admitted(Connection),
+    /// Every connection is in the middle of a request.
+    Refused,
+}
+
+/// An open connection; it is counted until it is dropped.
+pub(super) struct Connection {
+    id: u64,
+    state: Arc<State>,
+    reserved: bool,
+    open: Arc<Mutex<Open>>,
+}
+
+/// A request in progress.
+pub(super) struct Busy(Arc<State>);
+
+impl Connections {
+    pub fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, open: Arc::default() }
+    }
+
+    pub fn admit(&self, address: IpAddr) -> Admission {
+        let mut open = self.open.lock();
+        let of_address = open.per_address.get(&address).copied().unwrap_or_default();
+        let has_room = if of_address >= self.limits.per_address {
+            open.close_longest_idle(address)
+        } else if open.connections.len() >= self.limits.total - RESERVED {
+            let largest = open.per_address.iter().max_by_key(|(_, count)| **count);
+            let largest = largest.map_or(address, |(largest, _)| *largest);
+            open.close_longest_idle(largest)
+        } else {
+            true
+        };
+        let reserved = !has_room;
+        if reserved && open.connections.len() >= self.limits.total {
+            return Admission::Refused;
+        }
+        let state = Arc::new(State {
+            address,
+            requests: AtomicUsize::new(0),
+            idle_since: Mutex::new(Instant::now()),
+            close: Notify::new(),
+        });
+        let id = open.next;
+        open.next += 1;
+        open.connections.insert(id, Arc::clone(&state));
+        *open.per_address.entry(address).or_default() += 1;
+        Admission::Admitted(Connection { id, state, reserved, open: Arc::clone(&self.open) })
+    }
+}
+
+impl Open {
+    /// Returns false if every connection of this address is in the middle of a request.
+    fn close_longest_idle(&mut self, address: IpAddr) -> bool {
+        let idle = self.connections.iter().filter(|(_, one)| one.address == address && one.is_idle());
+        let longest = idle.min_by_key(|(_, one)| *one.idle_since.lock()).map(|(id, _)| *id);
+        let Some(id) = longest else { return false };
+        if let Some(closed) = self.remove(id) {
+            closed.close.notify_one();
+        }
+        true
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Arc<State>> {
+        let removed = self.connections.remove(&id)?;
+        if let Some(count) = self.per_address.get_mut(&removed.address) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_address.remove(&removed.address);
+            }
+        }
+        Some(removed)
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Connection {
+    pub fn address(&self) -> IpAddr {
+        self.state.address
+    }
+
+    pub fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    pub fn begin_request(&self) -> Busy {
+        self.state.requests.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(&self.state))
+    }
+
+    /// Resolves when the connection is idle and its place is needed, or when it was idle for `patience`.
+    pub async fn unneeded(&self, patience: Duration) {
+        loop {
+            let since = *self.state.idle_since.lock();
+            tokio::select! {
+                () = self.state.close.notified() => {}
+                () = tokio::time::sleep_until(since + patience) => {
+                    if *self.state.idle_since.lock() != since {
+                        continue;
+                    }
+                    if !self.state.is_idle() {
+                        // The end of the request sets a new time; until then there is nothing to wait for
+                        // but the next look.
+                        tokio::time::sleep(patience).await;
+                        continue;
+                    }
+                }
+            }
+            return;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.open.lock().remove(self.id);
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *self.0.idle_since.lock() = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const TWO: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    fn admit(connections: &Connections, address: IpAddr) -> Connection {
+        match connections.admit(address) {
+            Admission::Admitted(connection) => connection,
+            Admission::Refused => panic!("refused"),
+        }
+    }
+
+    async fn was_closed(connection: &Connection) -> bool {
+        let closed = connection.unneeded(Duration::from_secs(3600));
+        tokio::time::timeout(Duration::from_millis(1), closed).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn an_address_at_its_limit_closes_its_own_longest_idle_connection() {
+        let connections = Connections::new(ConnectionLimits { total: 100, per_address: 3 });
+        let other = admit(&connections, TWO);
+        let (first, second, third) =
+            (admit(&connections, ONE), admit(&connections, ONE), admit(&connections, ONE));
+        let _busy = first.begin_request();
+        let fourth = admit(&connections, ONE);
+        assert!(!fourth.is_reserved());
+        assert!(was_closed(&second).await, "the longest idle one makes room");
+        assert!(!was_closed(&first).await && !was_closed(&third).await && !was_closed(&other).await);
+        drop((second, fourth));
+        assert!(!admit(&connections, ONE).is_reserved());
+    }
+
+    #[tokio::test]
+    async fn at_the_total_the_largest_address_makes_room() {
+        let connections = Connections::new(ConnectionLimits { total: RESERVED + 4, per_address: 100 });
+        let many: Vec<_> = (0..3).map(|_| admit(&connections, ONE)).collect();
+        let (own, next) = (admit(&connections, TWO), admit(&connections, TWO));
+        assert!(was_closed(&many[0]).await);
+        assert!(!was_closed(&own).await && !was_closed(&next).await);
+    }
+
+    #[tokio::test]
+    async fn when_all_are_busy_only_the_reserved_part_is_left() {
+        let connections = Connections::new(ConnectionLimits { total: RESERVED + 2, per_address: 2 });
+        let (first, second) = (admit(&connections, ONE), admit(&connections, ONE));
+        let _busy = (first.begin_request(), second.begin_request());
+        let reserved: Vec<_> = (0..RESERVED).map(|_| admit(&connections, TWO)).collect();
+        assert!(reserved.iter().skip(2).all(Connection::is_reserved));
+    }
+
+    #[test]
+    fn limits_stay_below_the_open_files() {
+        for files in [256, 1_024, 65_536, u64::MAX] {
+            let limits = ConnectionLimits::for_open_files(files);
+            assert!(limits.total as u64 <= files / 4 * 3 && limits.per_address < limits.total, "{limits:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Who may have this server start a program (`transport: "stdio"`).
+//!
+//! A program runs with the rights of the server, on the operator's machine. So a token that spans
+//! projects may configure any program, and a token of one project only those that the operator's patterns
+//! admit.
+
+use std::collections::BTreeMap;
+
+use super::ServerSpec;
+use crate::tool_name::glob_matches;
+
+/// In whose name a server is configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ConfiguredBy {
+    /// A token that spans projects, or a command on the data folder.
+    Operator,
+    /// A token that is bound to one project.
+    #[default]
+    Project,
+}
+
+/// The operator's patterns of programs that projects may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramPatterns(Vec<ProgramPattern>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ProgramPattern {
+    /// The names of variables that may be set. A variable can make a harmless program run anything
+    /// (`NODE_OPTIONS`, `LD_PRELOAD`), so those that are not named are refused.
+    env: Vec<String>,
+    command: String,
+    args: Vec<String>,
+    /// The pattern ends with `**`: any further arguments are admitted.
+    open_ended: bool,
+}
+
+impl ProgramPatterns {
+    /// Patterns are separated by `;` or a line break. Each is written as the command line itself:
+    /// variables first (`NAME=*`), then the command and its arguments. In the command and the arguments
+    /// `*` stands for any characters, and a last `**` for any further arguments.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        text.split([';', '\n'])
+            .map(str::trim)
+            .filter(|pattern| !pattern.is_empty())
+            .map(parse_pattern)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether a server with this description may be configured. Only programs are in question.
+    pub fn allow_spec(&self, spec: &ServerSpec, by: ConfiguredBy) -> bool {
+        match (spec, by) {
+            (ServerSpec::Stdio { command, args, env, .. }, ConfiguredBy::Project) => {
+                self.allow(command, args, env)
+            }
+            _ => true,
+        }
+    }
+
+    fn allow(&self, command: &str, args: &[String], env: &BTreeMap<String, String>) -> bool {
+        self.0.iter().any(|pattern| pattern.allows(command, args, env))
+    }
+}
+
+fn parse_pattern(text: &str) -> Result<ProgramPattern, String> {
+    let mut words = split_words(text)?.into_iter().peekable();
+    let mut env = Vec::new();
+    while let Some(word) = words.next_if(|word| is_variable(word)) {
+        let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+        if value != "*" {
+            return Err(format!("in `{text}`: write `{name}=*`; the value of a variable is the project's"));
+        }
+        env.push(name.to_owned());
+    }
+    let command = words.next().ok_or_else(|| format!("`{text}` names no program"))?;
+    let mut args: Vec<String> = words.collect();
+    let open_ended = args.pop_if(|last| last == "**").is_some();
+    Ok(ProgramPattern { env, command, args, open_ended })
+}
+
+/// Whether a word is `NAME=…`, as a shell would see it.
+fn is_variable(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// Splits at blanks; a word in double quotes may contain blanks.
+fn split_words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quoted, mut started) = (Vec::new(), String::new(), false, false);
+    for c in text.chars() {
+        match c {
+            '"' => (quoted, started) = (!quoted, true),
+            c if c.is_whitespace() && !quoted => {
+                if std::mem::take(&mut started) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => {
+                word.push(c);
+                started = true;
+            }
+        }
+    }
+    if quoted {
+        return Err(format!("in `{text}`: a quote is not closed"));
+    }
+    if started {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+impl ProgramPattern {
+    fn allows(&self, command: &str, args: &[String], env: &BTreeMap<String, String>) -> bool {
+        let enough =
+            if self.open_ended { args.len() >= self.args.len() } else { args.len() == self.args.len() };
+        enough
+            && glob_matches(&self.command, command)
+            && self.args.iter().zip(args).all(|(pattern, arg)| glob_matches(pattern, arg))
+            && env.keys().all(|name| self.env.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(patterns: &str, line: &str, expected: bool) {
+        let mut words = split_words(line).unwrap().into_iter().peekable();
+        let mut env = BTreeMap::new();
+        while let Some(word) = words.next_if(|word| is_variable(word)) {
+            let (name, value) = word.split_once('=').unwrap();
+            env.insert(name.to_owned(), value.to_owned());
+        }
+        let command = words.next().unwrap();
+        let args: Vec<String> = words.collect();
+        let patterns = ProgramPatterns::parse(patterns).unwrap();
+        assert_eq!(patterns.allow(&command, &args, &env), expected, "{patterns:?} {line}");
+    }
+
+    #[test]
+    fn a_program_is_admitted_by_its_whole_command_line() {
+        let patterns = "GITHUB_TOKEN=* npx -y @scope/server-github; uvx mcp-server-*\n/opt/tools/search **";
+        check(patterns, "npx -y @scope/server-github", true);
+        check(patterns, "GITHUB_TOKEN=x npx -y @scope/server-github", true);
+        check(patterns, "npx -y @scope/server-other", false);
+        check(patterns, "npx -y @scope/server-github --more", false);
+        check(patterns, "npx", false);
+        check(patterns, "uvx mcp-server-time", true);
+        check(patterns, "uvx evil", false);
+        check(patterns, "/opt/tools/search --any \"thing at all\"", true);
+        check(patterns, "sh -c \"cat /etc/passwd\"", false);
+        check("", "npx", false);
+    }
+
+    #[test]
+    fn a_variable_that_is_not_named_is_refused() {
+        check("npx -y server", "NODE_OPTIONS=--require=/tmp/x npx -y server", false);
+        check("TOKEN=* npx -y server", "TOKEN=a LD_PRELOAD=/tmp/x npx -y server", false);
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_meant_is_refused() {
+        for wrong in ["TOKEN=* ", "npx \"-y", "TOKEN=value npx"] {
+            assert!(ProgramPatterns::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

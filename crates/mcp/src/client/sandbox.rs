@@ -1,0 +1,178 @@
+//! What a program that runs as an MCP server is kept from: the server's data folder, the server's memory,
+//! and taking all of the machine.
+//!
+//! Landlock restricts the thread that calls it and every process that this thread starts. It grants rights
+//! and cannot take a single folder away, so everything beside the way to the hidden folder is granted: the
+//! other entries of each folder on that way. The folders on the way themselves are not granted, so files
+//! that are made directly in one of them after the start cannot be opened. A restricted program can also
+//! not read the memory or the environment of a process outside of its restriction; as root, capabilities that
+//! would see through this are dropped.
+
+use std::path::{Path, PathBuf};
+
+/// More entries than this beside the way are not granted one by one.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The limits of one program.
+#[derive(Debug, Clone, Default)]
+pub struct Sandbox {
+    /// A folder that the program may neither read nor change.
+    pub hidden: Option<PathBuf>,
+}
+
+/// How far a restriction is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcement {
+    InForce,
+    /// The kernel has no Landlock, or it is switched off.
+    Unavailable,
+}
+
+impl Sandbox {
+    /// Restricts the calling thread, and what it starts from now on.
+    #[cfg(target_os = "linux")]
+    pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
+        use landlock::{
+            AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+            path_beneath_rules,
+        };
+
+        let Some(hidden) = &self.hidden else { return Ok(Enforcement::InForce) };
+        let Ok(hidden) = hidden.canonicalize() else {
+            // A folder that is not there holds nothing.
+            return Ok(Enforcement::InForce);
+        };
+        // Listing folders and starting programs stays possible everywhere.
+        let rights = AccessFs::ReadFile
+            | AccessFs::WriteFile
+            | AccessFs::Truncate
+            | AccessFs::RemoveFile
+            | AccessFs::RemoveDir
+            | AccessFs::MakeSym
+            | AccessFs::Refer;
+        let restricted = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(rights)
+            .and_then(Ruleset::create)
+            .and_then(|rules| rules.add_rules(path_beneath_rules(entries_beside(&hidden), rights)))
+            .and_then(|rules| rules.restrict_self())
+            .map_err(std::io::Error::other)?;
+        drop_capabilities()?;
+        Ok(match restricted.ruleset {
+            RulesetStatus::NotEnforced => Enforcement::Unavailable,
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Enforcement::InForce,
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
+        Ok(if self.hidden.is_some() { Enforcement::Unavailable } else { Enforcement::InForce })
+    }
+}
+
+/// Takes from the calling thread, and what it starts, the capabilities of root that see through a
+/// restriction: with `CAP_PERFMON`, for example, newer kernels let a process read another one's environment
+/// without asking Landlock. A program cannot get them back, because Landlock sets `no_new_privs`.
+#[cfg(target_os = "linux")]
+fn drop_capabilities() -> std::io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+    let dropped = CapabilitySet::SYS_PTRACE
+        | CapabilitySet::SYS_ADMIN
+        | CapabilitySet::SYS_MODULE
+        | CapabilitySet::SYS_RAWIO
+        | CapabilitySet::PERFMON
+        | CapabilitySet::BPF
+        | CapabilitySet::CHECKPOINT_RESTORE;
+    let held = capabilities(None)?;
+    let kept = CapabilitySets {
+        effective: held.effective.difference(dropped),
+        permitted: held.permitted.difference(dropped),
+        inheritable: held.inheritable.difference(dropped),
+    };
+    Ok(set_capabilities(None, kept)?)
+}
+
+/// Everything that is neither the folder nor on the way to it.
+fn entries_beside(hidden: &Path) -> Vec<PathBuf> {
+    let mut beside = Vec::new();
+    let mut below = hidden;
+    while let Some(parent) = below.parent() {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+        beside.extend(entries.filter(|path| path != below).take(MAX_ENTRIES));
+        below = parent;
+    }
+    beside
+}
+
+/// Limits what one program takes of the machine. It is called between fork and exec, so it only makes
+/// system calls.
+#[cfg(unix)]
+pub(super) fn limit_resources() -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    const GIB: u64 = 1 << 30;
+    for (resource, limit) in [
+        (Resource::Core, 0),
+        (Resource::Nofile, 4_096),
+        (Resource::Data, 8 * GIB),
+        (Resource::Fsize, 4 * GIB),
+    ] {
+        let allowed = getrlimit(resource).maximum;
+        let limit = Some(allowed.map_or(limit, |allowed| allowed.min(limit)));
+        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beside_the_folder_stays_reachable() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for name in ["a/data", "a/other", "b"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let beside = entries_beside(&root.join("a/data"));
+        assert!(beside.contains(&root.join("a/other")) && beside.contains(&root.join("b")));
+        assert!(!beside.contains(&root.join("a")) && !beside.contains(&root.join("a/data")));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_reads_what_is_beside_the_folder_and_nothing_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        std::fs::create_dir(root.path().join("work")).unwrap();
+        std::fs::write(data.join("admin-token"), "secret").unwrap();
+        std::fs::write(root.path().join("work/notes"), "plain").unwrap();
+        let sandbox = Sandbox { hidden: Some(data.clone()) };
+        let run = move |script: &str| {
+            let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
+            let thread = std::thread::spawn(move || {
+                let enforced = sandbox.restrict_thread().unwrap();
+                let done = std::process::Command::new("sh").args(["-c", &script]).current_dir(data).output();
+                (enforced, done.unwrap())
+            });
+            thread.join().unwrap()
+        };
+        let (enforced, read) = run("cat admin-token");
+        if enforced == Enforcement::Unavailable {
+            eprintln!("this kernel has no Landlock: nothing to test");
+            return;
+        }
+        assert!(!read.status.success() && read.stdout.is_empty(), "{read:?}");
+        for attempt in ["rm admin-token", "echo x > admin-token", "ln -s /tmp server", "mv ../data ../stolen"]
+        {
+            assert!(!run(attempt).1.status.success(), "{attempt}");
+        }
+        let (_, beside) = run("cat ../work/notes && echo more > ../work/new && rm ../work/new");
+        assert_eq!(String::from_utf8_lossy(&beside.stdout), "plain", "{beside:?}");
+        let (_, environment) = run(&format!("cat /proc/{}/environ", std::process::id()));
+        assert!(environment.stdout.is_empty(), "a program must not read the server's environment");
+    }
+}
