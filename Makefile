@@ -39,6 +39,11 @@ test:
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
 
+## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
+.PHONY: attack
+attack:
+	$(CARGO) test --locked -p emergent --test attack
+
 ## check    formatting, clippy (twice: CONTRIBUTING.md), docs, crates and pages in step, dependencies
 .PHONY: check
 check:

@@ -62,6 +62,7 @@ pages! {
     products: "docs/products.md",
     runs: "docs/runs.md",
     secrets: "docs/secrets.md",
+    security: "docs/security.md",
     tools: "docs/tools.md",
     triggers: "docs/triggers.md",
     vocabulary: "docs/vocabulary.md",

@@ -1,0 +1,58 @@
+//! The listener: names it answers to, TLS, and the modes of the files it keeps.
+
+use std::path::Path;
+
+use reqwest::Method;
+
+use crate::common::{Home, TOKEN, json_of};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_nobody_gave_the_server_is_refused() {
+    let home = Home::sqlite().with("EMERGENT_ALLOWED_HOSTS", "agents.example.com");
+    let server = home.start().await;
+    for (host, expected) in
+        [("evil.example.com", 421), ("agents.example.com", 200), ("localhost:4400", 200), ("127.0.0.1", 200)]
+    {
+        let request = server.api.request(Method::GET, "/api/projects").header("host", host);
+        assert_eq!(request.send().await.unwrap().status(), expected, "{host}");
+    }
+    let probe = server.api.request(Method::GET, "/health").header("host", "10-0-0-7.pods.cluster");
+    assert_eq!(probe.send().await.unwrap().status(), 200, "probes call it by any name");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_certificate_only_tls_is_spoken_and_commands_still_find_the_server() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let home = Home::sqlite()
+        .with("EMERGENT_TLS_CERT", certificate.to_str().unwrap())
+        .with("EMERGENT_TLS_KEY", key.to_str().unwrap());
+    let server = home.start().await;
+    let address = server.url().strip_prefix("https://").expect("TLS").to_owned();
+    let root = reqwest::Certificate::from_pem(&std::fs::read(&certificate).unwrap()).unwrap();
+    emergent_net::tls::install_crypto_provider();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap();
+    let answer = client.get(format!("https://{address}/api/projects")).bearer_auth(TOKEN).send().await;
+    assert_eq!(answer.unwrap().status(), 200);
+    let plain =
+        reqwest::Client::builder().no_proxy().build().unwrap().get(format!("http://{address}/health"));
+    assert!(plain.send().await.is_err(), "nothing is answered in the clear");
+    let listed = tokio::task::spawn_blocking(move || home.run(&["project", "list", "--json"])).await.unwrap();
+    assert!(json_of(listed).to_string().contains("default"));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_owner_reads_the_data_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::sqlite().without_token();
+    let server = home.start().await;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&home.data()), 0o700);
+    for file in std::fs::read_dir(home.data()).unwrap().flatten() {
+        if file.file_name().to_string_lossy().starts_with("emergent.db") {
+            assert_eq!(mode(&file.path()), 0o600, "{file:?}");
+        }
+    }
+    drop(server);
+}
