@@ -56,6 +56,15 @@ check:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
 	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift --test vocabulary --test modules
 
+## release  the release binary in target/dist; its line numbers are in emergent.debug beside it
+.PHONY: release
+release:
+	$(CARGO) build --release --locked -p emergent
+	mkdir -p "$(TARGET)/dist"
+	objcopy --only-keep-debug "$(TARGET)/release/emergent" "$(TARGET)/dist/emergent.debug"
+	cd "$(TARGET)/dist" && objcopy --strip-debug --add-gnu-debuglink=emergent.debug \
+	  "$$(realpath ../release/emergent)" emergent
+
 ## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
 .PHONY: bench
 bench:
