@@ -1,4 +1,4 @@
-//! Template packs and their assignment to projects.
+//! Template packs and their assignment to projects. A pack belongs to one project or is built in.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -15,22 +15,24 @@ use crate::{
     value::Param,
 };
 
+/// A pack as one project sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredPack {
     pub id: PackId,
-    /// `None` is built in: every project sees it, none can delete it.
+    /// The project that the pack belongs to. `None` for a built-in pack, which every project sees and none
+    /// can delete.
     pub project: Option<ProjectId>,
     pub pack: TemplatePack,
     pub created_at: Timestamp,
-    /// To the project that asks.
+    /// Whether the pack is assigned to the project it was read for.
     pub assigned: bool,
-    /// The product that brought it; none for the project's own and the built-in ones.
+    /// The product that installed the pack; `None` for built-in packs and those the project added itself.
     pub product: Option<String>,
-    /// The product it is assigned for; none when the project assigned it itself, or nobody did.
+    /// The product that assigned the pack; `None` when the project assigned it itself, or it is not assigned.
     pub assigned_by: Option<String>,
 }
 
-// The asking project is `$1` wherever these are read.
+// In every statement with these columns, `$1` is the project that the packs are read for.
 read_row! {
     StoredPack in "template_packs" {
         id: "k.id",
@@ -44,17 +46,19 @@ read_row! {
 }
 
 const COLUMNS: &str = StoredPack::COLUMNS;
+/// The condition for packs that the project `$1` can see.
 const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
 
-/// Keeps a pack of a project, or a built-in one; `None` when that version of it is there already.
+/// Stores a pack of a project, or a built-in pack when `project` is `None`. Returns `None` when this
+/// version of the pack is stored already.
 pub fn insert(
     tx: &mut Tx<'_>,
     project: Option<ProjectId>,
     pack: &TemplatePack,
     now: Timestamp,
 ) -> Result<Option<PackId>> {
-    // Two partial indexes, since to a unique index one NULL is as good as another.
-    let unless_there = match project {
+    // There are two partial indexes, because a unique index never treats two NULLs as equal.
+    let conflict_target = match project {
         Some(_) => "(project_id, name, version) WHERE deleted_at IS NULL AND project_id IS NOT NULL",
         None => "(name, version) WHERE deleted_at IS NULL AND project_id IS NULL",
     };
@@ -67,12 +71,12 @@ pub fn insert(
         ("pack", to_param(pack, StoredPack::TABLE, "pack")?),
         ("created_at", Param::from(now)),
     ];
-    let tail = format!("ON CONFLICT {unless_there} DO NOTHING");
-    let made = tx.insert_columns(StoredPack::TABLE, columns, &tail)?;
-    Ok((made == 1).then_some(id))
+    let tail = format!("ON CONFLICT {conflict_target} DO NOTHING");
+    let inserted = tx.insert_columns(StoredPack::TABLE, columns, &tail)?;
+    Ok((inserted == 1).then_some(id))
 }
 
-/// A pack that the project can see.
+/// A pack that the project can see; `None` when there is no such pack.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<Option<StoredPack>> {
     let sql = format!("SELECT {COLUMNS} FROM template_packs AS k WHERE k.id = $2 AND {VISIBLE}");
     tx.query_opt(&sql, params![project, id], StoredPack::from_row)
@@ -109,7 +113,7 @@ pub fn set_product(tx: &mut Tx<'_>, project: ProjectId, id: PackId, product: Opt
     Ok(())
 }
 
-/// What is assigned to a project, by name.
+/// The packs that are assigned to a project, by name.
 pub fn list_assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>> {
     tx.query(
         "SELECT k.pack FROM project_template_packs AS a JOIN template_packs AS k ON k.id = a.pack_id
@@ -119,7 +123,7 @@ pub fn list_assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Template
     )
 }
 
-/// The projects that use a built-in pack, with the version each has.
+/// The live projects that a built-in pack is assigned to, each with the assigned version.
 pub fn users_of_builtin(tx: &mut Tx<'_>, name: &str) -> Result<Vec<(ProjectId, String)>> {
     tx.query(
         "SELECT a.project_id, k.version FROM template_packs AS k
@@ -130,7 +134,7 @@ pub fn users_of_builtin(tx: &mut Tx<'_>, name: &str) -> Result<Vec<(ProjectId, S
     )
 }
 
-/// The id of a built-in pack.
+/// The id of a version of a built-in pack; `None` when it is not stored.
 pub fn builtin_id(tx: &mut Tx<'_>, name: &str, version: &str) -> Result<Option<PackId>> {
     tx.query_opt(
         "SELECT id FROM template_packs
@@ -140,7 +144,8 @@ pub fn builtin_id(tx: &mut Tx<'_>, name: &str, version: &str) -> Result<Option<P
     )
 }
 
-/// Assigns a pack in place of any other version of it, for a product or for the project itself.
+/// Assigns a pack to a project and unassigns its other versions. `product` is the product that assigns it;
+/// `None` when the project does.
 pub fn assign(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -161,7 +166,7 @@ pub fn assign(
     Ok(())
 }
 
-/// Sets the product that a pack is assigned for; none is the project itself.
+/// Sets the product that assigned a pack; `None` is the project itself.
 pub fn set_assigned_by(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -183,6 +188,7 @@ pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, pack: PackId) -> Result<()>
     Ok(())
 }
 
+/// Marks a pack as deleted. The row stays.
 pub fn delete(tx: &mut Tx<'_>, id: PackId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE template_packs SET deleted_at = $2 WHERE id = $1", params![id, now])?;
     Ok(())

@@ -1,11 +1,11 @@
-//! The part of a statement that makes a page: newest first, after the last row seen.
+//! SQL fragments for pages of rows, newest first, and for lists of parameters.
 
 use emergent_domain::cursor::Page;
 
 use crate::value::Param;
 
-/// A condition on `(time, id)` of a row and its parameters, numbered from `first`. Empty on the
-/// first page.
+/// A condition that selects the rows after the cursor of the page, and its parameters. `time` and `id` are
+/// column names, `first` is the number of the first parameter. Empty on the first page.
 pub(crate) fn after_cursor_sql(
     page: &Page,
     time: &str,
@@ -21,31 +21,33 @@ pub(crate) fn after_cursor_sql(
     }
 }
 
-/// One row more than asked for tells whether there is another page.
+/// Reads one row more than the page holds: it shows whether there is another page.
 pub(crate) fn limit_sql(page: &Page) -> String {
     format!(" LIMIT {}", page.limit + 1)
 }
 
-/// `$3, $4, $5`: places for `count` values from `first` on.
+/// `$3, $4, $5`: placeholders for `count` values, numbered from `first`.
 pub(crate) fn placeholders(first: usize, count: usize) -> String {
     let mut text = String::with_capacity(count * 5);
-    for place in first..first + count {
-        if place > first {
+    for number in first..first + count {
+        if number > first {
             text.push_str(", ");
         }
         text.push('$');
-        text.push_str(&place.to_string());
+        text.push_str(&number.to_string());
     }
     text
 }
 
-/// Values in lists of a few fixed lengths, so that few different statements are prepared: the last
-/// value fills a list up, which an `IN` does not mind.
+const MAX_CHUNK: usize = 512;
+
+/// Splits values into lists for `IN (…)`. The length of each list is a power of two, so that few different
+/// statements are prepared. The last value is repeated to fill a list, which does not change an `IN`.
 pub(crate) fn in_chunks<T: Copy>(values: &[T]) -> impl Iterator<Item = Vec<T>> + '_ {
-    values.chunks(512).map(|some| {
-        let mut list = some.to_vec();
-        if let Some(last) = some.last() {
-            list.resize(some.len().next_power_of_two(), *last);
+    values.chunks(MAX_CHUNK).map(|chunk| {
+        let mut list = chunk.to_vec();
+        if let Some(last) = chunk.last() {
+            list.resize(chunk.len().next_power_of_two(), *last);
         }
         list
     })

@@ -1,4 +1,4 @@
-//! Projects. A deleted one keeps its rows, and is found by nobody.
+//! Projects. The rows of a deleted project stay, but no function here returns it except [`deleted_since`].
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -30,7 +30,7 @@ read_row! {
 
 const COLUMNS: &str = Project::COLUMNS;
 
-/// A new project; `None` when a live one has the name.
+/// Inserts a project; `None` when a live project has the name.
 pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Result<Option<Project>> {
     let no = match tx.engine() {
         Engine::Sqlite => "(SELECT coalesce(max(no), 0) + 1 FROM projects)",
@@ -49,7 +49,7 @@ pub fn get(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     tx.query_opt(&sql, params![id], Project::from_row)
 }
 
-/// The project, locked until the transaction ends.
+/// A live project, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql =
         format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_update());
@@ -61,6 +61,7 @@ pub fn get_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
     tx.query_opt(&sql, params![name], Project::from_row)
 }
 
+/// Live projects, newest first.
 pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
     let (after, params) = page::after_cursor_sql(page, "created_at", "id", 1);
     let sql = format!(
@@ -74,7 +75,7 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
     }))
 }
 
-/// Writes the name, strictness and packs' revision of a held project.
+/// Writes the name, strictness and pack revision of a project that the caller has locked.
 pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
     tx.execute(
         "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5 WHERE id = $1",
@@ -83,11 +84,12 @@ pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The projects that were deleted since a moment.
-pub fn deleted_since(tx: &mut Tx<'_>, moment: Timestamp) -> Result<Vec<ProjectId>> {
-    tx.query("SELECT id FROM projects WHERE deleted_at >= $1", params![moment], |row| row.get(0))
+/// The projects that were deleted at or after `since`.
+pub fn deleted_since(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<ProjectId>> {
+    tx.query("SELECT id FROM projects WHERE deleted_at >= $1", params![since], |row| row.get(0))
 }
 
+/// Marks a project as deleted. Its rows stay.
 pub fn delete(tx: &mut Tx<'_>, id: ProjectId, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE projects SET deleted_at = $2, updated_at = $2 WHERE id = $1 AND deleted_at IS NULL",

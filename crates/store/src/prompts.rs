@@ -1,4 +1,4 @@
-//! The prompts that products brought to a project.
+//! The prompts that installed products add to a project.
 
 use emergent_domain::{ids::ProjectId, prompt::Prompt};
 
@@ -10,7 +10,7 @@ use crate::{
     value::Param,
 };
 
-/// A prompt and the product it is of.
+/// A prompt and the name of the product that it belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProductPrompt {
     pub product: String,
@@ -28,7 +28,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<ProductPrompt
     tx.query(&sql, params![project], ProductPrompt::from_row)
 }
 
-/// Writes a prompt of a product, in place of the one of that name.
+/// Writes a prompt of a product and replaces the previous one of the same name.
 pub fn upsert_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, prompt: &Prompt) -> Result<()> {
     let columns = [
         ("project_id", Param::from(project)),
@@ -36,12 +36,12 @@ pub fn upsert_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, pr
         ("name", Param::from(&prompt.name)),
         ("prompt", to_param(prompt, ProductPrompt::TABLE, "prompt")?),
     ];
-    let replace = "ON CONFLICT (project_id, product, name) DO UPDATE SET prompt = excluded.prompt";
-    tx.insert_columns(ProductPrompt::TABLE, columns, replace)?;
+    let on_conflict = "ON CONFLICT (project_id, product, name) DO UPDATE SET prompt = excluded.prompt";
+    tx.insert_columns(ProductPrompt::TABLE, columns, on_conflict)?;
     Ok(())
 }
 
-/// Takes one prompt of a product away.
+/// Deletes one prompt of a product.
 pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<()> {
     tx.execute(
         "DELETE FROM product_prompts WHERE project_id = $1 AND product = $2 AND name = $3",

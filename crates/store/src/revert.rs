@@ -1,5 +1,5 @@
-//! What one run wrote, found by the columns that say who wrote a version. What was written about the
-//! run, rather than by one of its calls, is not its work: its session stays.
+//! Finds what the tool calls of one run wrote, so that it can be reverted. Versions that the server wrote
+//! about the run, such as its session, have no tool call as author and are not included.
 
 use emergent_domain::{
     ids::{DocumentId, ObjectId, ProjectId, RelationshipId, RunId},
@@ -15,13 +15,13 @@ use crate::{
     value::{Column, Row},
 };
 
-/// The versions of one thing that a run wrote.
+/// The versions of one object or relationship that a run wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenVersions<Id> {
     pub id: Id,
-    /// Its first version by the run.
+    /// The first version that the run wrote.
     pub first: i64,
-    /// How many are the run's.
+    /// How many versions the run wrote.
     pub count: i64,
 }
 
@@ -44,7 +44,7 @@ pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Wr
     )
 }
 
-/// The relationships of a project that a run wrote, those it took along with an object too, by id.
+/// The relationships of a project that a run wrote, by id. Includes those it deleted together with an object.
 pub fn relationships(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -63,7 +63,7 @@ pub fn relationships(
     )
 }
 
-/// The live documents of a project that a run brought.
+/// The live documents of a project that a run added.
 pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<DocumentId>> {
     tx.query(
         "SELECT id FROM documents WHERE author_run = $1 AND project_id = $2 AND deleted_at IS NULL ORDER BY id",
@@ -72,14 +72,14 @@ pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<
     )
 }
 
-/// What an object was at a version that is not its newest.
+/// An earlier version of an object; `None` for its newest version, which is not in the history.
 pub fn object_version(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Option<Object>> {
     let columns = &*objects::VERSION_COLUMNS;
     let sql = format!("SELECT {columns} FROM graph_object_versions WHERE object_id = $1 AND version = $2");
     tx.query_opt(&sql, params![id, version], Object::from_row)
 }
 
-/// What a relationship was at a version that is not its newest.
+/// An earlier version of a relationship; `None` for its newest version, which is not in the history.
 pub fn relationship_version(
     tx: &mut Tx<'_>,
     id: RelationshipId,
@@ -92,7 +92,7 @@ pub fn relationship_version(
     tx.query_opt(&sql, params![id, version], Relationship::from_row)
 }
 
-/// The newest version of a relationship, a tombstone too, locked until the transaction ends.
+/// The newest version of a relationship, even a tombstone, locked until the transaction ends.
 pub fn lock_relationship(
     tx: &mut Tx<'_>,
     project: ProjectId,

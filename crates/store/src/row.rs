@@ -1,7 +1,6 @@
-//! Rows by name. [`row!`] gives a type its table and its columns, each written once next to the
-//! field it belongs to; reading, the column list and the parameters of an insert follow from that
-//! list. The position of a column is its position in the list, so no name is looked up while a row
-//! is read.
+//! Maps Rust types to table rows. [`row!`] declares the table of a type and the column of each field, and
+//! generates the column list, the reading of a row and the parameters of an insert. Columns are read by
+//! their position in the list, so no name is looked up while a row is read.
 
 use crate::{
     error::{Error, Result},
@@ -23,14 +22,15 @@ pub(crate) trait TableRow: Sized {
     const COLUMNS: &'static str;
     const COLUMN_COUNT: usize = count_columns(Self::COLUMNS);
 
+    /// Reads the columns in their order.
     fn read(reader: &mut RowReader<'_, '_>) -> Result<Self>;
 
-    /// Reads a row that starts with the columns.
+    /// Reads a row whose first columns are [`Self::COLUMNS`].
     fn from_row(row: &Row<'_>) -> Result<Self> {
         Self::from_row_at(row, 0)
     }
 
-    /// Reads a row whose columns start at a position.
+    /// Reads a row in which [`Self::COLUMNS`] start at position `first`.
     fn from_row_at(row: &Row<'_>, first: usize) -> Result<Self> {
         Self::read(&mut RowReader::new(row, Self::TABLE, first))
     }
@@ -46,12 +46,12 @@ pub(crate) trait TableRow: Sized {
     }
 }
 
-/// A type that is written to the columns it is read from. Implemented by [`row!`].
+/// A type that can also be inserted into its table. Implemented by [`row!`].
 pub(crate) trait InsertRow: TableRow {
     /// Adds a parameter for each of the columns, in their order.
     fn write<'a>(&'a self, params: &mut Vec<Param<'a>>) -> Result<()>;
 
-    /// `INSERT INTO t (…) VALUES`: the columns, then those of `more`.
+    /// `INSERT INTO t (…) VALUES` with the columns of the type, then the columns in `more`.
     fn insert_head(more: &[&str]) -> String {
         let (table, columns) = (Self::TABLE, Self::COLUMNS);
         let mut sql = format!("INSERT INTO {table} ({columns}");
@@ -63,7 +63,7 @@ pub(crate) trait InsertRow: TableRow {
         sql
     }
 
-    /// The parameters of one row for [`InsertRow::insert_head`].
+    /// The parameters of one row for [`InsertRow::insert_head`]; `more` are the values of its extra columns.
     fn insert_params<'a, const N: usize>(&'a self, more: [Param<'a>; N]) -> Result<Vec<Param<'a>>> {
         let mut params = Vec::with_capacity(Self::COLUMN_COUNT + N);
         self.write(&mut params)?;
@@ -73,7 +73,8 @@ pub(crate) trait InsertRow: TableRow {
 }
 
 impl Tx<'_> {
-    /// Inserts a row. `more` are columns that the type has no field for; `tail` follows the values.
+    /// Inserts a row and returns how many rows were inserted. `more` are columns that the type has no field
+    /// for. `tail` is SQL after the values, such as `ON CONFLICT …`.
     pub(crate) fn insert_row<'a, R: InsertRow, const N: usize>(
         &mut self,
         row: &'a R,
@@ -85,7 +86,7 @@ impl Tx<'_> {
         self.execute(&format!("{head} ({}) {tail}", page::placeholders(1, params.len())), &params)
     }
 
-    /// Inserts one row of columns with their values; `tail` follows the values.
+    /// Inserts one row from pairs of column and value. `tail` is SQL after the values.
     pub(crate) fn insert_columns<'a>(
         &mut self,
         table: &str,
@@ -93,12 +94,12 @@ impl Tx<'_> {
         tail: &str,
     ) -> Result<u64> {
         let (names, params): (Vec<&str>, Vec<Param<'a>>) = columns.into_iter().unzip();
-        let (names, places) = (names.join(", "), page::placeholders(1, params.len()));
-        self.execute(&format!("INSERT INTO {table} ({names}) VALUES ({places}) {tail}"), &params)
+        let (names, placeholders) = (names.join(", "), page::placeholders(1, params.len()));
+        self.execute(&format!("INSERT INTO {table} ({names}) VALUES ({placeholders}) {tail}"), &params)
     }
 
-    /// Sets columns where a condition holds. `values` are the parameters of the condition, from `$1`
-    /// on.
+    /// Updates columns of the rows that match a condition, and returns how many there were. `values` are the
+    /// parameters of the condition, numbered from `$1`.
     pub(crate) fn update_columns<'a, const N: usize>(
         &mut self,
         table: &str,
@@ -116,7 +117,8 @@ impl Tx<'_> {
         self.execute(&format!("{sql} WHERE {condition}"), &params)
     }
 
-    /// Inserts many rows. `values` gives the values of the columns `more` for the row at an index.
+    /// Inserts many rows. `more` are columns that the type has no field for; `values` returns their values
+    /// for the row at an index. `tail` is SQL after the values.
     pub(crate) fn insert_rows<'a, R: InsertRow, const N: usize>(
         &mut self,
         rows: &'a [R],
@@ -130,6 +132,7 @@ impl Tx<'_> {
     }
 }
 
+/// The number of columns in a list: one more than it has commas.
 const fn count_columns(list: &str) -> usize {
     let (bytes, mut count, mut index) = (list.as_bytes(), 1, 0);
     while index < bytes.len() {
@@ -146,8 +149,8 @@ pub(crate) struct RowReader<'a, 'r> {
     row: &'a Row<'r>,
     table: &'static str,
     index: usize,
-    /// What is wrong with a column that was read although its value is not readable, for the
-    /// column that reports it.
+    /// Why an earlier column could not be read, when that does not make the whole row unreadable. A later
+    /// column takes and reports it; see `schedules`.
     pub problem: Option<String>,
 }
 
@@ -156,28 +159,29 @@ impl<'a, 'r> RowReader<'a, 'r> {
         Self { row, table, index: first, problem: None }
     }
 
+    /// The next column of the type's own table.
     pub fn next<T: Column>(&mut self, column: &'static str) -> Result<T> {
         self.next_of(self.table, column)
     }
 
-    /// The next column, of a table that is joined.
+    /// The next column, which belongs to a joined table. The table is named in errors.
     pub fn next_of<T: Column>(&mut self, table: &'static str, column: &'static str) -> Result<T> {
         self.index += 1;
         self.row.read(self.index - 1, table, column)
     }
 
-    /// The value of a column that can be NULL, but not in this row.
+    /// The value of a nullable column that must not be NULL in this row.
     pub fn required<T>(&self, value: Option<T>, column: &'static str) -> Result<T> {
         value.ok_or_else(|| self.unreadable(column, "NULL"))
     }
 
-    /// The error for a column whose value was read and is not understood.
+    /// The error for a column whose value this version does not understand.
     pub fn unreadable(&self, column: &'static str, value: &str) -> Error {
         Error::unreadable(self.table, column, value)
     }
 }
 
-/// The parameter for a value of a named column.
+/// The parameter for a value. An error names the table and the column.
 pub(crate) fn to_param<'a>(
     value: &'a impl ToParam,
     table: &'static str,
@@ -186,28 +190,28 @@ pub(crate) fn to_param<'a>(
     value.to_param().map_err(|source| Error::Unwritable { table, column: without_alias(column), source })
 }
 
-/// `v.definition` is the column `definition`.
+/// The column name without its table alias: `v.definition` is `definition`.
 pub(crate) fn without_alias(column: &'static str) -> &'static str {
     column.split_once('.').map_or(column, |(_, name)| name)
 }
 
-/// Gives a type its table and columns:
+/// Declares the table and the columns of a type, for reading and inserting:
 ///
 /// ```text
 /// row! {
 ///     Run in "agent_runs" {
 ///         id: "id",                                  // one column
 ///         author: author("author_token", "author_run", "author_tool_call"),
-///         workflow_link: WorkflowLink {              // fields of a struct inside
+///         workflow_link: WorkflowLink {              // the fields of a nested struct
 ///             workflow: "workflow_id",
 ///         },
 ///     }
 /// }
 /// ```
 ///
-/// A column is read and written by the type of its field ([`Column`], [`ToParam`]). A name with
-/// columns in parentheses is a module or a type with the functions `read(reader, columns)` and
-/// `write(value, params)`, for values that take several columns or another form.
+/// The type of a field reads and writes its column ([`Column`], [`ToParam`]). A value that takes several
+/// columns or is stored differently has a codec: the name before the parentheses is a module or a type with
+/// the functions `read(reader, columns)` and `write(value, params)`.
 macro_rules! row {
     ($Type:ident in $table:literal {
         $($field:ident: $($column:literal)? $($codec:ident $group:tt)?),* $(,)?
@@ -223,7 +227,7 @@ macro_rules! row {
     };
 }
 
-/// As [`row!`], for a type that is only read. A column can be an expression, or be one of a joined
+/// As [`row!`], for a type that is only read. A column can be an SQL expression, or belong to a joined
 /// table: `definition: "v.definition" @ "agent_definition_versions"`.
 macro_rules! read_row {
     ($Type:ident in $table:literal {
@@ -243,7 +247,7 @@ macro_rules! read_row {
     };
 }
 
-/// `, a, b` for one entry of [`row!`].
+/// The columns of one entry of [`row!`], each after a separator: `, a, b`.
 macro_rules! row_columns {
     ($column:literal) => { concat!(", ", $column) };
     ($codec:ident ($($column:literal),+)) => { concat!($(", ", $column),+) };
@@ -252,7 +256,7 @@ macro_rules! row_columns {
     };
 }
 
-/// The value of one entry of [`row!`].
+/// Reads the value of one entry of [`row!`].
 macro_rules! row_read {
     ($reader:ident, $column:literal) => { $reader.next($column)? };
     ($reader:ident, $column:literal @ $joined:literal) => { $reader.next_of($joined, $column)? };
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_and_parameters_follow_the_list() {
+    fn columns_and_parameters_are_in_the_order_of_the_declaration() {
         assert_eq!((Pin::COLUMNS, Pin::COLUMN_COUNT), ("name, x, y, labels", 4));
         assert_eq!(Pin::columns_of("p"), "p.name, p.x, p.y, p.labels");
         assert_eq!(Pin::insert_head(&["no"]), "INSERT INTO pins (name, x, y, labels, no) VALUES");

@@ -1,12 +1,13 @@
-//! Row numbers. PostgreSQL counts by sequence. In the embedded engine the project's number is in
-//! the upper bits, so that a project's rows, and with them its part of the full-text index, lie
-//! together.
+//! Allocates the numbers (`no`) of objects, relationships and chunks. PostgreSQL uses sequences. On SQLite
+//! the upper bits are the number of the project, so that the rows of a project are adjacent, and so are
+//! their entries in the full-text index.
 
 use crate::{engine::Engine, error::Result, tx::Tx, value::Param};
 
-/// Bits for the rows of one project: a million million of them.
+/// The bits for the rows of one project: about 10^12 rows.
 const ROW_BITS: u32 = 40;
 
+/// A table whose rows have numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberedTable {
     Objects,
@@ -24,23 +25,23 @@ impl NumberedTable {
     }
 }
 
-/// The numbers a project's rows can have in the embedded engine.
+/// The numbers that the rows of a project can have on SQLite.
 pub fn range(project_no: i64) -> std::ops::Range<i64> {
     (project_no << ROW_BITS)..((project_no + 1) << ROW_BITS)
 }
 
-/// As many unused numbers as asked for, in rising order.
-pub fn allocate(tx: &mut Tx<'_>, of: NumberedTable, project_no: i64, count: usize) -> Result<Vec<i64>> {
+/// Returns `count` unused numbers in ascending order. `project_no` matters on SQLite only.
+pub fn allocate(tx: &mut Tx<'_>, table: NumberedTable, project_no: i64, count: usize) -> Result<Vec<i64>> {
     match tx.engine() {
-        Engine::Sqlite => sqlite_next(tx, of, project_no, count),
-        Engine::Postgres => postgres_next(tx, of, count),
+        Engine::Sqlite => sqlite_allocate(tx, table, project_no, count),
+        Engine::Postgres => postgres_allocate(tx, table, count),
     }
 }
 
-/// One writer, and rows that are never removed: the highest number is the last one given.
-fn sqlite_next(tx: &mut Tx<'_>, of: NumberedTable, project_no: i64, count: usize) -> Result<Vec<i64>> {
+/// The highest number is the last that was allocated, because there is one writer and rows are never deleted.
+fn sqlite_allocate(tx: &mut Tx<'_>, table: NumberedTable, project_no: i64, count: usize) -> Result<Vec<i64>> {
     let range = range(project_no);
-    let sql = match of {
+    let sql = match table {
         NumberedTable::Objects => "SELECT max(no) FROM graph_objects WHERE no >= $1 AND no < $2",
         NumberedTable::Relationships => "SELECT max(no) FROM graph_relationships WHERE no >= $1 AND no < $2",
         NumberedTable::Chunks => "SELECT max(no) FROM document_chunks WHERE no >= $1 AND no < $2",
@@ -51,7 +52,7 @@ fn sqlite_next(tx: &mut Tx<'_>, of: NumberedTable, project_no: i64, count: usize
     Ok((first..).take(count).collect())
 }
 
-fn postgres_next(tx: &mut Tx<'_>, of: NumberedTable, count: usize) -> Result<Vec<i64>> {
-    let sql = format!("SELECT nextval('{}_no_seq') FROM generate_series(1, $1)", of.table());
+fn postgres_allocate(tx: &mut Tx<'_>, table: NumberedTable, count: usize) -> Result<Vec<i64>> {
+    let sql = format!("SELECT nextval('{}_no_seq') FROM generate_series(1, $1)", table.table());
     tx.query(&sql, &[Param::from(count)], |row| row.get(0))
 }

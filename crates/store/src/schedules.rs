@@ -1,6 +1,6 @@
-//! Schedules: the jobs of products and the cron triggers of agents. The server that fires a due
-//! schedule locks its row, so that no other server does. A schedule whose settings cannot be read is
-//! returned with an error, because it must not keep the others from being read.
+//! Schedules: the jobs of products and the cron triggers of agents. The server that fires a due schedule
+//! locks its row, so that no other server fires it too. A schedule whose settings cannot be read is
+//! returned with its `error` set, because it must not keep other schedules from being read.
 
 use emergent_domain::{
     ids::{AgentId, ProjectId, RunId, ScheduleId},
@@ -39,11 +39,11 @@ row! {
 }
 
 const COLUMNS: &str = Schedule::COLUMNS;
-/// A deleted project keeps its rows, and fires nothing.
+/// The rows of a deleted project stay, but its schedules must not fire.
 const PROJECT_IS_LIVE: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
 
-/// The product of a job; the own schedule of an agent has an empty text here, because the column is
-/// part of a unique index.
+/// Codec of the product of a job. `None`, for the cron trigger of an agent, is stored as an empty text,
+/// because the column is part of a unique index.
 struct ProductColumn;
 
 impl ProductColumn {
@@ -57,14 +57,14 @@ impl ProductColumn {
     }
 }
 
-/// The settings. Unreadable settings do not make the row unreadable, since that would keep all other
-/// schedules from firing: [`ErrorColumn`] reports them, and the schedule is suspended.
+/// Codec of the settings. Unreadable settings do not make the row unreadable, since that would keep all
+/// other schedules from firing: [`ErrorColumn`] reports them, and the caller suspends the schedule.
 struct ConfigColumn;
 
 impl ConfigColumn {
     fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<ScheduleConfig> {
         serde_json::from_str(&reader.next::<String>(column)?).or_else(|error| {
-            reader.problem = Some(format!("its settings cannot be read: {error}"));
+            reader.problem = Some(format!("the settings of the schedule cannot be read: {error}"));
             Ok(ScheduleConfig::default())
         })
     }
@@ -82,6 +82,7 @@ fn config_param(config: &ScheduleConfig) -> Result<Param<'static>> {
     Ok(Param::Json(text.into()))
 }
 
+/// Codec of the error: what [`ConfigColumn`] could not read, or else the recorded reason of a suspension.
 struct ErrorColumn;
 
 impl ErrorColumn {
@@ -96,7 +97,7 @@ impl ErrorColumn {
     }
 }
 
-/// Adds a schedule as it stands. The caller has seen that the name is free.
+/// Inserts a schedule. The caller has checked that its name is free.
 pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     let more = [
         ("time_zone", Param::from(&schedule.config.time_zone)),
@@ -106,7 +107,7 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a change of the definition or the job changes, and clears the error.
+/// Writes a schedule after its agent definition or job changed, and clears the error.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     let columns = [
         ("agent_id", Param::from(schedule.agent)),
@@ -140,7 +141,7 @@ pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Sch
     tx.query_opt(&sql, params![agent], Schedule::from_row)
 }
 
-/// The schedules of a project, agents' own first, by name.
+/// The schedules of a project, by product and name; those of agents come first.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 ORDER BY product, name");
     tx.query(&sql, params![project], Schedule::from_row)
@@ -151,7 +152,7 @@ pub fn delete(tx: &mut Tx<'_>, id: ScheduleId) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the jobs of a product; how many there were.
+/// Deletes the jobs of a product and returns how many there were.
 pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<u64> {
     tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
 }
@@ -167,7 +168,7 @@ pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Sch
     tx.query(&sql, params![now, limit], Schedule::from_row)
 }
 
-/// When the next schedule of a live project comes due.
+/// When the next schedule of a live project is due; `None` when none is scheduled.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = format!(
         "SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND {PROJECT_IS_LIVE} ORDER BY next_at LIMIT 1"
@@ -204,7 +205,8 @@ pub fn suspend(tx: &mut Tx<'_>, id: ScheduleId, reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// Records for every due schedule that it was seen in time and has to wait. The schedules stay due.
+/// Marks every due schedule as waiting since `now`, because the run queue is full, and returns how many were
+/// marked. The schedules stay due; the mark shows that they were not missed.
 pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
     let sql = format!(
         "UPDATE schedules SET waiting_since = $1 WHERE id IN (
@@ -215,7 +217,7 @@ pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
     tx.execute(&sql, params![now])
 }
 
-/// How many schedules of live projects are due and wait because too many runs do.
+/// How many schedules of live projects are due and wait because the run queue is full.
 pub fn count_waiting(tx: &mut Tx<'_>) -> Result<i64> {
     let sql = format!(
         "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {PROJECT_IS_LIVE}"

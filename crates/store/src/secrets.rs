@@ -1,4 +1,5 @@
-//! Sealed secrets, and which keys there are. What is sealed is bytes here, and stays that.
+//! Sealed secrets and the ids of the keys that seal them. This module stores sealed bytes; it never opens
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,13 @@ use crate::{
     tx::Tx,
 };
 
-/// A key by its public name; the key itself is never here.
+/// The public part of a key. The key itself is not stored in the database.
 #[derive(Debug, Clone)]
 pub struct KeyRow {
     pub id: String,
-    /// What only the key itself can have sealed.
+    /// A known value sealed with the key. It proves that a configured key is this key.
     pub proof: Vec<u8>,
+    /// Since when nothing is sealed with the key any more; `None` for an active key.
     pub retired_at: Option<Timestamp>,
 }
 
@@ -28,34 +30,35 @@ read_row! {
 }
 
 impl KeyRow {
-    /// Whether secrets may be sealed with it.
+    /// Whether secrets may be sealed with this key.
     pub fn is_active(&self) -> bool {
         self.retired_at.is_none()
     }
 }
 
-/// What a reader of the keys means to do.
+/// How the rows of the keys are locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
     None,
-    /// Seal with one of them: they stay as they are until the transaction ends.
+    /// For a caller that seals with a key: the keys cannot change until the transaction ends.
     ForShare,
-    /// Change them: waits for the transactions that seal with them.
+    /// For a caller that changes keys: waits for the transactions that seal with them.
     ForUpdate,
 }
 
-/// Oldest first.
-pub fn list_keys(tx: &mut Tx<'_>, hold: LockMode) -> Result<Vec<KeyRow>> {
-    let hold = match hold {
+/// All keys, oldest first.
+pub fn list_keys(tx: &mut Tx<'_>, mode: LockMode) -> Result<Vec<KeyRow>> {
+    let lock = match mode {
         LockMode::None => "",
         LockMode::ForShare => tx.for_share(),
         LockMode::ForUpdate => tx.for_update(),
     };
     let columns = KeyRow::COLUMNS;
-    let sql = format!("SELECT {columns} FROM secret_keys ORDER BY created_at, id{hold}");
+    let sql = format!("SELECT {columns} FROM secret_keys ORDER BY created_at, id{lock}");
     tx.query(&sql, &[], KeyRow::from_row)
 }
 
+/// Inserts a key, or makes a retired key active again.
 pub fn insert_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Result<()> {
     tx.execute(
         "INSERT INTO secret_keys (id, proof, created_at) VALUES ($1, $2, $3)
@@ -65,7 +68,7 @@ pub fn insert_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Re
     Ok(())
 }
 
-/// Nothing is sealed any more but with this key.
+/// Retires all keys except this one, so that new values are sealed with this key only.
 pub fn retire_other_keys(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE secret_keys SET retired_at = $2 WHERE id <> $1 AND retired_at IS NULL",
@@ -74,7 +77,7 @@ pub fn retire_other_keys(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// The ids of the keys that secrets are sealed with.
+/// The ids of the keys that stored secrets are sealed with.
 pub fn keys_in_use(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     tx.query("SELECT DISTINCT key_id FROM secrets", &[], |row| row.get(0))
 }
@@ -99,7 +102,7 @@ read_row! {
 
 const COLUMNS: &str = SecretRow::COLUMNS;
 
-/// Stores a sealed value, in place of the previous one.
+/// Stores a sealed value and replaces the previous one. `key` is the id of the key that sealed it.
 pub fn upsert(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -117,11 +120,11 @@ pub fn upsert(
              author_token = excluded.author_token
          RETURNING {COLUMNS}"
     );
-    let kept = tx.query_opt(&sql, params![project, name, key, sealed, now, author], SecretRow::from_row)?;
-    kept.ok_or(crate::Error::Broken)
+    let row = tx.query_opt(&sql, params![project, name, key, sealed, now, author], SecretRow::from_row)?;
+    row.ok_or(crate::Error::Broken)
 }
 
-/// By name.
+/// The secrets of a project, by name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<SecretRow>> {
     let sql = format!("SELECT {COLUMNS} FROM secrets WHERE project_id = $1 ORDER BY name");
     tx.query(&sql, params![project], SecretRow::from_row)
@@ -135,31 +138,31 @@ pub fn count(tx: &mut Tx<'_>, project: ProjectId) -> Result<usize> {
     Ok(usize::try_from(count.unwrap_or(0)).unwrap_or(usize::MAX))
 }
 
-/// What was deleted; `None` when there is none of this name.
+/// Deletes a secret and returns it; `None` when the project has no secret of this name.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<SecretRow>> {
     let sql = format!("DELETE FROM secrets WHERE project_id = $1 AND name = $2 RETURNING {COLUMNS}");
     tx.query_opt(&sql, params![project, name], SecretRow::from_row)
 }
 
-/// Key and sealed value of each of these names that there is.
+/// The id of the key and the sealed value of each secret, by name. Names without a secret are left out.
 pub fn get_sealed(
     tx: &mut Tx<'_>,
     project: ProjectId,
     names: &[String],
 ) -> Result<BTreeMap<String, (String, Vec<u8>)>> {
-    let mut all = BTreeMap::new();
+    let mut sealed_by_name = BTreeMap::new();
     for name in names {
-        let found = tx.query_opt(
+        let sealed = tx.query_opt(
             "SELECT key_id, sealed FROM secrets WHERE project_id = $1 AND name = $2",
             params![project, name],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
-        all.extend(found.map(|sealed| (name.clone(), sealed)));
+        sealed_by_name.extend(sealed.map(|sealed| (name.clone(), sealed)));
     }
-    Ok(all)
+    Ok(sealed_by_name)
 }
 
-/// A sealed value and where it belongs.
+/// A sealed value with its project, its name and the id of its key.
 pub struct SealedRow {
     pub project: ProjectId,
     pub name: String,
@@ -171,7 +174,8 @@ read_row! {
     SealedRow in "secrets" { project: "project_id", name: "name", key: "key_id", sealed: "sealed" }
 }
 
-/// Secrets of all projects that are sealed with another key than this.
+/// Secrets of all projects that are sealed with another key than this, `limit` at most, locked until the
+/// transaction ends.
 pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
     let sql = format!(
         "SELECT {} FROM secrets WHERE key_id <> $1 ORDER BY project_id, name LIMIT $2{}",
@@ -181,7 +185,7 @@ pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> 
     tx.query(&sql, params![key, limit], SealedRow::from_row)
 }
 
-/// The same value under another key: its version and its time stay.
+/// Stores the same value sealed with another key. The version and the times of the secret do not change.
 pub fn reseal(tx: &mut Tx<'_>, project: ProjectId, name: &str, key: &str, sealed: &[u8]) -> Result<()> {
     tx.execute(
         "UPDATE secrets SET key_id = $3, sealed = $4 WHERE project_id = $1 AND name = $2",
@@ -190,7 +194,7 @@ pub fn reseal(tx: &mut Tx<'_>, project: ProjectId, name: &str, key: &str, sealed
     Ok(())
 }
 
-/// The project's external servers by name, each with the JSON that says how it is reached.
+/// The MCP servers of a project, by name, each with its configuration as JSON. It may refer to secrets.
 pub fn server_configs(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, String)>> {
     tx.query(
         "SELECT name, config FROM project_mcp_servers WHERE project_id = $1 ORDER BY name",

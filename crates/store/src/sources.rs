@@ -1,5 +1,5 @@
-//! Sources: the chunks that back an object or a relationship. Each run that names a source has its own
-//! row, so that reverting a run removes only its own; a reader sees a chunk once, however many runs
+//! Sources: the chunks that back an object or a relationship. Each run that names a source adds a row of its
+//! own, so that reverting a run deletes only that run's rows. Lists show a chunk once, however many runs
 //! named it.
 
 use std::collections::{HashMap, HashSet};
@@ -23,7 +23,7 @@ use crate::{
     value::Param,
 };
 
-/// What a source is of.
+/// What a source backs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceOwner {
     Object,
@@ -39,7 +39,7 @@ impl SourceOwner {
     }
 }
 
-/// A passage of a live document of the project.
+/// A chunk as a source; `None` unless it belongs to a live document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
     let sql = format!(
         "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
@@ -60,12 +60,12 @@ read_row! {
     }
 }
 
-/// Adds a source; false when the same run named it before, or, if `by` is not a run, another author
-/// that is not a run.
+/// Adds a source to an object or relationship. Returns false when the run `by` has named it before. All
+/// authors that are not runs count as one.
 pub fn add(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    (of, entity): (SourceOwner, Uuid),
+    (owner, entity): (SourceOwner, Uuid),
     source: &Source,
     at: Timestamp,
     by: Author,
@@ -78,26 +78,26 @@ pub fn add(
     let columns = [
         ("entity_id", Param::from(entity)),
         ("chunk_id", Param::from(source.chunk)),
-        ("kind", Param::from(of.as_str())),
+        ("kind", Param::from(owner.as_str())),
         ("project_id", Param::from(project)),
         ("document_id", Param::from(source.document)),
         ("created_at", Param::from(at)),
         ("said_by", Param::from(said_by)),
         ("author_tool_call", tool_call),
     ];
-    let unless_said = "ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING";
-    let added = tx.insert_columns("graph_sources", columns, unless_said)?;
+    let skip_existing = "ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING";
+    let added = tx.insert_columns("graph_sources", columns, skip_existing)?;
     Ok(added == 1)
 }
 
-/// The newest passages of each of these, at most so many of one; what has none is not in the answer.
+/// The newest sources of each entity, at most `limit` of one. Entities without sources are left out.
 pub fn list_for(
     tx: &mut Tx<'_>,
     project: ProjectId,
     entities: &[Uuid],
-    most: usize,
+    limit: usize,
 ) -> Result<HashMap<Uuid, Vec<Source>>> {
-    let mut found: HashMap<Uuid, Vec<Source>> = HashMap::new();
+    let mut sources: HashMap<Uuid, Vec<Source>> = HashMap::new();
     for list in page::in_chunks(entities) {
         let sql = format!(
             "SELECT s.entity_id, {}
@@ -115,19 +115,18 @@ pub fn list_for(
             Source::COLUMNS,
             page::placeholders(3, list.len())
         );
-        let mut params = vec![Param::from(project), Param::from(most)];
+        let mut params = vec![Param::from(project), Param::from(limit)];
         params.extend(list.into_iter().map(Param::from));
         for (entity, source) in
             tx.query(&sql, &params, |row| Ok((row.get(0)?, Source::from_row_at(row, 1)?)))?
         {
-            found.entry(entity).or_default().push(source);
+            sources.entry(entity).or_default().push(source);
         }
     }
-    Ok(found)
+    Ok(sources)
 }
 
-/// A live object, and whether passages are noted for it: most have none, and need no second
-/// question.
+/// A live object, and whether it has sources. Most objects have none, so that the flag saves a second query.
 pub fn get_object_with_flag(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -155,21 +154,26 @@ pub fn get_relationship_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// Whether an author other than this run named a source for something.
+/// Whether an author other than this run named a source for an object or relationship.
 pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
-    let found = tx.query_opt(
+    let source = tx.query_opt(
         "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
         params![entity, project, run],
         |_| Ok(()),
     )?;
-    Ok(found.is_some())
+    Ok(source.is_some())
 }
 
-/// Deletes the sources that a run named, except those of the entities in `kept`.
-pub fn delete_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
-    let said = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
-    let mut entities: Vec<Uuid> = tx.query(said, params![run, project], |row| row.get(0))?;
-    entities.retain(|entity| !kept.contains(entity));
+/// Deletes the sources that a run named, except those of the entities in `retained`.
+pub fn delete_for_run(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+    retained: &HashSet<Uuid>,
+) -> Result<()> {
+    let entities_sql = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
+    let mut entities: Vec<Uuid> = tx.query(entities_sql, params![run, project], |row| row.get(0))?;
+    entities.retain(|entity| !retained.contains(entity));
     for list in page::in_chunks(&entities) {
         let sql = format!(
             "DELETE FROM graph_sources WHERE said_by = $1 AND project_id = $2 AND entity_id IN ({})",
