@@ -1,4 +1,5 @@
-//! The way in: open a database of either kind, write in transactions, read beside them.
+//! [`Db`], the entry point of the store: opens SQLite or PostgreSQL, runs write transactions and
+//! concurrent reads.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,19 +11,22 @@ use crate::{
     wake::{Waiter, Wake},
 };
 
+/// Which database to open, and how.
 #[derive(Debug, Clone)]
 pub enum DbConfig {
-    /// A file; its folder is there.
+    /// The database file. Its directory must exist.
     Sqlite { path: PathBuf },
     Postgres {
         url: String,
+        /// The maximum size of the connection pool.
         connections: usize,
-        /// Off for poolers that hand each transaction another connection.
+        /// Whether prepared statements are reused. Must be off behind a connection pooler that may run each
+        /// transaction on another connection.
         statement_cache: bool,
     },
 }
 
-/// A handle on the database; clones share it.
+/// A handle on an open database. Clones share its connections.
 #[derive(Clone)]
 pub struct Db {
     inner: Arc<Inner>,
@@ -40,7 +44,7 @@ enum EngineHandle {
 }
 
 impl Db {
-    /// Opens the database and brings its schema up to date. Safe while others do the same.
+    /// Opens the database and migrates its schema. Several processes may open it concurrently.
     pub async fn open(config: DbConfig) -> Result<Self> {
         let wake = Arc::new(Wake::default());
         let vectors = Arc::new(VectorIndexes::default());
@@ -65,10 +69,11 @@ impl Db {
         }
     }
 
-    /// Runs a transaction. When this returns `Ok`, it is on the disk.
+    /// Runs a write transaction. When this returns `Ok`, the transaction is on disk.
     ///
-    /// The closure may run more than once (another transaction was in its way, or one that shared
-    /// its commit failed), so everything it does besides `tx` must bear repeating.
+    /// The closure may run more than once: on PostgreSQL after a conflict with another transaction, on
+    /// SQLite when another transaction of the same commit group failed. Side effects outside `tx` must
+    /// therefore be idempotent.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -81,7 +86,7 @@ impl Db {
         }
     }
 
-    /// Reads; each statement sees what is committed when it starts.
+    /// Runs reads. Each statement sees what was committed when it started.
     pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -91,7 +96,7 @@ impl Db {
         self.read_with(false, work).await
     }
 
-    /// Reads; all statements see the same moment.
+    /// Runs reads on one snapshot: all statements see the same committed state.
     pub async fn snapshot<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -113,7 +118,8 @@ impl Db {
         }
     }
 
-    /// How many commits this handle made. Embedded writes that were queued together share one.
+    /// How many commits were made through this handle and its clones. On SQLite, transactions that were
+    /// queued together share one commit.
     pub fn commits(&self) -> u64 {
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.commits(),
@@ -121,25 +127,25 @@ impl Db {
         }
     }
 
-    /// Hears wakes on a channel from now on.
+    /// Subscribes to the wakes of a channel, from now on.
     pub fn waiter(&self, channel: &str) -> Waiter {
         self.inner.wake.subscribe(channel)
     }
 
-    /// The embedded engine's vectors, quantised in memory.
+    /// The quantised vectors that SQLite searches in memory. Unused on PostgreSQL.
     pub fn vectors(&self) -> &Arc<VectorIndexes> {
         &self.inner.vectors
     }
 }
 
-/// A URL as it may be shown: the password is nobody's business.
+/// Returns a database URL without its password, for messages.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "a database URL".to_owned() };
     let rest = match rest.rsplit_once('@') {
         Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
         None => rest.to_owned(),
     };
-    // Connection strings may carry it as a parameter, too.
+    // The password can also be a parameter. Everything from there on is left out.
     let rest = rest.split("password=").next().unwrap_or_default();
     format!("{scheme}://{rest}")
 }

@@ -2,8 +2,10 @@
 
 use crate::row;
 
+/// What went wrong in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// `place` is the path of the file, or the URL without its password.
     #[error("could not open the database at `{place}`")]
     Open {
         place: String,
@@ -21,10 +23,12 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
-    /// A unique index refused a row. Callers look for it by the constraint's name.
+    /// A unique index or primary key refused a row. Callers recognise it by the constraint's name.
+    /// SQLite gives its whole message instead, which contains the columns.
     #[error("a row with the same unique value exists already ({constraint})")]
     Duplicate { constraint: String },
-    /// Two transactions conflicted. [`crate::Db::write`] retries by itself.
+    /// Two transactions conflicted. On PostgreSQL, [`crate::Db::write`] retries a few times before it
+    /// returns this error.
     #[error("the transaction conflicted with another one; retry it")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the database refused a statement")]
@@ -33,10 +37,11 @@ pub enum Error {
     Postgres(#[source] tokio_postgres::Error),
     #[error("no connection to the database")]
     Pool(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A column of a result has another type than the code expects.
     #[error("column {column} does not hold {expected}")]
     Column { column: usize, expected: &'static str },
-    /// A column holds a word or a structure that this version does not know. It is not replaced by
-    /// another value, because that guess would be acted on or written back.
+    /// A column holds an enum value or a JSON structure that this version does not know. No default is
+    /// assumed, because the server would act on that guess or write it back.
     #[error(
         "table `{table}`, column `{column}` holds `{value}`, which this version does not know; \
          a newer server may have written it: update this server, or correct the row"
@@ -49,6 +54,7 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    /// The closure of the transaction ignored the error of a statement and returned `Ok`.
     #[error("a statement of the transaction failed, so the whole transaction was rolled back")]
     Broken,
     #[error("the database is shutting down")]
@@ -57,10 +63,11 @@ pub enum Error {
     Panicked { message: String },
 }
 
-/// How much of an unreadable value an error shows.
+/// How many characters of an unreadable value an error shows.
 const MAX_SHOWN_CHARS: usize = 60;
 
 impl Error {
+    /// Builds [`Error::Unreadable`] with a shortened value. `column` may have a table alias.
     pub(crate) fn unreadable(table: &'static str, column: &'static str, value: &str) -> Self {
         let mut shown: String = value.chars().take(MAX_SHOWN_CHARS).collect();
         if shown.len() < value.len() {
@@ -74,11 +81,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{ConstraintViolation, DatabaseBusy, DatabaseLocked};
+        use rusqlite::{
+            ErrorCode::{ConstraintViolation, DatabaseBusy, DatabaseLocked},
+            ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE},
+        };
         match &error {
             rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
-                // 2067 and 1555: unique index, primary key.
-                ConstraintViolation if matches!(failure.extended_code, 2067 | 1555) => {
+                ConstraintViolation
+                    if matches!(
+                        failure.extended_code,
+                        SQLITE_CONSTRAINT_UNIQUE | SQLITE_CONSTRAINT_PRIMARYKEY
+                    ) =>
+                {
                     Error::Duplicate { constraint: message.clone().unwrap_or_default() }
                 }
                 DatabaseBusy | DatabaseLocked => Error::Conflict(Box::new(error)),
@@ -93,12 +107,12 @@ impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         use tokio_postgres::error::SqlState;
         match error.as_db_error() {
-            Some(refusal) if *refusal.code() == SqlState::UNIQUE_VIOLATION => {
-                Error::Duplicate { constraint: refusal.constraint().unwrap_or_default().to_owned() }
+            Some(db_error) if *db_error.code() == SqlState::UNIQUE_VIOLATION => {
+                Error::Duplicate { constraint: db_error.constraint().unwrap_or_default().to_owned() }
             }
-            Some(refusal)
-                if *refusal.code() == SqlState::T_R_SERIALIZATION_FAILURE
-                    || *refusal.code() == SqlState::T_R_DEADLOCK_DETECTED =>
+            Some(db_error)
+                if *db_error.code() == SqlState::T_R_SERIALIZATION_FAILURE
+                    || *db_error.code() == SqlState::T_R_DEADLOCK_DETECTED =>
             {
                 Error::Conflict(Box::new(error))
             }

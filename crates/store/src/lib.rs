@@ -1,5 +1,5 @@
-//! Where everything is kept: one set of statements over two engines, SQLite embedded and
-//! PostgreSQL with pgvector. The only place for SQL.
+//! The store: the persistence layer over two engines, embedded SQLite and PostgreSQL with pgvector. Most
+//! statements are the same for both. No other crate contains SQL.
 
 pub mod agents;
 pub(crate) mod author;

@@ -1,10 +1,12 @@
-//! The two engines: how each opens, commits and reads. The code above them is the same for both.
+//! The two database engines, SQLite and PostgreSQL: how each opens a database, commits and reads. Most code
+//! above them does not depend on the engine.
 
 mod notify;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 mod tls;
 
+/// Which database engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,

@@ -1,6 +1,6 @@
-//! Wake-ups between servers. One connection listens for other servers and notifies them of commits of
-//! this one. It notifies after the commit, with many wake-ups in one `NOTIFY`: inside a transaction,
-//! `NOTIFY` would make every commit of the database wait for the one before and its fsync.
+//! Wakes between the servers of one PostgreSQL database. Each server has one connection that receives the
+//! wakes of other servers and sends its own. Wakes are sent after the commit, several in one statement: a
+//! `NOTIFY` inside a transaction would make each commit of the database wait for the fsync of the previous.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,35 +14,41 @@ use tokio_postgres::{
 
 use crate::wake::Wake;
 
+/// The pause before the next attempt to connect.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
-/// The wake-ups that other servers have to be notified of.
+/// Collects the wakes of this server and sends them to the other servers.
 pub(crate) struct Notifier {
-    /// Identifies notifications of this server, which it ignores: its own waiters are woken already.
+    /// Identifies the notifications of this server. The server ignores them when it receives them, because
+    /// its own waiters have already been woken.
     origin: String,
-    waiting: Mutex<BTreeSet<String>>,
-    /// The channels that are being sent. They are sent again if the connection is lost meanwhile.
+    /// The channels to send next.
+    queued: Mutex<BTreeSet<String>>,
+    /// The channels of the statement under way. They are sent again if the connection is lost meanwhile.
     sending: Mutex<BTreeSet<String>>,
-    pending: Notify,
+    /// Signals that `queued` is not empty.
+    has_queued: Notify,
 }
 
 impl Default for Notifier {
     fn default() -> Self {
         let origin = uuid::Uuid::now_v7().simple().to_string();
-        Self { origin, waiting: Mutex::default(), sending: Mutex::default(), pending: Notify::new() }
+        Self { origin, queued: Mutex::default(), sending: Mutex::default(), has_queued: Notify::new() }
     }
 }
 
 impl Notifier {
+    /// Queues wakes of these channels for the other servers.
     pub(crate) fn notify(&self, channels: &[String]) {
         if channels.is_empty() {
             return;
         }
-        self.waiting.lock().extend(channels.iter().cloned());
-        self.pending.notify_one();
+        self.queued.lock().extend(channels.iter().cloned());
+        self.has_queued.notify_one();
     }
 
-    /// The channels that a notification wakes on this server.
+    /// The channel that a notification wakes on this server; `None` if this server sent it. A payload is
+    /// `<origin> <channel>`, or only a channel.
     fn channel_from<'a>(&self, payload: &'a str) -> Option<&'a str> {
         match payload.split_once(' ') {
             Some((origin, _)) if origin == self.origin => None,
@@ -51,26 +57,26 @@ impl Notifier {
         }
     }
 
-    /// Runs until the connection fails.
+    /// Sends queued channels until the connection fails.
     async fn send_loop(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let unsaid: Vec<String> = std::mem::take(&mut *self.sending.lock()).into_iter().collect();
-        self.notify(&unsaid);
+        let unsent: Vec<String> = std::mem::take(&mut *self.sending.lock()).into_iter().collect();
+        self.notify(&unsent);
         loop {
-            self.pending.notified().await;
-            let channels = std::mem::take(&mut *self.waiting.lock());
-            let said: Vec<String> =
+            self.has_queued.notified().await;
+            let channels = std::mem::take(&mut *self.queued.lock());
+            let payloads: Vec<String> =
                 channels.iter().map(|channel| format!("{} {channel}", self.origin)).collect();
             *self.sending.lock() = channels;
             let sql = "SELECT pg_notify('emergent', said) FROM unnest($1::text[]) AS said";
-            client.execute(sql, &[&said]).await?;
+            client.execute(sql, &[&payloads]).await?;
             self.sending.lock().clear();
         }
     }
 }
 
-/// Runs until it is aborted. After a lost connection all waiters are woken, since notifications may have
-/// been missed.
-pub(crate) async fn run<T>(config: Config, tls: T, wake: Arc<Wake>, announcer: Arc<Notifier>)
+/// Connects, and connects again whenever the connection is lost, until the task is aborted. Each time all
+/// waiters are woken, because notifications may have been missed.
+pub(crate) async fn run<T>(config: Config, tls: T, wake: Arc<Wake>, notifier: Arc<Notifier>)
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
     T::Stream: Send,
@@ -81,7 +87,7 @@ where
     loop {
         if let Ok((client, connection)) = config.connect(tls.clone()).await {
             failures = 0;
-            serve_connection(client, connection, &wake, &announcer).await;
+            serve_connection(client, connection, &wake, &notifier).await;
         }
         failures = failures.saturating_add(1);
         wake.notify_all();
@@ -89,29 +95,30 @@ where
     }
 }
 
+/// Receives and sends wakes until the connection fails.
 async fn serve_connection<S, T>(
     client: Client,
     mut connection: Connection<S, T>,
     wake: &Wake,
-    announcer: &Notifier,
+    notifier: &Notifier,
 ) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    let messages = async {
+    let receive = async {
         while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(note) = message
-                && let Some(channel) = announcer.channel_from(note.payload())
+            if let AsyncMessage::Notification(notification) = message
+                && let Some(channel) = notifier.channel_from(notification.payload())
             {
                 wake.notify(channel);
             }
         }
     };
-    let speak = async {
+    let listen_and_send = async {
         client.batch_execute("LISTEN emergent").await?;
         wake.notify_all();
-        announcer.send_loop(&client).await
+        notifier.send_loop(&client).await
     };
     // When either fails, the caller opens another connection.
-    tokio::select! { () = messages => {}, _ = speak => {} }
+    tokio::select! { () = receive => {}, _ = listen_and_send => {} }
 }

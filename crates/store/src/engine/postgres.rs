@@ -1,4 +1,4 @@
-//! PostgreSQL: a pool of connections, and transactions that are retried when two conflict.
+//! The PostgreSQL engine: a pool of connections, and transactions that are retried when two conflict.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -27,16 +27,20 @@ use crate::{
     wake::Wake,
 };
 
-/// How often a conflicting transaction is tried before the caller gets the error.
+/// How often a transaction that conflicts is tried before the caller gets the error.
 const MAX_ATTEMPTS: u32 = 12;
 const BACKOFF: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(128));
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// An open PostgreSQL database.
 pub(crate) struct Postgres {
     pool: Pool,
+    /// Whether prepared statements are reused; see [`crate::DbConfig`].
     cache: bool,
     wake: Arc<Wake>,
-    announcer: Arc<Notifier>,
+    notifier: Arc<Notifier>,
     commits: Arc<AtomicU64>,
+    /// The task that exchanges wakes with other servers.
     listener: tokio::task::JoinHandle<()>,
 }
 
@@ -47,29 +51,31 @@ impl Drop for Postgres {
 }
 
 impl Postgres {
+    /// Opens the pool and migrates the schema.
     pub(crate) async fn open(url: &str, connections: usize, cache: bool, wake: Arc<Wake>) -> Result<Self> {
         let place = crate::db::without_password(url);
-        let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
-        let wanted = tls::parse_tls_options(url);
-        let announcer = Arc::<Notifier>::default();
-        let opened = match wanted.url.parse::<Config>() {
-            Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
-                None => connect(config, NoTls, connections, &wake, &announcer).await,
-                Some(Ok(tls)) => connect(config, tls, connections, &wake, &announcer).await,
+        let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
+        let options = tls::parse_tls_options(url);
+        let notifier = Arc::<Notifier>::default();
+        let connected = match options.url.parse::<Config>() {
+            Ok(config) => match options.tls.map(|roots| tls::connector(&roots)) {
+                None => connect(config, NoTls, connections, &wake, &notifier).await,
+                Some(Ok(tls)) => connect(config, tls, connections, &wake, &notifier).await,
                 Some(Err(error)) => Err(error.into()),
             },
             Err(error) => Err(error.into()),
         };
-        let (pool, mut first, listener) = opened.map_err(failed)?;
-        let opened = Self { pool, cache, wake, announcer, commits: Arc::default(), listener };
-        crate::migrate::postgres(&mut first).await?;
-        Ok(opened)
+        let (pool, mut client, listener) = connected.map_err(open_error)?;
+        let engine = Self { pool, cache, wake, notifier, commits: Arc::default(), listener };
+        crate::migrate::postgres(&mut client).await?;
+        Ok(engine)
     }
 
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
+    /// Runs a write transaction, again after each conflict, up to [`MAX_ATTEMPTS`] times.
     pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -77,21 +83,21 @@ impl Postgres {
         E: From<Error> + Send + 'static,
     {
         let client = self.client().await?;
-        let (wake, announcer) = (Arc::clone(&self.wake), Arc::clone(&self.announcer));
+        let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
         let (cache, commits) = (self.cache, Arc::clone(&self.commits));
         let runtime = tokio::runtime::Handle::current();
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; the connections of the pool limit how many there are, and only its own thread sleeps"
         )]
-        let done = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let mut attempt = 1;
             loop {
                 match try_write(&client, &runtime, cache, &work) {
-                    WriteAttempt::Committed(value, followups) => {
+                    WriteAttempt::Committed(value, after_commit) => {
                         commits.fetch_add(1, Ordering::Relaxed);
-                        announcer.notify(followups.wakes());
-                        followups.run(&wake, None);
+                        notifier.notify(after_commit.wakes());
+                        after_commit.run(&wake, None);
                         return Ok(value);
                     }
                     WriteAttempt::Failed(error) => return Err(error),
@@ -103,9 +109,10 @@ impl Postgres {
                 }
             }
         });
-        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
     }
 
+    /// Runs reads; with `snapshot`, all statements see the same committed state.
     pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -114,29 +121,29 @@ impl Postgres {
     {
         let client = self.client().await?;
         let cache = self.cache;
-        // Without a statement cache there may be a connection pooler in between, which keeps only a
-        // transaction on one connection.
+        // Without a statement cache there may be a connection pooler in between. Only inside a transaction
+        // does it run all statements on one connection.
         let snapshot = snapshot || !cache;
         let runtime = tokio::runtime::Handle::current();
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; the connections of the pool limit how many there are"
         )]
-        let done = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             if snapshot {
                 runtime
                     .block_on(client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
                     .map_err(Error::from)?;
             }
             let mut tx = Tx::new(Conn::Postgres { client: &client, runtime: runtime.clone(), cache });
-            let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
+            let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
                 .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             if snapshot {
                 runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
             }
-            done
+            result
         });
-        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
     }
 
     async fn client(&self) -> Result<Object> {
@@ -144,15 +151,16 @@ impl Postgres {
     }
 }
 
+/// A pool, its first connection, and the task that exchanges wakes.
 type OpenedPool = (Pool, Object, tokio::task::JoinHandle<()>);
 
-/// Opens a pool and its first connection, and starts the task that listens for wake-ups.
+/// Opens a pool and its first connection, and starts the task that exchanges wakes.
 async fn connect<T>(
     mut config: Config,
     tls: T,
     connections: usize,
     wake: &Arc<Wake>,
-    announcer: &Arc<Notifier>,
+    notifier: &Arc<Notifier>,
 ) -> Result<OpenedPool, Box<dyn std::error::Error + Send + Sync>>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
@@ -161,26 +169,28 @@ where
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
     // A server that stalls inside a transaction would keep its row locks, and the servers that take over
-    // its work would wait for them. The database ends such a transaction before the leases expire.
+    // its work would wait for them. The database ends such a transaction after 6 seconds, before the leases
+    // expire.
     config.options("-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000");
     config.application_name("emergent");
-    config.connect_timeout(Duration::from_secs(10));
+    config.connect_timeout(CONNECT_TIMEOUT);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
     let pool = Pool::builder(manager).max_size(connections).build()?;
-    let first = pool.get().await?;
+    let client = pool.get().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "`Postgres` keeps the handle, and aborts the task when it is dropped"
     )]
-    let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(announcer)));
-    Ok((pool, first, listener))
+    let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(notifier)));
+    Ok((pool, client, listener))
 }
 
+/// The outcome of one attempt to run and commit a transaction.
 enum WriteAttempt<T, E> {
     Committed(T, crate::tx::AfterCommit),
     Failed(E),
-    /// Another transaction conflicted; retry.
+    /// The transaction conflicted with another one and can be retried.
     Conflicted(E),
 }
 
@@ -194,9 +204,9 @@ fn try_write<T, E: From<Error>>(
         return WriteAttempt::Failed(Error::from(error).into());
     }
     let mut tx = Tx::new(Conn::Postgres { client, runtime: runtime.clone(), cache });
-    let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
+    let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
         .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
-    match tx.final_result(done) {
+    match tx.final_result(result) {
         Ok(value) => match runtime.block_on(client.batch_execute("COMMIT")).map_err(Error::from) {
             Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
             Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
@@ -210,7 +220,7 @@ fn try_write<T, E: From<Error>>(
     }
 }
 
-/// A delay that grows with each attempt and has jitter, so that two transactions do not conflict again.
+/// The delay before the next attempt. It has jitter, so that two transactions do not conflict again.
 fn backoff(attempt: u32) -> Duration {
     BACKOFF.delay(attempt) + Duration::from_millis(attempt.into()).mul_f64(random_spread())
 }
