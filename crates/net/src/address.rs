@@ -1,5 +1,6 @@
-//! Which addresses may be reached: what a manifest names must not open the machine's own network to
-//! whoever wrote it. Addresses are checked after names are resolved, and again on each redirect.
+//! Checks that outgoing requests reach public addresses only, so that the author of a manifest or of an MCP
+//! server's URL gets no access to this machine or its private network. An address is checked after its host
+//! name is resolved, and again on each redirect.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -8,7 +9,8 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
 };
 
-/// Whether an address may be asked at all, as far as it can be told before its name is resolved.
+/// Checks the scheme of a URL, and its host if that is a literal address. Host names pass: they are checked
+/// when they are resolved.
 pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("`{}` addresses are not fetched", url.scheme()));
@@ -20,8 +22,8 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     }
 }
 
-/// The same text whether a name is unknown or leads inside: two texts would tell which names and addresses
-/// the network inside has.
+/// The text is the same for an unknown name and for a name with a private address. Two texts would reveal
+/// which names exist in the private network.
 fn private_address_message(host: &str) -> String {
     format!(
         "`{host}` has no public address; an operator can allow private ones with \
@@ -29,21 +31,21 @@ fn private_address_message(host: &str) -> String {
     )
 }
 
-/// Looks up the host of a URL. An error when any of its addresses is not public.
+/// Resolves the host of a URL. Fails if any of its addresses is not public.
 pub async fn resolve_public(url: &Url) -> Result<Vec<SocketAddr>, String> {
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default().unwrap_or(443);
     let name = host.trim_start_matches('[').trim_end_matches(']');
-    let found = tokio::net::lookup_host((name, port)).await;
-    let addresses: Vec<_> = found.map_err(|_| private_address_message(host))?.collect();
+    let resolved = tokio::net::lookup_host((name, port)).await;
+    let addresses: Vec<_> = resolved.map_err(|_| private_address_message(host))?.collect();
     match addresses.iter().find(|address| !is_public(address.ip())) {
-        // What the name resolves to is not said: the answer would map the network inside.
+        // The error does not contain the address, which would reveal the private network.
         Some(_) => Err(private_address_message(host)),
         None => Ok(addresses),
     }
 }
 
-/// Resolves names to their public addresses only, unless the operator allows others.
+/// A DNS resolver that returns only public addresses, unless the operator allows private ones.
 pub(crate) struct PublicResolver {
     pub(crate) allow_private: bool,
 }
@@ -53,13 +55,13 @@ impl Resolve for PublicResolver {
         let allow_private = self.allow_private;
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found = match tokio::net::lookup_host((host.as_str(), 0)).await {
-                Ok(found) => found.collect(),
+            let resolved = match tokio::net::lookup_host((host.as_str(), 0)).await {
+                Ok(addresses) => addresses.collect(),
                 Err(error) if allow_private => return Err(error.into()),
                 Err(_) => Vec::new(),
             };
             let allowed: Vec<_> =
-                found.into_iter().filter(|address| allow_private || is_public(address.ip())).collect();
+                resolved.into_iter().filter(|address| allow_private || is_public(address.ip())).collect();
             if allowed.is_empty() {
                 return Err(private_address_message(&host).into());
             }
@@ -68,6 +70,7 @@ impl Resolve for PublicResolver {
     }
 }
 
+/// Whether an address belongs to the public internet: not private, loopback, link-local or reserved.
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -77,31 +80,34 @@ pub fn is_public(ip: IpAddr) -> bool {
 
 fn is_public_v4(ip: Ipv4Addr) -> bool {
     let [a, b, c, _] = ip.octets();
-    let shared = a == 100 && (64..128).contains(&b);
+    // 100.64.0.0/10, which providers use behind their NAT.
+    let carrier_nat = a == 100 && (64..128).contains(&b);
+    // Addresses for protocols, benchmarks and documentation.
     let special = (a == 192 && b == 0 && (c == 0 || c == 2))
         || (a == 198 && (b == 18 || b == 19))
         || (a == 198 && b == 51 && c == 100)
         || (a == 203 && b == 0 && c == 113);
-    // 240 and above are reserved, 224 to 239 are groups.
-    !(a == 0 || a >= 224 || shared || special || ip.is_loopback() || ip.is_private() || ip.is_link_local())
+    // From 224 to 239 are multicast addresses, from 240 on reserved ones.
+    let unroutable = a == 0 || a >= 224 || carrier_nat || special;
+    !(unroutable || ip.is_loopback() || ip.is_private() || ip.is_link_local())
 }
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let segments = ip.segments();
-    // An address of the other kind inside: mapped, translated (64:ff9b::/96), 6to4 (2002::/16).
-    let inside = match segments {
+    // IPv4 addresses inside IPv6 ones: mapped (::ffff:0:0/96), NAT64 (64:ff9b::/96), 6to4 (2002::/16).
+    let embedded_v4 = match segments {
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] => Some((high, low)),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some((high, low)),
         [0x2002, high, low, ..] => Some((high, low)),
         _ => None,
     };
-    if let Some((high, low)) = inside {
+    if let Some((high, low)) = embedded_v4 {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();
         return is_public_v4(Ipv4Addr::new(a, b, c, d));
     }
-    // Only 2000::/3 is given out. In it, 2001:db8::/32 is for documentation, and in 2001::/32 (Teredo) the
-    // packets go to an IPv4 address that the sender of the name chose.
+    // Only 2000::/3 is assigned. In it, 2001:db8::/32 is for documentation, and 2001::/32 (Teredo) contains
+    // an IPv4 address, which whoever controls the host name can choose.
     let special = segments[0] == 0x2001 && matches!(segments[1], 0 | 0xdb8);
     (0x2000..0x4000).contains(&segments[0]) && !special
 }
@@ -111,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_public_addresses_are_reached() {
+    fn only_addresses_of_the_public_internet_are_public() {
         for ip in [
             "127.0.0.1",
             "127.9.9.9",
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_spellings_of_an_address_are_seen_through() {
+    fn unusual_spellings_of_a_private_address_and_other_schemes_are_refused() {
         for url in [
             "http://2130706433/",
             "http://0x7f.1/",

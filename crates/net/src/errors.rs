@@ -1,8 +1,9 @@
-//! An error as one line of text, for a log or for a person.
+//! Formats errors and panics as one line of text, for logs and messages.
 
 use std::{any::Any, error::Error};
 
-/// The error and its causes, each once: some errors print their cause as well.
+/// Formats an error and its causes. A cause that the text contains already is not repeated, because some
+/// errors print their cause themselves.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -17,7 +18,7 @@ pub fn error_chain(error: &dyn Error) -> String {
     text
 }
 
-/// The last cause of an error, or the error itself when it has none.
+/// Returns the text of the last cause of an error, or of the error itself when it has none.
 pub fn root_cause(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => root_cause(cause),
@@ -25,7 +26,7 @@ pub fn root_cause(error: &dyn Error) -> String {
     }
 }
 
-/// What a panic said; `None` when its payload is not text.
+/// Returns the message of a panic; `None` if its payload is not text.
 pub fn panic_message(panic: &(dyn Any + Send)) -> Option<&str> {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))

@@ -1,4 +1,5 @@
-//! HTTP clients with what each of them needs, whoever is asked.
+//! Builds the HTTP clients of all crates: with TLS and a connect timeout, and, for URLs that users supply,
+//! with access to public addresses only.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +13,14 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
 
-/// A builder with TLS set up and a limit for the time a connection may take.
+/// Returns a builder of a client with TLS and a connect timeout.
 pub fn client_builder() -> ClientBuilder {
     tls::install_crypto_provider();
     Client::builder().connect_timeout(CONNECT_TIMEOUT)
 }
 
-/// The same for the server at `url`, which may be the only one that is asked: without TLS, a machine
-/// that has no certificates can still reach a server next to it.
+/// Like [`client_builder`], for a client that only sends requests to the server at `url`. With an `http:`
+/// URL, no root certificates are loaded, so that it also works on a machine that has none.
 pub fn client_builder_for(url: &str) -> ClientBuilder {
     match url.starts_with("http://") {
         true => client_builder().tls_certs_only([]),
@@ -27,30 +28,30 @@ pub fn client_builder_for(url: &str) -> ClientBuilder {
     }
 }
 
-/// A client that reaches public addresses only, unless the operator allows others. It follows
-/// redirects within one origin: headers with secrets go along, so nowhere else.
+/// Returns a client that connects to public addresses only, unless `allow_private` is true. It follows
+/// redirects only within one origin, because headers with secrets are sent along.
 pub fn public_client(allow_private: bool) -> Result<Client, String> {
     let policy = redirect::Policy::custom(move |attempt| {
-        let from = attempt.previous().last().map(Url::origin);
-        let origin = attempt.url().origin();
+        let previous_origin = attempt.previous().last().map(Url::origin);
+        let next_origin = attempt.url().origin();
         if attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error("it redirects too often")
-        } else if from != Some(origin) {
-            attempt.error("it redirects to another server")
-        } else if let Err(why) = address::check(attempt.url(), allow_private) {
-            attempt.error(why)
+            attempt.error("the server redirects too often")
+        } else if previous_origin != Some(next_origin) {
+            attempt.error("the server redirects to another server")
+        } else if let Err(reason) = address::check(attempt.url(), allow_private) {
+            attempt.error(reason)
         } else {
             attempt.follow()
         }
     });
     client_builder()
-        // A proxy would resolve names by itself, where nothing is checked.
+        // A proxy would resolve host names itself, without our check.
         .no_proxy()
         .retry(reqwest::retry::never())
         .redirect(policy)
         .dns_resolver(Arc::new(PublicResolver { allow_private }))
         .build()
-        .map_err(|error| format!("could not set up HTTP: {error}"))
+        .map_err(|error| format!("could not create the HTTP client: {error}"))
 }
 
 #[cfg(test)]
@@ -58,9 +59,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_that_leads_home_is_refused_after_it_is_resolved() {
+    async fn a_host_name_that_resolves_to_this_machine_is_refused() {
         let client = public_client(false).unwrap();
         let error = client.get("http://localhost:1/").send().await.unwrap_err();
-        assert!(format!("{error:?}").contains("not a public address"), "{error:?}");
+        assert!(format!("{error:?}").contains("no public address"), "{error:?}");
     }
 }

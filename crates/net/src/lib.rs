@@ -1,8 +1,7 @@
-//! What every connection to another server needs: which addresses may be reached, TLS, HTTP clients
-//! and event streams, how long to wait before the next attempt, and how to print the error when none
-//! of it worked.
+//! Network code that several crates share: checks of addresses, TLS, HTTP clients, the decoder of event
+//! streams, percent-decoding, backoff, and the formatting of errors.
 //!
-//! This crate knows nothing of the other crates, so each of them may use it.
+//! This crate depends on no other crate of the project, so each of them can use it.
 
 pub mod address;
 pub mod backoff;

@@ -1,25 +1,25 @@
-//! Percent-decoding: `%2F` as the byte it stands for.
+//! Percent-decoding of URLs: `%2F` becomes `/`.
 
-/// `None` when an escape is malformed or the bytes are not UTF-8.
+/// Returns `None` if an escape is malformed or the decoded bytes are not UTF-8.
 pub fn decode(text: &str) -> Option<String> {
     String::from_utf8(decode_bytes(text, |_| None)?).ok()
 }
 
-/// Keeps a malformed escape as it is written, and replaces bytes that are not UTF-8.
+/// Decodes any text: malformed escapes stay as they are, and bytes that are not UTF-8 become U+FFFD.
 pub fn decode_lossy(text: &str) -> String {
     let bytes = decode_bytes(text, Some).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `malformed` says what a percent sign without two hexadecimal digits stands for.
+/// `malformed` returns the byte for a percent sign without two hexadecimal digits after it; `None` fails.
 fn decode_bytes(text: &str, malformed: impl Fn(u8) -> Option<u8>) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        bytes.push(match (first, escaped_byte(after)) {
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        bytes.push(match (first, escaped_byte(tail)) {
             (b'%', Some(byte)) => {
-                rest = &after[2..];
+                rest = &tail[2..];
                 byte
             }
             (b'%', None) => malformed(b'%')?,
@@ -39,17 +39,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_bytes() {
+    fn escapes_become_the_bytes_they_stand_for() {
         assert_eq!(decode("Task/a%20b%2Fc").as_deref(), Some("Task/a b/c"));
         assert_eq!(decode("gr%C3%BC%C3%9Fe").as_deref(), Some("grüße"));
         assert_eq!(decode_lossy("%2Fetc%2Fmy+ca.pem"), "/etc/my+ca.pem");
     }
 
     #[test]
-    fn what_is_malformed_is_refused_or_kept() {
-        for (wrong, kept) in [("%", "%"), ("%2", "%2"), ("%zz", "%zz"), ("%+5", "%+5"), ("%ff", "\u{fffd}")] {
-            assert_eq!(decode(wrong), None, "{wrong}");
-            assert_eq!(decode_lossy(wrong), kept, "{wrong}");
+    fn malformed_escapes_fail_in_decode_and_stay_in_decode_lossy() {
+        for (malformed, lossy) in
+            [("%", "%"), ("%2", "%2"), ("%zz", "%zz"), ("%+5", "%+5"), ("%ff", "\u{fffd}")]
+        {
+            assert_eq!(decode(malformed), None, "{malformed}");
+            assert_eq!(decode_lossy(malformed), lossy, "{malformed}");
         }
     }
 }

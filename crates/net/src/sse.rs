@@ -1,41 +1,47 @@
-//! `text/event-stream`, as bytes arrive: any pieces in, whole events out.
-//!
-//! The decoder knows nothing of what is put into events, nor where the bytes come from. Model
-//! providers, MCP servers and our own API send such streams.
+//! An incremental decoder of server-sent events (`text/event-stream`): it takes the bytes of a stream in
+//! pieces of any size and returns complete events. It is used for model providers, MCP servers and our own
+//! API.
 
 use std::time::Duration;
 
+/// One event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
+    /// The name of the event; `None` for an event without a name.
     pub event: Option<String>,
-    /// Its `data` lines, joined by line breaks; `None` when it has none. Such an event says nothing,
-    /// but may carry an id to go on from, or how long to wait.
+    /// The `data` lines, joined by line breaks; `None` if there are none. An event without data may still
+    /// have an id to resume from, or a retry delay.
     pub data: Option<String>,
+    /// The client sends the last id as `Last-Event-ID` when it reconnects.
     pub id: Option<String>,
+    /// How long the client should wait before it reconnects.
     pub retry: Option<Duration>,
 }
 
-/// An event went past the cap; what follows cannot be read.
+/// An event is larger than the limit, so the stream cannot be read any further.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
+/// Decodes one stream.
 pub struct Decoder {
-    largest: usize,
-    /// The line that has not ended yet, in bytes: a piece may end inside a character.
+    max_event_bytes: usize,
+    /// The current, incomplete line. These are bytes, because a piece may end inside a character.
     line: Vec<u8>,
+    /// The current, incomplete event.
     event: Event,
+    /// Whether the last byte was a carriage return.
     after_cr: bool,
     first_line: bool,
 }
 
 impl Decoder {
-    /// `largest`: a single event of more bytes would only fill the memory.
-    pub fn new(largest: usize) -> Self {
-        Self { largest, line: vec![], event: Event::default(), after_cr: false, first_line: true }
+    /// An event of more than `max_event_bytes` is an error, so that a server cannot exhaust the memory.
+    pub fn new(max_event_bytes: usize) -> Self {
+        Self { max_event_bytes, line: vec![], event: Event::default(), after_cr: false, first_line: true }
     }
 
-    /// Takes the next bytes and returns the events they completed. What the body leaves unfinished
-    /// at its end is no event: it may have been cut anywhere.
+    /// Takes the next bytes and returns the events that they complete. An event that is incomplete at the end
+    /// of the stream is never returned, because any part of it may be missing.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = vec![];
         while !bytes.is_empty() {
@@ -46,8 +52,8 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let piece = &bytes[..end.unwrap_or(bytes.len())];
-            let held = self.line.len() + self.event.data.as_ref().map_or(0, String::len);
-            if held + piece.len() > self.largest {
+            let buffered = self.line.len() + self.event.data.as_ref().map_or(0, String::len);
+            if buffered + piece.len() > self.max_event_bytes {
                 return Err(TooLarge);
             }
             self.line.extend_from_slice(piece);
@@ -59,6 +65,7 @@ impl Decoder {
         Ok(events)
     }
 
+    /// Processes a complete line. Returns the event if the line is empty, which ends an event.
     fn end_line(&mut self) -> Option<Event> {
         let bytes = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&bytes);
@@ -81,7 +88,7 @@ impl Decoder {
             ("event", _) => self.event.event = Some(value.to_owned()),
             ("id", _) if !value.contains('\0') => self.event.id = Some(value.to_owned()),
             ("retry", _) => self.event.retry = value.parse().ok().map(Duration::from_millis),
-            // A comment has no name before its colon; it is sent to keep a line open.
+            // Unknown fields, and comments: lines with nothing before the colon, which keep the stream open.
             _ => {}
         }
         None
@@ -92,7 +99,7 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    /// The events of `text` as `name=data`, the same however the bytes are cut.
+    /// Checks the events of `text`, formatted as `name=data`, for pieces of several sizes.
     fn check(text: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, usize::MAX] {
             let mut decoder = Decoder::new(1_000);
@@ -118,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn characters_survive_being_cut() {
+    fn characters_may_be_split_between_pieces() {
         check("data: Grüße 🦀 東京\n\n", &["=Grüße 🦀 東京"]);
     }
 
     #[test]
-    fn several_data_lines_are_one_text() {
+    fn data_lines_are_joined_by_line_breaks() {
         check("data: {\ndata:  \"a\": 1\ndata: }\n\n", &["={\n \"a\": 1\n}"]);
         check("data\ndata\n\n", &["=\n"]);
     }
@@ -134,18 +141,18 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+    fn a_byte_order_mark_is_skipped() {
         check("\u{feff}data: a\n\n", &["=a"]);
     }
 
     #[test]
-    fn what_the_end_leaves_unfinished_is_no_event() {
+    fn an_incomplete_event_at_the_end_is_dropped() {
         check("data: a\n\ndata: b\n", &["=a"]);
         check("data: a\n\ndata: {\"half", &["=a"]);
     }
 
     #[test]
-    fn an_event_past_the_cap_ends_the_reading() {
+    fn an_event_above_the_limit_is_an_error() {
         let mut decoder = Decoder::new(20);
         assert!(decoder.push(b"data: 0123456789\n\n").is_ok());
         assert_eq!(decoder.push(b"data: 0123456789abcdef"), Err(TooLarge));
@@ -155,11 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_data_still_says_where_to_go_on() {
+    fn an_event_without_data_still_has_its_id_and_retry_delay() {
         let mut decoder = Decoder::new(100);
         let events = decoder.push(b": alive\n\nid: event-1\nretry: 500\n\nid: 7\ndata: \n\n").unwrap();
-        let told: Vec<_> = events.iter().map(|e| (e.id.as_deref(), e.retry, e.data.as_deref())).collect();
-        let wait = Some(Duration::from_millis(500));
-        assert_eq!(told, [(Some("event-1"), wait, None), (Some("7"), None, Some(""))]);
+        let fields: Vec<_> = events.iter().map(|e| (e.id.as_deref(), e.retry, e.data.as_deref())).collect();
+        let retry = Some(Duration::from_millis(500));
+        assert_eq!(fields, [(Some("event-1"), retry, None), (Some("7"), None, Some(""))]);
     }
 }

@@ -1,4 +1,5 @@
-//! TLS set-up, the same for HTTP clients and for PostgreSQL: *ring* does the cryptography.
+//! The TLS configuration of HTTP clients, PostgreSQL connections and our own server. The cryptography is
+//! *ring*'s.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,9 +9,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-/// Whose signature makes a server's certificate valid.
+/// The root certificates that a server's certificate is checked against.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Roots {
+    /// The certificates that the operating system trusts.
     System,
     /// The certificates in a PEM file, and no others.
     File(String),
@@ -30,13 +32,13 @@ pub enum Error {
     Rustls(#[from] rustls::Error),
 }
 
-/// Selects *ring* for the clients of `reqwest`, which is built without a default.
+/// Selects *ring* for the whole process. `reqwest` needs it, because it is built without a default.
 pub fn install_crypto_provider() {
-    // Fails when the process has chosen a provider already, which is as good.
+    // This fails if a provider is installed already, which is fine.
     let _ = ring::default_provider().install_default();
 }
 
-/// A configuration that accepts only certificates that these roots have signed.
+/// Returns a client configuration that accepts only certificates signed by these roots.
 pub fn client_config(roots: &Roots) -> Result<ClientConfig, Error> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -56,25 +58,25 @@ pub fn client_config(roots: &Roots) -> Result<ClientConfig, Error> {
         .with_no_client_auth())
 }
 
-/// A configuration for incoming connections: a chain of certificates and its key, both in PEM, and the
-/// protocols that are offered in the handshake.
+/// Returns a configuration for incoming connections. `certificate` (a chain) and `key` are PEM files;
+/// `protocols` are offered in the handshake (ALPN).
 pub fn server_config(certificate: &Path, key: &Path, protocols: &[&[u8]]) -> Result<ServerConfig, Error> {
-    let text = |path: &Path| path.display().to_string();
-    let unreadable = |reason| Error::File { path: text(certificate), reason };
+    let path_text = |path: &Path| path.display().to_string();
+    let unreadable = |reason| Error::File { path: path_text(certificate), reason };
     let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if chain.is_empty() {
-        return Err(Error::NoCertificate { path: text(certificate) });
+        return Err(Error::NoCertificate { path: path_text(certificate) });
     }
-    let private =
-        PrivateKeyDer::from_pem_file(key).map_err(|reason| Error::Key { path: text(key), reason })?;
+    let private_key =
+        PrivateKeyDer::from_pem_file(key).map_err(|reason| Error::Key { path: path_text(key), reason })?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|reason| Error::Pair { certificate: text(certificate), key: text(key), reason })?;
+        .with_single_cert(chain, private_key)
+        .map_err(|reason| Error::Pair { certificate: path_text(certificate), key: path_text(key), reason })?;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }
