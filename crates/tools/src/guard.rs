@@ -1,5 +1,5 @@
-//! What stands around every call: the input is checked, the time and the size of the answer are
-//! bounded, and nothing that goes wrong ends more than the call.
+//! [`Guard`] wraps every tool call: it validates the input, limits the time of the call and the size of
+//! its output, and turns a panic of the tool into an error of this one call.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -14,10 +14,12 @@ mod integers;
 mod truncate;
 mod validate;
 
+/// The limits that apply to every tool call.
 #[derive(Debug, Clone)]
 pub struct Guard {
+    /// The time limit of a call to a tool that has none of its own.
     pub timeout: Duration,
-    /// Bytes of JSON a model gets to read.
+    /// The most bytes of JSON in the output of a call.
     pub max_output_bytes: usize,
 }
 
@@ -27,66 +29,69 @@ impl Default for Guard {
     }
 }
 
-/// A call that was made, as far as the guard goes.
+/// The outcome of a guarded call.
 pub enum GuardedOutput {
+    /// The output, already truncated.
     Answer(Value),
-    /// The caller runs it in its transaction, and passes the answer to [`Guard::truncate_for`].
+    /// The caller has to run the change in its transaction, and to pass its result to
+    /// [`Guard::truncate_for`].
     Change(crate::GraphChange),
+    /// A message for the model.
     Error(String),
 }
 
 impl Guard {
-    /// Checks the input, then calls within the timeout. A panic of a tool is an error of its call.
+    /// Validates the input and calls the tool within the time limit. A panic becomes an error of the call.
     pub async fn call(&self, tool: &dyn Tool, context: &ToolContext, input: Value) -> GuardedOutput {
         let info = tool.info();
         let input = match validate::validate(&info.name, tool.checked_schema(), input) {
             Ok(input) => input,
-            Err(why) => return GuardedOutput::Error(why),
+            Err(reason) => return GuardedOutput::Error(reason),
         };
-        // The call itself may panic as well as the future it gives, so it is made inside.
+        // `tool.call` may panic before it returns a future, so it is called inside of `catch_unwind`, too.
         let call = AssertUnwindSafe(async { tool.call(context, input).await }).catch_unwind();
-        let within = tool.timeout().unwrap_or(self.timeout);
-        match tokio::time::timeout(within, call).await {
+        let timeout = tool.timeout().unwrap_or(self.timeout);
+        match tokio::time::timeout(timeout, call).await {
             Ok(Ok(Ok(ToolOutput::Answer(answer)))) => GuardedOutput::Answer(self.truncate_for(info, answer)),
             Ok(Ok(Ok(ToolOutput::Change(change)))) => GuardedOutput::Change(change),
-            Ok(Ok(Err(ToolError::Refused(why)))) => GuardedOutput::Error(why),
+            Ok(Ok(Err(ToolError::Refused(reason)))) => GuardedOutput::Error(reason),
             Ok(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),
             Ok(Err(panic)) => {
-                let said = errors::panic_message(panic.as_ref()).unwrap_or("no message");
-                error!(tool = info.name, "tool `{}` panicked: {said}", info.name);
+                let message = errors::panic_message(panic.as_ref()).unwrap_or("no message");
+                error!(tool = info.name, "tool `{}` panicked: {message}", info.name);
                 GuardedOutput::Error(format!(
                     "`{}` crashed on this call: try it with another input, or do without it",
                     info.name
                 ))
             }
             Err(_) => {
-                warn!(tool = info.name, "tool `{}` gave no answer within {within:?}", info.name);
-                let then = match info.effect {
+                warn!(tool = info.name, "tool `{}` gave no answer within {timeout:?}", info.name);
+                let advice = match info.effect {
                     Effect::External { read_only: false, idempotent: false } => {
                         "whether it took effect is not known, so find out before you repeat it"
                     }
                     _ => "ask for less at once, or try again later",
                 };
                 GuardedOutput::Error(format!(
-                    "`{}` gave no answer within {} seconds: {then}",
+                    "`{}` gave no answer within {} seconds: {advice}",
                     info.name,
-                    within.as_secs_f64()
+                    timeout.as_secs_f64()
                 ))
             }
         }
     }
 
-    /// The input, if it is what the tool takes; else what is wrong with it, for the model to mend.
+    /// Validates an input and returns it normalised. The error tells the model how to correct the input.
     pub fn check(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
         validate::validate(&tool.info().name, tool.checked_schema(), input)
     }
 
-    /// The answer, no longer than a model can use, with a note of what was cut and how to get it.
+    /// Truncates an answer to `max_output_bytes`, with a note of what is missing and how to get it.
     pub fn truncate(&self, answer: Value) -> Value {
         truncate::truncate(answer, self.max_output_bytes, &Value::Null)
     }
 
-    /// Like [`Guard::truncate`], with a note that names the fields of the tool that make its answer smaller.
+    /// Like [`Guard::truncate`], with a note that names the tool's input fields that make its answer smaller.
     pub fn truncate_for(&self, info: &ToolInfo, answer: Value) -> Value {
         truncate::truncate(answer, self.max_output_bytes, info.input_schema.as_value())
     }

@@ -1,9 +1,9 @@
-//! Tools: what an agent can do. A pool holds what a project offers, a whitelist says what one
-//! agent gets of it, and a guard stands around every call.
+//! The tools that agents call. A [`ToolPool`] has the tools of every project, the whitelist of an
+//! agent selects some of them as its [`ToolSet`], and a [`Guard`] validates and limits every call.
 //!
-//! Built-in tools do not write by themselves: a tool that changes the graph prepares its change,
-//! and whoever called it runs the change in a transaction together with the record of the call. A
-//! crash can so neither lose nor repeat it.
+//! Built-in tools do not write by themselves: a tool that changes the graph returns a
+//! [`GraphChange`], and the caller runs it in the transaction that records the tool call. So a
+//! crash can neither lose nor repeat the change.
 
 pub mod builtin;
 mod guard;

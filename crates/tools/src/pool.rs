@@ -1,4 +1,4 @@
-//! Which tools there are, and which of them one agent gets.
+//! [`ToolPool`], the tools of every project, and [`ToolSet`], those that one run may call.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,21 +19,21 @@ use crate::{
     remote::{McpServers, RemoteTools},
 };
 
-/// Named pools are kept for this many projects.
+/// The labelled tools of this many projects are cached.
 const CACHE_CAPACITY: usize = 1_000;
 
-/// What a server offers to its projects; clones share it. Built-in tools are the same everywhere;
-/// external ones are each project's own.
+/// The tools of all projects; clones share them. Every project has the built-in tools, and the tools of
+/// its own external MCP servers.
 #[derive(Clone)]
 pub struct ToolPool {
     builtin: Arc<Vec<Arc<dyn Tool>>>,
     remote: Option<McpServers>,
-    /// Each project's tools with their names, by the revision of its external ones.
-    named: Arc<Mutex<LabelledByProject>>,
+    /// The labelled tools of each project, with the revision of its external tools.
+    labelled_cache: Arc<Mutex<LabelledToolsCache>>,
 }
 
 type LabelledTools = Vec<(ToolLabel, Arc<dyn Tool>)>;
-type LabelledByProject = LruCache<ProjectId, (i64, Arc<LabelledTools>)>;
+type LabelledToolsCache = LruCache<ProjectId, (i64, Arc<LabelledTools>)>;
 
 impl Default for ToolPool {
     fn default() -> Self {
@@ -42,26 +42,27 @@ impl Default for ToolPool {
 }
 
 impl ToolPool {
+    /// A pool of built-in tools, without external servers.
     pub fn new(builtin: Vec<Arc<dyn Tool>>) -> Self {
         Self::with(Arc::new(builtin), None)
     }
 
     fn with(builtin: Arc<Vec<Arc<dyn Tool>>>, remote: Option<McpServers>) -> Self {
-        Self { builtin, remote, named: Arc::new(Mutex::new(LruCache::new(CACHE_CAPACITY))) }
+        Self { builtin, remote, labelled_cache: Arc::new(Mutex::new(LruCache::new(CACHE_CAPACITY))) }
     }
 
-    /// The same pool, and the tools of each project's external servers.
+    /// A copy of the pool that also has the tools of each project's external servers.
     #[must_use]
     pub fn with_remote(&self, servers: McpServers) -> Self {
         Self::with(Arc::clone(&self.builtin), Some(servers))
     }
 
-    /// The external servers, where there can be any.
+    /// The external servers; `None` for a pool without them.
     pub fn remote(&self) -> Option<&McpServers> {
         self.remote.as_ref()
     }
 
-    /// The same pool and one tool more.
+    /// A copy of the pool with one more built-in tool.
     #[must_use]
     pub fn with_tool(&self, tool: Arc<dyn Tool>) -> Self {
         let mut tools = self.builtin.as_ref().clone();
@@ -69,7 +70,7 @@ impl ToolPool {
         Self::with(Arc::new(tools), self.remote.clone())
     }
 
-    /// Every tool of a project, as far as it is known: nothing is connected to.
+    /// Every tool of a project. This connects to no server, so a server that was never reached has none.
     pub async fn project_tools(&self, project: ProjectId) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.builtin.as_ref().clone();
         if let Some(servers) = &self.remote {
@@ -78,18 +79,18 @@ impl ToolPool {
         tools
     }
 
-    /// The tools with the names they go by, from memory while nothing changed.
+    /// The tools of a project with their labels, from the cache if the external tools have not changed.
     fn labelled_tools(&self, project: ProjectId, remote: Option<&RemoteTools>) -> Arc<LabelledTools> {
         let revision = remote.map_or(-1, |remote| remote.revision);
-        if let Some((known, named)) = self.named.lock().get(&project)
-            && *known == revision
+        if let Some((cached_revision, labelled)) = self.labelled_cache.lock().get(&project)
+            && *cached_revision == revision
         {
-            return Arc::clone(named);
+            return Arc::clone(labelled);
         }
         let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
-        let named = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
-        self.named.lock().insert(project, (revision, Arc::clone(&named)));
-        named
+        let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
+        self.labelled_cache.lock().insert(project, (revision, Arc::clone(&labelled)));
+        labelled
     }
 
     /// Every name that a whitelist may use for a built-in tool.
@@ -114,7 +115,7 @@ impl ToolPool {
             tools.extend(qualified_name(info));
             tools.push(info.name.clone());
         }
-        // A server that was never reached may have any tool.
+        // A server that was never reached may have tools that this list does not contain.
         let tools_are_complete = match &self.remote {
             Some(servers) => servers.project_tools(project).await.is_complete(),
             None => true,
@@ -122,8 +123,9 @@ impl ToolPool {
         AvailableNames { tools, tools_complete: tools_are_complete, agents }
     }
 
-    /// The tools of one run. Resolved once, when the run starts: what is added to the pool later
-    /// is for later runs.
+    /// The tools of one run, selected by its whitelist when the run starts. Tools that are added to the
+    /// pool later are available to later runs only. Below depth 0, a run gets coordination tools only if
+    /// it may delegate, its whitelist names them, and it is not at the maximum depth.
     pub async fn resolve(
         &self,
         project: ProjectId,
@@ -132,7 +134,7 @@ impl ToolPool {
         may_delegate: bool,
     ) -> ToolSet {
         let mut set = ToolSet::default();
-        // An empty list is no tools, so no server has to be asked for its own.
+        // An empty whitelist grants no tools, so no server has to be connected.
         if whitelist.is_empty() {
             return set;
         }
@@ -140,55 +142,58 @@ impl ToolPool {
             Some(servers) => Some(servers.tools_for_run(project).await),
             None => None,
         };
-        for (name, tool) in self.labelled_tools(project, remote.as_ref()).iter() {
+        for (label, tool) in self.labelled_tools(project, remote.as_ref()).iter() {
             let info = tool.info();
             let granted = match &info.server {
-                // Its own name is a built-in's here: whoever lists that does not mean this one.
-                Some(_) if name.hides_a_builtin => tool_name::grant_for(whitelist, &name.text, None),
+                // A built-in tool has the same name, and a whitelist with that name grants the built-in tool.
+                Some(_) if label.hides_a_builtin => tool_name::grant_for(whitelist, &label.text, None),
                 server => tool_name::grant_for(whitelist, &info.name, server.as_deref()),
             };
             let Some(grant) = granted else { continue };
             let coordinates =
                 info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
-            let allowed = depth == 0
+            let may_coordinate = depth == 0
                 || (may_delegate && grant == Grant::Named && depth < emergent_domain::run::MAX_DEPTH);
-            if coordinates && !allowed {
+            if coordinates && !may_coordinate {
                 continue;
             }
-            set.tools.insert(name.text.clone(), Arc::clone(tool));
+            set.tools.insert(label.text.clone(), Arc::clone(tool));
         }
         set
     }
 }
 
+/// `server.tool` for a tool of an external server; `None` for a built-in tool.
 fn qualified_name(info: &ToolInfo) -> Option<String> {
     info.server.as_ref().map(|server| format!("{server}.{}", info.name))
 }
 
+/// The name by which the runs of a project call a tool.
 struct ToolLabel {
     text: String,
-    /// A built-in has, or is also called by, the name that the tool has on its server.
+    /// The name of the tool on its server is also a name or an alias of a built-in tool.
     hides_a_builtin: bool,
 }
 
-/// Each tool with the name it goes by in its pool. A built-in keeps its own; two servers' tools of
-/// one name, or one that a built-in has, are told apart as `server.tool`. It depends on the pool
-/// and not on who is granted what, so that a tool has one name for every agent of a project.
+/// Labels each tool. A built-in tool is called by its own name. A tool of a server is called `server.tool`
+/// if another server or a built-in tool has the same name. The labels depend on all tools of the project
+/// and not on a whitelist, so that a tool has the same label for every agent.
 fn label_tools(tools: Vec<Arc<dyn Tool>>) -> Vec<(ToolLabel, Arc<dyn Tool>)> {
     let mut servers: HashMap<String, Vec<Option<String>>> = HashMap::new();
     for tool in &tools {
         let info = tool.info();
-        let of_name = servers.entry(info.name.clone()).or_default();
-        if !of_name.contains(&info.server) {
-            of_name.push(info.server.clone());
+        let servers_with_name = servers.entry(info.name.clone()).or_default();
+        if !servers_with_name.contains(&info.server) {
+            servers_with_name.push(info.server.clone());
         }
     }
-    let builtin = |name: &str| servers.get(tool_name::canonical(name)).is_some_and(|all| all.contains(&None));
+    let is_builtin =
+        |name: &str| servers.get(tool_name::canonical(name)).is_some_and(|servers| servers.contains(&None));
     tools
         .into_iter()
         .map(|tool| {
             let info = tool.info();
-            let hides_a_builtin = info.server.is_some() && builtin(&info.name);
+            let hides_a_builtin = info.server.is_some() && is_builtin(&info.name);
             let clashes = hides_a_builtin || servers[&info.name].len() > 1;
             let text = qualified_name(info).filter(|_| clashes).unwrap_or_else(|| info.name.clone());
             (ToolLabel { text, hides_a_builtin }, tool)
@@ -196,15 +201,15 @@ fn label_tools(tools: Vec<Arc<dyn Tool>>) -> Vec<(ToolLabel, Arc<dyn Tool>)> {
         .collect()
 }
 
-/// The tools of one run, by the name the model calls them.
+/// The tools of one run, by the label that the model calls them by.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     tools: BTreeMap<String, Arc<dyn Tool>>,
 }
 
 impl ToolSet {
-    /// The tool of this name or alias, if this run has it. A server's tool is also found as
-    /// `server.tool` when it goes by its short name.
+    /// Finds a tool by its label or alias. A tool of a server is also found as `server.tool` if its label is
+    /// the short name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools
             .get(name)
@@ -212,18 +217,18 @@ impl ToolSet {
             .or_else(|| self.tools.values().find(|tool| qualified_name(tool.info()).as_deref() == Some(name)))
     }
 
-    /// The name this run knows a tool by, whichever of its names was used.
+    /// The label of the tool with this label or alias; `None` if this run does not have it.
     pub fn resolve_name(&self, name: &str) -> Option<&str> {
-        let known = |name: &str| self.tools.get_key_value(name).map(|(name, _)| name.as_str());
-        known(name).or_else(|| known(tool_name::canonical(name)))
+        let find_label = |name: &str| self.tools.get_key_value(name).map(|(label, _)| label.as_str());
+        find_label(name).or_else(|| find_label(tool_name::canonical(name)))
     }
 
-    /// Adds a tool that is in no pool, under its own name.
+    /// Adds a tool that is not from the pool, labelled with its own name.
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
         self.tools.insert(tool.info().name.clone(), tool);
     }
 
-    /// Lets go of every tool that is not among these.
+    /// Removes every tool whose label is not in `names`.
     pub fn retain(&mut self, names: &[String]) {
         self.tools.retain(|name, _| names.contains(name));
     }
@@ -236,7 +241,7 @@ impl ToolSet {
         self.tools.keys().map(String::as_str)
     }
 
-    /// As the model is told of them, in the order of their names.
+    /// The tools as a model request describes them, in the order of their labels.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools
             .iter()

@@ -1,4 +1,4 @@
-//! What a tool is.
+//! The [`Tool`] trait, and the types of its description, context, output and errors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,61 +12,64 @@ use emergent_graph::{Graph, WriteContext};
 use emergent_store::Tx;
 use serde_json::Value;
 
-/// A tool as it is offered.
+/// The description of a tool, for models and for clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
-    /// The canonical name.
+    /// The tool's own name. A run may call it by another one, see [`crate::ToolSet`].
     pub name: String,
-    /// The server it comes from; `None` for the built-in ones.
+    /// The MCP server that has the tool; `None` for a built-in tool.
     pub server: Option<String>,
-    /// Written for a model.
+    /// What the tool does, worded for a model.
     pub description: Arc<str>,
-    /// JSON schema of the input, as a model gets it. Every run that has the tool shares it.
+    /// JSON schema of the input, as a model gets it. All runs that have the tool share one copy.
     pub input_schema: Schema,
     pub effect: Effect,
-    /// What a caller from outside needs to use it; `None`: agents only.
+    /// The scope that an API or MCP client needs to call the tool; `None`: only agents can call it.
     pub scope: Option<Scope>,
 }
 
-/// What a call does to the world, and so what may be done with a call whose fate is not known.
+/// What a tool call changes. It decides whether a call with an unknown outcome may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Changes nothing: may run beside others, and again.
+    /// Changes nothing: the call may run concurrently with others, and may be repeated.
     Reads,
-    /// Changes the graph, in the transaction of its record: happens once.
+    /// Changes the graph in the transaction that records the call, so exactly once.
     Writes { destructive: bool },
-    /// Does something elsewhere. Repeated after a crash only when it says that it may be.
+    /// Acts outside of this server. After a crash, the call is repeated only if it is read-only or
+    /// idempotent.
     External { read_only: bool, idempotent: bool },
-    /// Starts or looks at other agents: the executor's own business.
+    /// Starts, reads or controls other runs. The executor implements these tools.
     Coordinates,
 }
 
-/// Where a call is made from. The project is the only one the tool can see.
+/// Who makes a tool call. The tool has access to the data of this project only.
 #[derive(Clone)]
 pub struct ToolContext {
     pub graph: Graph,
     pub project: ProjectId,
-    /// The run that calls; `None` for a client from outside.
+    /// The run that makes the call; `None` for an API or MCP client.
     pub run: Option<RunId>,
 }
 
-/// What a call came to.
+/// What a tool returns.
 pub enum ToolOutput {
+    /// The result of a finished call.
     Answer(Value),
-    /// To be run in the caller's transaction.
+    /// A change that the caller has to run in its transaction.
     Change(GraphChange),
 }
 
-/// A change to the graph and the answer it gives. May run more than once, as every transaction may.
+/// Changes the graph and returns the result of the call. It may run more than once, because a transaction
+/// may be retried.
 pub type GraphChange = Box<dyn Fn(&mut Tx<'_>, &WriteContext) -> emergent_graph::Result<Value> + Send + Sync>;
 
-/// Why a call did not work, worded for the model: it should know how to mend it.
+/// Why a tool call failed. The message is written for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model can mend this.
+    /// The call cannot succeed as it was made; the message says how to correct it.
     #[error("{0}")]
     Refused(String),
-    /// The server's own trouble; the run goes on, and the model hears only this much.
+    /// The server or a service it depends on failed. The run continues, and the model gets only this message.
     #[error("the tool failed for a reason of its own: {0}")]
     Failed(String),
 }
@@ -84,21 +87,23 @@ impl From<emergent_graph::Error> for ToolError {
     }
 }
 
+/// A tool that agents and clients can call, built-in or of an external MCP server.
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn info(&self) -> &ToolInfo;
 
-    /// The schema that inputs are checked against. It may say more than the one that the tool is
-    /// offered with, such as the length of a text: a model would pay for that with every call.
+    /// The schema that inputs are validated against. It may have details that the offered schema
+    /// leaves out, such as the length of a text, because every model call pays for the offered one.
     fn checked_schema(&self) -> &Schema {
         &self.info().input_schema
     }
 
-    /// How long a call may take; `None`: as long as any.
+    /// The time limit of a call; `None`: the guard's default.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Does it, or prepares it. The input has been checked against the schema.
+    /// Executes the call, or prepares its [`GraphChange`]. The input has been validated against
+    /// [`Tool::checked_schema`].
     async fn call(&self, context: &ToolContext, input: Value) -> Result<ToolOutput, ToolError>;
 }

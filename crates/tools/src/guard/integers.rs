@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// Changes the numbers in `value` for which the schema asks for an integer. The value fits the schema.
+/// Changes the numbers in `value` for which the schema requires an integer. The value must be valid.
 pub(super) fn normalise_integers(schema: &Value, value: &mut Value) {
     let Value::Object(schema) = schema else { return };
     match value {
@@ -21,8 +21,8 @@ pub(super) fn normalise_integers(schema: &Value, value: &mut Value) {
         _ => {}
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
-        let forms = schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        forms.for_each(|form| normalise_integers(form, value));
+        let alternatives = schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+        alternatives.for_each(|alternative| normalise_integers(alternative, value));
     }
 }
 
@@ -46,10 +46,10 @@ fn accepts_integers(schema: &Map<String, Value>) -> bool {
 
 /// Returns the integer that a float stands for, if it is in the range of `i64`.
 fn whole_number(number: &serde_json::Number) -> Option<i64> {
-    // Both limits are floats: 2⁶³ is one, and the largest `i64`, which is one less, is not.
-    const END: f64 = 9_223_372_036_854_775_808.0;
+    // The range of `i64` as floats: -2⁶³ inclusive to 2⁶³ exclusive. The largest `i64` is no float.
+    const I64_END: f64 = 9_223_372_036_854_775_808.0;
     let float = number.as_f64().filter(|_| number.is_f64())?;
-    (float.fract() == 0.0 && (-END..END).contains(&float)).then_some(float as i64)
+    (float.fract() == 0.0 && (-I64_END..I64_END).contains(&float)).then_some(float as i64)
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
 
     fn check(schema: &Value, mut value: Value, expected: &Value) {
         normalise_integers(schema, &mut value);
-        // The text, because `5` and `5.0` are to be told apart.
+        // As text, because `5` and `5.0` must differ.
         assert_eq!(value.to_string(), expected.to_string());
     }
 

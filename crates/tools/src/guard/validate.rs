@@ -1,4 +1,4 @@
-//! Checks the input of a tool against its schema, with messages that let a model correct its call.
+//! Validates the input of a tool against its schema, with messages from which a model can correct its call.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +21,18 @@ use super::integers::normalise_fields;
 const CACHE_CAPACITY: usize = 2_000;
 /// The object type under which a tool's schema is registered in its pack set.
 const INPUT: &str = "input";
+/// The most problems that one message lists.
 const MAX_PROBLEMS: usize = 8;
+/// A longer example is left out of the message.
 const MAX_EXAMPLE_BYTES: usize = 600;
+/// Objects and lists of an example are empty at this depth.
+const MAX_EXAMPLE_DEPTH: usize = 4;
 
-/// An input is checked like the properties of an object, so that the messages are the same.
+/// An input is validated like the properties of an object, so that the messages are the same. `None`: the
+/// schema of the tool cannot be used.
 type InputValidator = Option<Arc<PackSet>>;
 
-/// The input as an object with its whole numbers as integers, if it fits.
+/// Returns the input as an object with its whole numbers as integers. The error is a message for the model.
 pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Value, String> {
     let mut map = match input {
         Value::Object(map) => map,
@@ -35,8 +40,8 @@ pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Valu
         Value::Null => Map::new(),
         other => return Err(not_an_object_message(tool, schema, &other)),
     };
-    if let Some(check) = validator_for(tool, schema)
-        && let Err(invalid) = check.check_object(INPUT, &map, true)
+    if let Some(validator) = validator_for(tool, schema)
+        && let Err(invalid) = validator.check_object(INPUT, &map, true)
     {
         return Err(error_message(tool, schema, &invalid.problems));
     }
@@ -46,20 +51,21 @@ pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Valu
     Ok(Value::Object(map))
 }
 
+/// The compiled schema of a tool, from a cache.
 fn validator_for(tool: &str, schema: &Schema) -> InputValidator {
     // The key is the address of the schema. The entry holds the schema, so no other can get its address.
-    static CHECKS: LazyLock<Mutex<LruCache<usize, (Schema, InputValidator)>>> =
+    static VALIDATORS: LazyLock<Mutex<LruCache<usize, (Schema, InputValidator)>>> =
         LazyLock::new(|| Mutex::new(LruCache::new(CACHE_CAPACITY)));
     let address = schema.address();
-    if let Some((_, check)) = CHECKS.lock().get(&address) {
-        return check.clone();
+    if let Some((_, validator)) = VALIDATORS.lock().get(&address) {
+        return validator.clone();
     }
-    let check = compile(tool, schema);
-    CHECKS.lock().insert(address, (schema.clone(), check.clone()));
-    check
+    let validator = compile(tool, schema);
+    VALIDATORS.lock().insert(address, (schema.clone(), validator.clone()));
+    validator
 }
 
-/// `None` for a schema that cannot be used; the tool then has to check its inputs itself.
+/// Compiles a schema. `None` if it cannot be used; the tool then has to validate its inputs itself.
 fn compile(tool: &str, schema: &Schema) -> InputValidator {
     let pack = TemplatePack {
         name: tool.to_owned(),
@@ -80,7 +86,7 @@ fn compile(tool: &str, schema: &Schema) -> InputValidator {
 }
 
 fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {
-    let was = match input {
+    let actual = match input {
         Value::String(text) if serde_json::from_str::<Map<String, Value>>(text).is_ok() => {
             "a string that holds JSON: send the object itself, without quotes around it"
         }
@@ -88,7 +94,7 @@ fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {
         Value::Array(_) => "a list",
         _ => "a single value",
     };
-    format!("The input of `{tool}` must be a JSON object, and this is {was}.{}", example(schema))
+    format!("The input of `{tool}` must be a JSON object, and this is {actual}.{}", example(schema))
 }
 
 fn error_message(tool: &str, schema: &Schema, problems: &[Problem]) -> String {
@@ -103,56 +109,63 @@ fn error_message(tool: &str, schema: &Schema, problems: &[Problem]) -> String {
     format!("The input of `{tool}` does not fit: {}.{}", texts.join("; "), example(schema))
 }
 
-/// One problem, with the description of the field.
+/// Describes one problem, with the description of its field from the schema.
 fn describe_problem(schema: &Value, problem: &Problem) -> String {
     let field = problem.field.strip_prefix("properties").unwrap_or(&problem.field);
     let field = field.strip_prefix('.').unwrap_or(field);
     let (outer, name) = field.rsplit_once('.').unwrap_or(("", field));
     if problem.reason == "is not a known property" {
         let known: Vec<&str> = properties(schema_at(schema, outer)).map(|(name, _)| name).collect();
-        let meant = match suggest_name(name, &known) {
-            Some(meant) => format!(", did you mean `{meant}`?"),
+        let hint = match suggest_name(name, &known) {
+            Some(suggestion) => format!(", did you mean `{suggestion}`?"),
             None if known.is_empty() => ", there are none".to_owned(),
             None => format!(", there are {}", known.join(", ")),
         };
-        return format!("`{field}` is not a known property{meant}");
+        return format!("`{field}` is not a known property{hint}");
     }
     // The description says more to a reader than a pattern.
     let reason = match problem.reason.split_once(" does not match the pattern") {
         Some((value, _)) => format!("{value} is not of the right form"),
         None => problem.reason.clone(),
     };
-    match schema_at(schema, field).and_then(|place| place.get("description")).and_then(Value::as_str) {
+    match schema_at(schema, field)
+        .and_then(|field_schema| field_schema.get("description"))
+        .and_then(Value::as_str)
+    {
         Some(description) => format!("`{field}`: {reason} ({})", description.trim_end_matches('.')),
         None => format!("`{field}`: {reason}"),
     }
 }
 
-/// The name that was probably meant: a slip, another way of writing, or a part of it.
+/// The known name that `name` was probably meant to be: the same name in another case or with other
+/// separators, one with a typing error, or one of which either is a part.
 fn suggest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let plain = |text: &str| text.replace(['_', '-'], "").to_lowercase();
-    let wanted = plain(name);
-    let by = |fits: &dyn Fn(&str) -> bool| known.iter().copied().find(|one| fits(&plain(one)));
-    by(&|one| one == wanted)
+    let normalise = |text: &str| text.replace(['_', '-'], "").to_lowercase();
+    let wanted = normalise(name);
+    let find =
+        |matches: &dyn Fn(&str) -> bool| known.iter().copied().find(|other| matches(&normalise(other)));
+    find(&|other| other == wanted)
         .or_else(|| nearest_name(name, known.iter().copied()))
-        .or_else(|| by(&|one| wanted.len() > 1 && (one.starts_with(&wanted) || wanted.starts_with(one))))
-        .or_else(|| by(&|one| wanted.ends_with(one)))
+        .or_else(|| {
+            find(&|other| wanted.len() > 1 && (other.starts_with(&wanted) || wanted.starts_with(other)))
+        })
+        .or_else(|| find(&|other| wanted.ends_with(other)))
 }
 
 /// The schema of a path such as `objects[3].type`.
 fn schema_at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
-    let mut here = schema;
+    let mut current = schema;
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
         let mut parts = segment.split('[');
         let name = parts.next().unwrap_or_default();
         if !name.is_empty() {
-            here = here.get("properties")?.get(name)?;
+            current = current.get("properties")?.get(name)?;
         }
         for _ in parts {
-            here = here.get("items")?;
+            current = current.get("items")?;
         }
     }
-    Some(here)
+    Some(current)
 }
 
 fn properties(schema: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
@@ -160,6 +173,7 @@ fn properties(schema: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     map.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
 }
 
+/// A sentence with an input that is valid, or nothing if that would be too long.
 fn example(schema: &Schema) -> String {
     let example = example_value(schema.as_value(), 0).to_string();
     if example.len() > MAX_EXAMPLE_BYTES {
@@ -168,13 +182,12 @@ fn example(schema: &Schema) -> String {
     format!(" An input that fits: {example}")
 }
 
-/// A value of the right shape: the schema's own example, or what is required of it.
+/// A value that fits the schema: its example, its default, its first enum value, or one built from its type
+/// and its required properties.
 fn example_value(schema: &Value, depth: usize) -> Value {
-    let own = schema.get("examples").and_then(|all| all.get(0));
-    let given =
-        own.or_else(|| schema.get("default")).or_else(|| schema.get("enum").and_then(|all| all.get(0)));
-    if let Some(given) = given {
-        return given.clone();
+    let first = |keyword: &str| schema.get(keyword).and_then(|values| values.get(0));
+    if let Some(value) = first("examples").or_else(|| schema.get("default")).or_else(|| first("enum")) {
+        return value.clone();
     }
     let kind = match schema.get("type") {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
@@ -183,20 +196,22 @@ fn example_value(schema: &Value, depth: usize) -> Value {
     match kind {
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(Value::from(1)),
         Some("boolean") => Value::Bool(true),
-        Some("array") if depth < 4 => {
+        Some("array") if depth < MAX_EXAMPLE_DEPTH => {
             let item = schema.get("items").map(|items| example_value(items, depth + 1));
             Value::Array(item.into_iter().collect())
         }
         Some("array") => Value::Array(Vec::new()),
         Some("string") => Value::from("…"),
-        _ if depth < 4 => {
+        _ if depth < MAX_EXAMPLE_DEPTH => {
             let required: Vec<&str> = schema
                 .get("required")
                 .and_then(Value::as_array)
                 .map(|names| names.iter().filter_map(Value::as_str).collect())
                 .unwrap_or_default();
-            let needed = properties(Some(schema)).filter(|(name, _)| required.contains(name));
-            Value::Object(needed.map(|(name, of)| (name.to_owned(), example_value(of, depth + 1))).collect())
+            let fields = properties(Some(schema)).filter(|(name, _)| required.contains(name));
+            Value::Object(
+                fields.map(|(name, field)| (name.to_owned(), example_value(field, depth + 1))).collect(),
+            )
         }
         _ => Value::Object(Map::new()),
     }
