@@ -1,5 +1,5 @@
-//! One way to ask the API, two ways to reach it: a server over HTTP, or the same router in this
-//! process on the data folder. Commands cannot tell the difference.
+//! The API client of all commands. It sends requests to a server over HTTP, or to the same router in this
+//! process on the data folder; commands see no difference.
 
 mod received;
 mod transport;
@@ -23,12 +23,16 @@ pub use received::Received;
 pub use transport::{ApiResponse, http_client, refusal};
 use transport::{Content, stream_error};
 
-/// How long a command waits for another to let go of the data folder.
+/// How long a command waits for another process to release the data folder.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long runs that were driven here may take to be put down.
+/// How often the lock of the data folder is tried meanwhile.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// Items per request when a whole list is read.
+const PAGE_SIZE: u32 = 100;
+/// How long `LocalDriver::stop` waits for the runs of this process to be released.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Where a command goes. The same flags on every command that talks about data.
+// Which server, token and project a command uses. These flags are global.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ServerFlags {
     /// A running server; without it, the data folder itself (or the server that holds it)
@@ -42,8 +46,9 @@ pub struct ServerFlags {
     pub project: Option<String>,
 }
 
+/// Sends requests to the API with a token, in a project if one is named.
 pub struct Client {
-    reach: Transport,
+    transport: Transport,
     token: String,
     project: Option<String>,
 }
@@ -53,46 +58,48 @@ enum Transport {
         base: String,
         http: reqwest::Client,
     },
-    /// With its router, which takes longer to build than most requests to answer.
+    /// The services opened in this process, and their router, which is built once because that is slower
+    /// than most requests.
     InProcess(Box<Services>, axum::Router),
 }
 
 impl Client {
+    /// Connects as the flags say: to the named server, or else to the data folder or the server that uses it.
     pub async fn connect(flags: &ServerFlags, store: &StoreFlags) -> Result<Self> {
         let project = flags.project.clone();
         let settings = Settings::load(store, None)?;
         if let Some(server) = &flags.server {
-            let reach = http_transport(server)?;
-            // The folder's token is for the folder's server: it is not shown to any other.
-            let ours = datadir::running_server(&settings.data_dir)
-                .filter(|(address, _)| matches!(&reach, Transport::Http { base, .. } if base == address));
-            let token = flags.token.clone().or_else(|| ours.and_then(|(_, token)| token));
+            let transport = http_transport(server)?;
+            // The folder's admin token is sent only to the folder's own server.
+            let local_server = datadir::running_server(&settings.data_dir)
+                .filter(|(address, _)| matches!(&transport, Transport::Http { base, .. } if base == address));
+            let token = flags.token.clone().or_else(|| local_server.and_then(|(_, token)| token));
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
-            return Ok(Self { reach, token, project });
+            return Ok(Self { transport, token, project });
         }
         Self::local(&settings, flags.token.clone(), project).await
     }
 
-    /// The data folder or database of these settings, or the server that holds it, with the admin
-    /// token.
+    /// Opens the data folder or database of these settings, or connects to the server that uses it, with
+    /// the admin token.
     pub async fn for_data_dir(settings: &Settings) -> Result<Self> {
         Self::local(settings, None, None).await
     }
 
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
         match open_or_connect(settings).await? {
-            DataDirOwner::Folder(opened) => {
-                let router = emergent_api::router(opened.app.clone());
-                let token = token.unwrap_or_else(|| opened.admin_token.clone());
-                Ok(Self { token, reach: Transport::InProcess(opened, router), project })
+            DataDirOwner::ThisProcess(services) => {
+                let router = emergent_api::router(services.app.clone());
+                let token = token.unwrap_or_else(|| services.admin_token.clone());
+                Ok(Self { token, transport: Transport::InProcess(services, router), project })
             }
-            DataDirOwner::Server { address, token: known } => {
-                let token = token.or(known);
+            DataDirOwner::Server { address, token: admin_token } => {
+                let token = token.or(admin_token);
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
-                Ok(Self { reach: http_transport(&address)?, token, project })
+                Ok(Self { transport: http_transport(&address)?, token, project })
             }
         }
     }
@@ -102,11 +109,11 @@ impl Client {
         Self { project: Some(project.to_owned()), ..self }
     }
 
-    /// On a data folder that is open already, as its owner.
-    pub fn in_process(opened: Services) -> Self {
-        let router = emergent_api::router(opened.app.clone());
-        let token = opened.admin_token.clone();
-        Self { token, reach: Transport::InProcess(Box::new(opened), router), project: None }
+    /// A client of services that are open in this process, with the admin token.
+    pub fn in_process(services: Services) -> Self {
+        let router = emergent_api::router(services.app.clone());
+        let token = services.admin_token.clone();
+        Self { token, transport: Transport::InProcess(Box::new(services), router), project: None }
     }
 
     /// The same client, naming no project.
@@ -114,18 +121,18 @@ impl Client {
         Self { project: None, ..self }
     }
 
-    /// Whether nobody but this process can drive what is queued.
+    /// Whether only this process can drive queued runs, because it has the data folder open.
     pub fn is_sole_driver(&self) -> bool {
-        matches!(self.reach, Transport::InProcess(..))
+        matches!(self.transport, Transport::InProcess(..))
     }
 
-    /// On a data folder, drives runs and workflows and fires triggers in this process until the answer is dropped
-    /// or stopped; a server does that by itself.
+    /// On a data folder, drives runs and workflows and fires triggers in this process until the returned
+    /// driver is stopped or dropped. With a server it does nothing, since the server drives them.
     pub fn drive_runs(&self) -> LocalDriver {
-        let Transport::InProcess(opened, _) = &self.reach else { return LocalDriver(None) };
+        let Transport::InProcess(services, _) = &self.transport else { return LocalDriver(None) };
         let (stop, stopping) = watch::channel(false);
-        let (executor, dispatcher) = (opened.executor.clone(), opened.dispatcher.clone());
-        let all = async move {
+        let (executor, dispatcher) = (services.executor.clone(), services.dispatcher.clone());
+        let drive_all = async move {
             tokio::join!(
                 executor.run(stopping.clone()),
                 executor.run_triggers(stopping.clone()),
@@ -136,24 +143,24 @@ impl Client {
             clippy::disallowed_methods,
             reason = "`LocalDriver` keeps the handle; `stop` awaits it, and dropping it closes the channel"
         )]
-        let driving = tokio::spawn(all);
-        LocalDriver(Some((stop, driving)))
+        let task = tokio::spawn(drive_all);
+        LocalDriver(Some((stop, task)))
     }
 
     pub async fn get(&self, path: &str) -> Result<ApiResponse> {
         self.send(http::Method::GET, path, None, Content::Nothing).await
     }
 
-    /// Every page of a list, as one.
+    /// The items of all pages of a list.
     pub async fn get_all_pages<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
-        let mark = if path.contains('?') { '&' } else { '?' };
-        let (mut items, mut at) = (Vec::new(), String::new());
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let (mut items, mut cursor_parameter) = (Vec::new(), String::new());
         loop {
-            let answer = self.get(&format!("{path}{mark}limit=100{at}")).await?;
-            let next = answer.next_cursor();
-            items.extend(answer.data::<Vec<T>>().await?);
+            let response = self.get(&format!("{path}{separator}limit={PAGE_SIZE}{cursor_parameter}")).await?;
+            let next = response.next_cursor();
+            items.extend(response.data::<Vec<T>>().await?);
             match next {
-                Some(cursor) => at = format!("&cursor={cursor}"),
+                Some(cursor) => cursor_parameter = format!("&cursor={cursor}"),
                 None => return Ok(items),
             }
         }
@@ -175,6 +182,7 @@ impl Client {
         self.send(http::Method::DELETE, path, None, Content::Nothing).await
     }
 
+    /// Posts a body that is streamed.
     pub async fn upload(
         &self,
         path: &str,
@@ -194,7 +202,7 @@ impl Client {
         self.send_request(method, path, content_type, &[], content).await?.error_for_status().await
     }
 
-    /// A request with headers of its own, and the answer whatever its status.
+    /// Sends a request with additional headers and returns the response whatever its status.
     pub async fn send_raw(
         &self,
         method: http::Method,
@@ -230,7 +238,7 @@ impl Client {
             request = request.header(name, value);
         }
         let unusable = |error: http::Error| Error::Usage(error.to_string());
-        let answer = match &self.reach {
+        let response = match &self.transport {
             Transport::InProcess(_, router) => {
                 let request = request.uri(path).body(Body::from(content)).map_err(unusable)?;
                 let response = router.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
@@ -251,7 +259,7 @@ impl Client {
                 ApiResponse { status, headers, body: body.boxed() }
             }
         };
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -260,33 +268,34 @@ fn json_content(body: &impl Serialize) -> Result<Content> {
     Ok(Content::Text(text))
 }
 
-/// Runs being driven by this process.
+/// A background task that drives runs and workflows in this process; `None` inside when a server drives them.
 pub struct LocalDriver(Option<(watch::Sender<bool>, JoinHandle<()>)>);
 
 impl LocalDriver {
-    /// What is under way is put down in good order, so that the next process goes on with it.
+    /// Stops driving and releases active runs, so that the next process can continue them at once.
     pub async fn stop(self) {
-        let Some((stop, runner)) = self.0 else { return };
+        let Some((stop, task)) = self.0 else { return };
         let _ = stop.send(true);
-        let _ = tokio::time::timeout(STOP_GRACE, runner).await;
+        let _ = tokio::time::timeout(STOP_GRACE, task).await;
     }
 }
 
-/// Who has the data folder: this process now, or a server.
+/// Who uses the data folder: this process, which has opened it, or a running server.
 enum DataDirOwner {
-    Folder(Box<Services>),
+    ThisProcess(Box<Services>),
     Server { address: String, token: Option<String> },
 }
 
+/// Opens the data folder, or finds the server that uses it. Waits up to `LOCK_TIMEOUT` for another command.
 async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
-    let end = Instant::now() + LOCK_TIMEOUT;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match services::open_services(settings).await {
-            Ok(opened) => return Ok(DataDirOwner::Folder(Box::new(opened))),
+            Ok(services) => return Ok(DataDirOwner::ThisProcess(Box::new(services))),
             Err(Error::Locked { path }) => match datadir::running_server(&path) {
                 Some((address, token)) => return Ok(DataDirOwner::Server { address, token }),
-                // Another command has it, or a server that does not listen yet: a matter of moments.
-                None if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
+                // Another command, or a server that does not listen yet, has the lock: try again shortly.
+                None if Instant::now() < deadline => tokio::time::sleep(LOCK_RETRY_INTERVAL).await,
                 None => return Err(Error::Locked { path }),
             },
             Err(error) => return Err(error),

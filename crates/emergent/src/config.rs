@@ -1,6 +1,5 @@
-//! Settings: flags, then `EMERGENT_*`, then `emergent.toml`, then defaults.
-//!
-//! clap knows flags and environment; what neither gave is looked up in the file here.
+//! The settings of a server or command: from flags, else `EMERGENT_*` variables, else `emergent.toml`, else
+//! defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +16,12 @@ use crate::{
 };
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
+const DEFAULT_MAX_RUNS: usize = 256;
+const DEFAULT_MAX_TASKS: usize = 256;
+const DEFAULT_DATABASE_CONNECTIONS: usize = 32;
 const CONFIG_FILE: &str = "emergent.toml";
 
-/// Where the data is. The same flags on every command.
+// Where the data is. These flags are global.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StoreFlags {
     /// Folder of the embedded database, the admin token and the keys [default: ./data]
@@ -30,8 +32,8 @@ pub struct StoreFlags {
     pub database_url: Option<String>,
 }
 
-/// `emergent.toml`, in the working directory. Unknown names are refused: a typing error there
-/// would otherwise be a setting that silently is not made.
+/// The content of `emergent.toml` in the working directory. Unknown names are refused: otherwise a misspelt
+/// setting would silently have no effect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ConfigFile {
@@ -58,6 +60,7 @@ struct ConfigFile {
     allowed_hosts: Option<String>,
 }
 
+/// The effective settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: String,
@@ -66,43 +69,46 @@ pub struct Settings {
     pub database_connections: usize,
     pub statement_cache: bool,
     pub embeddings: String,
+    /// Runs that this process drives concurrently.
     pub max_runs: usize,
-    /// Tasks of workflows at work at once.
+    /// Tasks of workflows that this process runs concurrently.
     pub max_tasks: usize,
-    /// Chooses agents and looks at results where rules do not say, as `provider/name`.
+    /// The model that chooses agents and judges results where rules do not decide, as `provider/name`.
     pub judge_model: Option<String>,
-    /// For everything, as `provider/name`.
+    /// A model that replaces the model of every agent, as `provider/name`.
     pub model: Option<String>,
+    /// How many model calls may be in flight at once.
     pub model_calls: Option<String>,
     pub model_prices: Option<String>,
-    /// Folders of scripts, separated as in `PATH`.
+    /// Folders of rehearsal scripts, separated as in `PATH`.
     pub rehearsals: String,
     pub recordings: Option<String>,
-    /// Whether programs are started as MCP servers.
+    /// Whether MCP servers may be programs that this server starts.
     pub allow_stdio: bool,
     /// The programs that tokens of one project may configure as MCP servers.
     pub stdio_programs: ProgramPatterns,
-    /// Whether loopback, link-local and private addresses may be asked when somebody names one.
+    /// Whether requests to loopback, link-local and private addresses are allowed where a user gives a URL.
     pub allow_private_hosts: bool,
-    /// In place of GitHub itself.
+    /// The base URL used in place of GitHub's.
     pub github_url: Option<String>,
-    /// With TLS, the certificate and its key.
+    /// The certificate and its key; without them the server speaks plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// The names that requests may call the server by, separated by commas.
+    /// Host names that requests may have in their `Host` header, separated by commas.
     pub allowed_hosts: Option<String>,
-    /// The file that was read, if there is one.
+    /// The `emergent.toml` that was read, if there is one.
     pub file: Option<PathBuf>,
 }
 
 impl Settings {
+    /// Loads the settings. `listen` is the flag of `emergent serve`.
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
         let (file, path) = read_file(Path::new(CONFIG_FILE))?;
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
-        let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(256);
+        let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(DEFAULT_MAX_RUNS);
         if max_runs == 0 {
             return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
         }
-        let max_tasks = env_number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(256);
+        let max_tasks = env_number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(DEFAULT_MAX_TASKS);
         if max_tasks == 0 {
             return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
         }
@@ -118,7 +124,7 @@ impl Settings {
                 .or(file.database_url),
             database_connections: env_number("EMERGENT_DATABASE_CONNECTIONS")?
                 .or(file.database_connections)
-                .unwrap_or(32),
+                .unwrap_or(DEFAULT_DATABASE_CONNECTIONS),
             statement_cache: env_bool("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
             embeddings: env_value("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
@@ -139,7 +145,7 @@ impl Settings {
                 .or(file.stdio_programs)
                 .map(|text| ProgramPatterns::parse(&text))
                 .transpose()
-                .map_err(|why| Error::setting("EMERGENT_STDIO_PROGRAMS", why))?
+                .map_err(|error| Error::setting("EMERGENT_STDIO_PROGRAMS", error))?
                 .unwrap_or_default(),
             allow_private_hosts: env_bool("EMERGENT_ALLOW_PRIVATE_HOSTS")?
                 .or(file.allow_private_hosts)
@@ -207,8 +213,8 @@ impl Settings {
         self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
     }
 
-    /// What agents' models are reached with. Keys come from the environment alone: a file is
-    /// copied too easily.
+    /// How the models of agents are reached. Keys come from the environment only, because a configuration
+    /// file is easily copied or committed.
     pub fn models(&self) -> ModelSettings {
         let gcloud = env_value("HOME")
             .map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
@@ -235,7 +241,7 @@ impl Settings {
         }
     }
 
-    /// The keys of model providers, from where each provider's own tools look for them.
+    /// The credentials of embedding providers, from the variables that each provider's own tools use.
     pub fn credentials() -> Credentials {
         Credentials {
             gemini_api_key: env_value("GEMINI_API_KEY"),
@@ -247,8 +253,8 @@ impl Settings {
     }
 }
 
-/// A certificate without a key, or a key without a certificate, is a mistake: without TLS, tokens would
-/// travel in the clear.
+/// The files for TLS. Only one of the two is an error: to serve without TLS instead would send tokens
+/// unencrypted.
 fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>> {
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
@@ -262,7 +268,7 @@ fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Optio
     }
 }
 
-/// A variable that is set to nothing is not set.
+/// The value of an environment variable; `None` when it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn env_value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -284,6 +290,7 @@ fn env_bool(name: &str) -> Result<Option<bool>> {
         .transpose()
 }
 
+/// The content of the configuration file with its path; defaults without a path when there is no file.
 fn read_file(path: &Path) -> Result<(ConfigFile, Option<PathBuf>)> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -1,4 +1,5 @@
-//! The data folder: one process at a time, a token and a note of where the server listens.
+//! The data folder: its lock, its admin token, the key of the secrets, and the address of the server that
+//! uses it.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -15,24 +16,25 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The name of the embedded database in the folder.
+/// The file name of the embedded database in the data folder.
 pub const DATABASE: &str = "emergent.db";
 
 pub struct DataDir {
     path: PathBuf,
-    /// Held while the process lives; the system lets go of it whatever kills the process. The
-    /// embedded database is one process's; on PostgreSQL several share the folder.
+    /// The locked file `lock`; the operating system releases it however the process ends. `None` with
+    /// PostgreSQL, where several processes share the folder; the embedded database allows only one.
     lock: Option<File>,
 }
 
 impl DataDir {
-    /// Makes the folder if needed, and shares it with other processes.
+    /// Opens the folder without a lock, for use with PostgreSQL. Creates it if needed.
     pub fn open_shared(path: &Path) -> Result<Self> {
         create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), lock: None })
     }
 
-    /// Makes the folder if needed and takes it for this process.
+    /// Opens the folder and locks it for this process. Creates it if needed; fails with `Error::Locked` when
+    /// another process uses it.
     pub fn open_exclusive(path: &Path) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), source };
         create_private_folder(path).map_err(failed)?;
@@ -45,23 +47,23 @@ impl DataDir {
             .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
-                let taken = Self { path: path.to_owned(), lock: Some(lock) };
-                // Left by a server that was killed: nobody may take it for the next one's.
-                taken.remove_address();
-                Ok(taken)
+                let data_dir = Self { path: path.to_owned(), lock: Some(lock) };
+                // A server that was killed leaves its address behind, and nobody listens there now.
+                data_dir.remove_address();
+                Ok(data_dir)
             }
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
 
-    /// Whether no other process uses what is in it.
+    /// Whether this process holds the lock, so that no other process uses the embedded database.
     pub fn is_exclusive(&self) -> bool {
         self.lock.is_some()
     }
 
-    /// The admin token: from the environment, or from the folder, or made now. The second part
-    /// says that it was made now, so that it is shown once.
+    /// The admin token: from the environment, from the folder, or created now. The flag is true when it was
+    /// created now; the caller then shows it, once.
     pub fn admin_token(&self) -> Result<(String, bool)> {
         if let Some(token) = env_value("EMERGENT_ADMIN_TOKEN") {
             return Ok((token, false));
@@ -74,15 +76,15 @@ impl DataDir {
         rand::rng().fill_bytes(&mut bytes);
         let token = format!("emt_{}", BASE64_URL_SAFE_NO_PAD.encode(bytes));
         match write_secret(&path, &token) {
-            // Another server that shares the folder was first: its token is the token.
+            // Another server that shares the folder created the file first: its token is valid.
             Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 Ok((read_secret(&path)?.unwrap_or(token), false))
             }
-            written => written.map(|()| (token, true)),
+            result => result.map(|()| (token, true)),
         }
     }
 
-    /// Where the key of the secrets is: in the environment, or in the folder.
+    /// Where the encryption key of the secrets is: in `EMERGENT_SECRET_KEY`, or in a file of the folder.
     pub fn secret_keys(&self) -> Result<KeySource> {
         match env_value("EMERGENT_SECRET_KEY") {
             Some(text) => Ok(KeySource::from_env_value(&text)?),
@@ -90,7 +92,7 @@ impl DataDir {
         }
     }
 
-    /// Leaves the address where commands on this folder look for it.
+    /// Writes the server's address to the file where commands on this folder find it.
     pub fn write_address(&self, address: &str) -> Result<()> {
         if !self.is_exclusive() {
             return Ok(());
@@ -107,21 +109,22 @@ impl DataDir {
     }
 }
 
-/// Makes the folder if needed. Only its owner may look into it, also when an older version made it. A
-/// folder with other things in it that is used as data folder for the first time keeps its mode: others
-/// may need what is in it.
+/// Creates the folder if needed, readable by its owner only; a data folder that an older version created
+/// gets that mode too. An existing folder that becomes a data folder now keeps its mode, because other
+/// users may need its other files.
 fn create_private_folder(path: &Path) -> std::io::Result<()> {
-    let is_ours = !path.exists() || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
+    let is_data_folder =
+        !path.exists() || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
     std::fs::create_dir_all(path)?;
     #[cfg(unix)]
-    if is_ours {
+    if is_data_folder {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     }
     Ok(())
 }
 
-/// Only the owner may read the database. SQLite gives its log and its index of the log the mode of the
-/// database itself, so an empty file with that mode is made first.
+/// Creates the database file so that only its owner can read it. SQLite gives its write-ahead log and
+/// shared-memory file the mode of the database file, so an empty file with that mode comes first.
 fn create_private_database(folder: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
@@ -139,7 +142,8 @@ fn create_private_database(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where the server that holds this folder listens, with its token.
+/// The address of the server that uses this folder, and the admin token if it is readable. `None` when no
+/// server has written its address.
 pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
     let address = std::fs::read_to_string(path.join("server")).ok()?;
     let token =
@@ -147,6 +151,7 @@ pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
     Some((address.trim().to_owned(), token))
 }
 
+/// Reads a secret from a file; `None` when the file is missing or empty.
 fn read_secret(path: &Path) -> Result<Option<String>> {
     let mut text = String::new();
     match File::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
@@ -156,11 +161,12 @@ fn read_secret(path: &Path) -> Result<Option<String>> {
     }
 }
 
+/// Writes a secret to a new file; fails when the file exists.
 fn write_secret(path: &Path, secret: &str) -> Result<()> {
     let failed = |source| Error::File { path: path.to_owned(), source };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    // Only the owner reads it, from the moment it exists.
+    // The mode is set at creation, so that nobody else can read the file at any moment.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(failed)?;
@@ -172,13 +178,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_belongs_to_one_process_and_keeps_its_token() {
+    fn an_exclusive_folder_is_locked_and_its_token_is_stable() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");
         let data = DataDir::open_exclusive(&dir).unwrap();
         assert!(matches!(DataDir::open_exclusive(&dir), Err(Error::Locked { .. })));
-        let (token, new) = data.admin_token().unwrap();
-        assert!(new && token.starts_with("emt_"));
+        let (token, is_new) = data.admin_token().unwrap();
+        assert!(is_new && token.starts_with("emt_"));
         assert_eq!(data.admin_token().unwrap(), (token, false));
         #[cfg(unix)]
         {

@@ -1,4 +1,4 @@
-//! What a command line user is told: what failed, why, and what to do.
+//! The error type of the command line. Each message says what failed, why, and what the user can do.
 
 use std::path::PathBuf;
 
@@ -41,11 +41,13 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What the API said, in its own words.
+    /// The API refused a request. `message` is its text; `details` has a line for each wrong field.
     #[error("{message}{details}")]
     Refused { code: String, message: String, details: String },
+    /// A response that this client cannot use, or a failure inside this process.
     #[error("the server answered something unexpected: {0}")]
     Unexpected(String),
+    /// The command cannot be carried out as it was given, or what it followed did not succeed.
     #[error("{0}")]
     Usage(String),
     #[error("{}", .0)]
@@ -55,11 +57,12 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// A setting or environment variable that cannot be used.
     pub fn setting(name: &str, reason: impl ToString) -> Self {
         Self::Setting { name: name.to_owned(), reason: reason.to_string() }
     }
 
-    /// The whole chain of causes, each once.
+    /// The message with all its causes; a cause that repeats another is left out.
     pub fn describe(&self) -> String {
         emergent_net::errors::error_chain(self)
     }

@@ -1,5 +1,5 @@
-//! What is logged goes to stderr, without the secrets this process knows: at every level, whoever
-//! logs it. What libraries say at trace level is nobody's promise.
+//! Writes logs to stderr with known secrets redacted, whatever the level and whichever crate logs them:
+//! libraries may log credentials at trace level.
 
 use std::{
     io::{self, Write},
@@ -11,13 +11,13 @@ use tracing_subscriber::fmt::MakeWriter;
 
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
-/// What this process knows of secrets. Logs are there before anything is opened, so it is the
-/// process's.
+/// The redactor of this process, with the secrets it knows. It is global because logging starts before
+/// the secrets are opened.
 pub fn redactor() -> &'static Redactor {
     &REDACTOR
 }
 
-/// Where logs are written.
+/// Writes log events to stderr, redacted.
 pub struct RedactingWriter;
 
 impl<'a> MakeWriter<'a> for RedactingWriter {
@@ -28,7 +28,7 @@ impl<'a> MakeWriter<'a> for RedactingWriter {
 }
 
 impl Write for RedactingWriter {
-    /// An event arrives whole, so that no secret is cut in two.
+    /// `tracing` passes each event in one call, so a secret is never split between two.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         io::stderr().write_all(&redactor().redact_bytes(event))?;
         Ok(event.len())

@@ -1,4 +1,4 @@
-//! The binary: what is configured, how the parts are put together, and the command line.
+//! The `emergent` binary: parses the command line, sets up logging and telemetry, and runs one command.
 
 mod client;
 mod commands;
@@ -25,6 +25,9 @@ use crate::{
     output::OutputFlags,
     telemetry::Telemetry,
 };
+
+/// How long the end of the process waits for blocking tasks, such as a read of standard input.
+const RUNTIME_SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Many agents, one knowledge graph: nothing lost, nothing twice, everything explained.
 #[derive(Debug, Parser)]
@@ -105,12 +108,12 @@ fn main() -> std::process::ExitCode {
     let telemetry = Telemetry::from_env(runtime.handle());
     start_logging(matches!(cli.command, Command::Serve(_)), &telemetry);
     telemetry.log_problems();
-    let done = runtime.block_on(run(cli));
+    let outcome = runtime.block_on(run(cli));
     telemetry.shutdown();
-    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
-    match done {
+    runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
+    match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        // `emergent … | head` is not an error.
+        // The reader of the output ended first, as in `emergent … | head`: that is not an error.
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             std::process::ExitCode::SUCCESS
         }
@@ -160,20 +163,21 @@ async fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// The server tells what it does; other commands speak up only when something is wrong.
-#[expect(clippy::expect_used, reason = "the directive is built from a constant, and each start parses it")]
+/// Sets up logging to stderr: from level `info` for the server and `warn` for other commands, unless
+/// `EMERGENT_LOG` sets another filter.
+#[expect(clippy::expect_used, reason = "the directive is built from a constant, so it always parses")]
 fn start_logging(server: bool, telemetry: &Telemetry) {
     let default = if server { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("EMERGENT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    // What agents say may be on those spans: it goes where telemetry goes, not into logs.
-    let off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");
-    let filter = filter.add_directive(off);
+    // Spans of agents may carry prompts and answers: they are exported as telemetry and never logged.
+    let agent_spans_off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");
+    let filter = filter.add_directive(agent_spans_off);
     let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::RedactingWriter);
     let logs = if config::env_value("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
         logs.json().with_filter(filter).boxed()
     } else {
-        let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        logs.with_ansi(terminal).with_filter(filter).boxed()
+        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        logs.with_ansi(is_terminal).with_filter(filter).boxed()
     };
     let layers: Vec<_> = [Some(logs), telemetry.layer()].into_iter().flatten().collect();
     tracing_subscriber::registry().with(layers).init();

@@ -1,4 +1,4 @@
-//! What people see: tables that fit, colour on a terminal only, JSON when asked for.
+//! Output on standard output: lines, tables and JSON, with colour on a terminal only.
 
 use std::io::{IsTerminal, Write};
 
@@ -9,6 +9,9 @@ use crate::{
     error::{Error, Result},
 };
 
+/// Spaces between two columns of a table.
+const COLUMN_GAP: usize = 2;
+
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFlags {
     /// Print machine-readable JSON
@@ -16,7 +19,7 @@ pub struct OutputFlags {
     pub json: bool,
 }
 
-/// Colour where a person looks, and not where `NO_COLOR` says otherwise.
+/// Whether to colour the output: on a terminal, unless `NO_COLOR` is set.
 pub fn use_colour() -> bool {
     std::io::stdout().is_terminal() && config::env_value("NO_COLOR").is_none()
 }
@@ -37,7 +40,7 @@ pub fn red(text: &str) -> String {
     if use_colour() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// How long something took, as people say it.
+/// A duration for people: `120ms`, `1.5s`, `2m 05s`.
 pub fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis}ms"),
@@ -46,13 +49,13 @@ pub fn duration(millis: u64) -> String {
     }
 }
 
-/// Prints what may be a part of a line, at once.
+/// Prints text without adding a line break, and flushes it.
 pub fn print_part(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
 }
 
-/// Prints a line; a reader that went away (`| head`) ends the program quietly.
+/// Prints a line. When the reader has ended (`| head`), `main` exits quietly on the error.
 pub fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Error::Io)
 }
@@ -62,7 +65,7 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&text)
 }
 
-/// Columns as wide as their widest cell; the last one takes what is left of the line.
+/// Prints a table. Each column is as wide as its widest cell; the last one is not padded.
 pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let mut widths: Vec<usize> = headers.iter().map(|header| header.chars().count()).collect();
     for row in rows {
@@ -70,29 +73,29 @@ pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let print = |cells: Vec<String>| {
+    let table_line = |cells: Vec<String>| {
         let last = cells.len().saturating_sub(1);
         let mut text = String::new();
-        for (at, cell) in cells.iter().enumerate() {
+        for (column, cell) in cells.iter().enumerate() {
             text.push_str(cell);
-            if at < last {
-                let fill = widths[at].saturating_sub(cell.chars().count()) + 2;
-                text.extend(std::iter::repeat_n(' ', fill));
+            if column < last {
+                let padding = widths[column].saturating_sub(cell.chars().count()) + COLUMN_GAP;
+                text.extend(std::iter::repeat_n(' ', padding));
             }
         }
         text
     };
-    print_line(&bold(&print(headers.iter().map(|header| (*header).to_owned()).collect())))?;
-    rows.iter().try_for_each(|row| print_line(&print(row.clone())))
+    print_line(&bold(&table_line(headers.iter().map(|header| (*header).to_owned()).collect())))?;
+    rows.iter().try_for_each(|row| print_line(&table_line(row.clone())))
 }
 
-/// The first line of a text, cut where a table would break.
-pub fn first_line(text: &str, max: usize) -> String {
+/// The first line of a text, shortened to `max_chars` with an ellipsis.
+pub fn first_line(text: &str, max_chars: usize) -> String {
     let first = text.lines().next().unwrap_or_default();
-    if first.chars().count() <= max {
+    if first.chars().count() <= max_chars {
         return first.to_owned();
     }
-    let mut cut: String = first.chars().take(max.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+    let mut shortened: String = first.chars().take(max_chars.saturating_sub(1)).collect();
+    shortened.push('…');
+    shortened
 }

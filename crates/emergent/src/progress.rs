@@ -1,11 +1,14 @@
-//! Progress for what takes longer than a second, on a terminal only.
+//! Progress bars on stderr for long transfers, on a terminal only.
 
 use std::{io::IsTerminal, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over a known number of bytes, or a spinner when nobody knows how many.
-pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
+/// How often the spinner and the elapsed time are redrawn.
+pub const TICK_INTERVAL: Duration = Duration::from_millis(120);
+
+/// A progress bar that counts bytes, or a spinner when the total is unknown. It is hidden off a terminal.
+pub fn bytes(total: Option<u64>, activity: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -18,7 +21,7 @@ pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(what.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(120));
+    bar.set_message(activity.to_owned());
+    bar.enable_steady_tick(TICK_INTERVAL);
     bar
 }

@@ -1,4 +1,4 @@
-//! `emergent serve`: the server, until it is told to stop.
+//! `emergent serve`: runs the server until it receives a signal to stop.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     services::{self, Services},
 };
 
-/// How long requests in flight may take to end once the server was told to stop.
+/// How long requests in flight, and then background tasks, may take to end after a signal to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
@@ -30,29 +30,29 @@ impl Serve {
     pub async fn run(self, store: &StoreFlags) -> Result<()> {
         let settings = Settings::load(store, self.listen.clone())?;
         let failed = |source| Error::Listen { address: settings.listen.clone(), source };
-        // Before the folder is touched: a start that cannot listen must not make the token that is
-        // shown only once. Whoever connects already waits until the store is open.
+        // The port is bound before the folder is opened: the admin token is shown only once, so a start that
+        // cannot listen must not create it. Clients that connect now wait until the store is open.
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         protect_memory();
-        let opened = services::open_services(&settings).await?;
+        let services = services::open_services(&settings).await?;
         if self.sample {
-            sample::import_sample(&opened.graph).await?;
+            sample::import_sample(&services.graph).await?;
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        opened.data.write_address(&format!("{scheme}://{address}"))?;
+        services.data.write_address(&format!("{scheme}://{address}"))?;
         if settings.tls.is_none() && !emergent_api::is_loopback(address) {
             warn!(
                 "listening beyond this machine without TLS: tokens travel in the clear; set \
                  EMERGENT_TLS_CERT and EMERGENT_TLS_KEY, or put a proxy with TLS in front"
             );
         }
-        print_welcome(&settings, &opened, &format!("{scheme}://{address}"), self.sample);
+        print_welcome(&settings, &services, &format!("{scheme}://{address}"), self.sample);
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
         };
-        serve(listener, opened, options).await
+        serve(listener, services, options).await
     }
 }
 
@@ -60,29 +60,29 @@ impl Serve {
     clippy::disallowed_methods,
     reason = "each task ends with the `stop` channel, and is awaited at the end for `GRACE`"
 )]
-async fn serve(listener: TcpListener, opened: Services, options: ServerOptions) -> Result<()> {
+async fn serve(listener: TcpListener, services: Services, options: ServerOptions) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
-    let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
-    let worker = tokio::spawn(async move { graph.run_embedder(stop_worker).await });
+    let (graph, stop_embedder) = (services.graph.clone(), stopping.clone());
+    let embedder = tokio::spawn(async move { graph.run_embedder(stop_embedder).await });
     let runner = {
-        let (executor, stop_runner) = (opened.executor.clone(), stopping.clone());
+        let (executor, stop_runner) = (services.executor.clone(), stopping.clone());
         tokio::spawn(async move { executor.run(stop_runner).await })
     };
     let dispatcher = {
-        let (dispatcher, stop_dispatcher) = (opened.dispatcher.clone(), stopping.clone());
+        let (dispatcher, stop_dispatcher) = (services.dispatcher.clone(), stopping.clone());
         tokio::spawn(async move { dispatcher.run(stop_dispatcher).await })
     };
     let triggers = {
-        let (executor, stop_triggers) = (opened.executor.clone(), stopping.clone());
+        let (executor, stop_triggers) = (services.executor.clone(), stopping.clone());
         tokio::spawn(async move { executor.run_triggers(stop_triggers).await })
     };
     let servers = {
-        let (servers, stop_servers) = (opened.servers.clone(), stopping.clone());
+        let (servers, stop_servers) = (services.servers.clone(), stopping.clone());
         tokio::spawn(async move { servers.run(stop_servers).await })
     };
-    let (graph, stop_housekeeping) = (opened.graph.clone(), stopping.clone());
+    let (graph, stop_housekeeping) = (services.graph.clone(), stopping.clone());
     let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
-    let router = emergent_api::router(opened.app.clone());
+    let router = emergent_api::router(services.app.clone());
     let mut server = tokio::spawn(server::serve(listener, router, options, stopping.clone()));
     tokio::select! {
         () = shutdown_signal() => info!("stopping"),
@@ -92,18 +92,19 @@ async fn serve(listener: TcpListener, opened: Services, options: ServerOptions) 
         }
     }
     let _ = stop.send(true);
-    // Event streams have no end of their own.
-    opened.app.close();
+    // Event streams would otherwise stay open for as long as their clients read.
+    services.app.close();
     tokio::select! {
         ended = tokio::time::timeout(GRACE, server) => if ended.is_err() {
             warn!("some requests did not end within {} seconds and were dropped", GRACE.as_secs());
         },
-        () = shutdown_signal() => warn!("told twice: requests that had not ended were dropped"),
+        () = shutdown_signal() => warn!("a second signal to stop: requests that had not ended were dropped"),
     }
-    // What the workers had not finished is on record, and goes on at the next start.
-    let workers = async { tokio::join!(worker, runner, dispatcher, triggers, servers, housekeeping) };
-    let _ = tokio::time::timeout(GRACE, workers).await;
-    opened.data.remove_address();
+    // Work that these tasks have not finished is recorded in the database; the next start continues it.
+    let background_tasks =
+        async { tokio::join!(embedder, runner, dispatcher, triggers, servers, housekeeping) };
+    let _ = tokio::time::timeout(GRACE, background_tasks).await;
+    services.data.remove_address();
     Ok(())
 }
 
@@ -116,7 +117,7 @@ fn raise_open_files() -> u64 {
 }
 
 /// Keeps other programs of the same user, such as MCP servers that this server starts, from reading its
-/// memory and environment, which hold keys and tokens. It also means that no core file is written.
+/// memory and environment, which hold keys and tokens. As a side effect, no core file is written.
 fn protect_memory() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
@@ -125,7 +126,7 @@ fn protect_memory() {
     }
 }
 
-/// Ctrl-C, or the system asking to end.
+/// Waits for Ctrl-C or, on Unix, SIGTERM.
 async fn shutdown_signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -139,23 +140,23 @@ async fn shutdown_signal() {
     let _ = interrupt.await;
 }
 
-/// Says where the server is and, on a first start, how to get in.
-fn print_welcome(settings: &Settings, opened: &Services, address: &str, sample: bool) {
-    let engine = opened.graph.db().engine().name();
+/// Prints the address and, when it is new, the admin token. With `sample`, also commands to try.
+fn print_welcome(settings: &Settings, services: &Services, address: &str, sample: bool) {
+    let engine = services.graph.db().engine().name();
     info!(%address, engine, "listening");
     let mut text = format!("Emergent listens on {address}  ({engine})\n");
     let token_file = settings.data_dir.join("admin-token");
-    if opened.token_is_new || sample {
-        text.push_str(&format!("  admin token  {}\n", opened.admin_token));
+    if services.token_is_new || sample {
+        text.push_str(&format!("  admin token  {}\n", services.admin_token));
     }
-    if opened.token_is_new {
+    if services.token_is_new {
         text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));
     } else if !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
     if sample {
-        let server = if settings.data_dir.as_os_str() == "data" {
+        let data_dir_flag = if settings.data_dir.as_os_str() == "data" {
             String::new()
         } else {
             format!(" --data-dir {}", settings.data_dir.display())
@@ -163,12 +164,12 @@ fn print_welcome(settings: &Settings, opened: &Services, address: &str, sample: 
         let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
         text.push_str(&format!(
             "\nTry, in another terminal:\n\
-             \x20 {program} graph search \"who shaped early computing\"{server}\n\
-             \x20 {program} graph traverse Person/ada-lovelace --depth 2{server}\n\
+             \x20 {program} graph search \"who shaped early computing\"{data_dir_flag}\n\
+             \x20 {program} graph traverse Person/ada-lovelace --depth 2{data_dir_flag}\n\
              \x20 curl -s -H 'Authorization: Bearer {}' {address}/api/graph/objects?type=Person\n",
-            opened.admin_token
+            services.admin_token
         ));
     }
-    // Logs go to stderr; this is for the person who started it, who may have closed the ears.
+    // Standard output may be closed, and the server works without it.
     let _ = output::print_line(&text);
 }

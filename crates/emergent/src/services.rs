@@ -1,4 +1,5 @@
-//! Puts the parts together: store, embedder, graph, models, tools, executor, dispatcher, API.
+//! Builds the services of a server from its settings: store, embedder, graph, models, tools, executor,
+//! dispatcher and API.
 
 use emergent_api::{AllowedHosts, App, AppOptions};
 use emergent_coordination::Dispatcher;
@@ -19,7 +20,7 @@ use crate::{
     logs, telemetry,
 };
 
-/// Everything a server or a command on a data folder works with.
+/// The opened services of a data folder. A server or a command in this process works with them.
 pub struct Services {
     pub app: App,
     pub graph: Graph,
@@ -28,10 +29,12 @@ pub struct Services {
     pub servers: McpServers,
     pub data: DataDir,
     pub admin_token: String,
-    /// The token was made just now and has not been shown.
+    /// The admin token was created by this start, so it has not been shown to anybody.
     pub token_is_new: bool,
 }
 
+/// Opens the data folder or database of these settings, brings its schema up to date and creates what a
+/// first start needs: keys, admin token, default project and built-in packs.
 pub async fn open_services(settings: &Settings) -> Result<Services> {
     let data = match &settings.database_url {
         Some(_) => DataDir::open_shared(&settings.data_dir)?,
@@ -39,23 +42,24 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     };
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
     let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
-    // Every product that ships can be tried without a key: `--model rehearsal/<product>`.
+    // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
     for product in emergent_products::builtin::ALL {
-        let script = Script::parse(product.rehearsal).map_err(|why| Error::setting(product.name, why))?;
+        let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
         models.add_script(product.name, script);
     }
     let (name, script) = demo::SCRIPT;
-    models.add_script(name, Script::parse(script).map_err(|why| Error::setting(name, why))?);
+    models.add_script(name, Script::parse(script).map_err(|error| Error::setting(name, error))?);
     let db = Db::open(settings.database()).await?;
     let clock = Clock::system();
     if data.is_exclusive() {
         let now = clock.now();
-        // A server that was killed left its jobs leased; nobody else can be at them here.
+        // A server that was killed leaves leases behind. The lock on the folder proves that it has ended,
+        // so its work can be claimed at once.
         db.write(move |tx| leases::expire_all(tx, now)).await?;
     }
     let keys = data.secret_keys()?;
     let secrets = Secrets::open(db.clone(), clock.clone(), keys, logs::redactor().clone()).await?;
-    // Not before the rest is known to work: a start that fails must not make what is shown once.
+    // The token comes after what may fail: it is shown only once, so a failed start must not create it.
     let (admin_token, token_is_new) = data.admin_token()?;
     let graph = Graph::new(db, clock, embedder);
     graph.ensure_builtin_packs().await?;

@@ -1,6 +1,6 @@
-//! OpenTelemetry: spans and metrics of agents, sent by OTLP over HTTP to where `OTEL_EXPORTER_OTLP_*`
-//! says. Without those variables nothing of this is set up. Trouble with it is logged and never
-//! stands in the way of the work.
+//! OpenTelemetry: exports spans and metrics of agents by OTLP over HTTP to the endpoint in
+//! `OTEL_EXPORTER_OTLP_*`. Without those variables nothing is set up. Failures are logged and never affect
+//! runs.
 
 use std::{
     sync::{
@@ -32,24 +32,26 @@ use tracing_subscriber::{Layer, Registry, filter::Targets};
 
 use crate::{client::http_client, config};
 
-/// What spans of agents, and nothing else, have as their target.
+/// The `tracing` target of the spans of agents; no other span has it.
 pub const TARGET: &str = "gen_ai";
-/// How long the end of the process waits for what has not been sent.
+/// How long the end of the process waits until the last spans and metrics are sent.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The metrics instruments, set when metrics are exported.
 static METERS: OnceLock<Meters> = OnceLock::new();
 
+/// The exporters that the environment asks for.
 #[derive(Default)]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
-    /// What cannot be done; said once there are logs.
+    /// Setup failures, which `log_problems` logs once logging is set up.
     problems: Vec<String>,
 }
 
 impl Telemetry {
-    /// What the environment asks for.
+    /// Sets up the exporters that the environment asks for.
     pub fn from_env(runtime: &Handle) -> Self {
         let mut this = Self::default();
         if config::env_value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -73,7 +75,7 @@ impl Telemetry {
         this
     }
 
-    /// Turns spans of agents into OpenTelemetry's; every other span and event passes it by.
+    /// The layer that exports spans of agents and ignores other spans and events; `None` without traces.
     pub fn layer(&self) -> Option<Box<dyn Layer<Registry> + Send + Sync>> {
         let tracer = self.traces.as_ref()?.tracer("emergent");
         let layer = tracing_opentelemetry::layer()
@@ -85,55 +87,53 @@ impl Telemetry {
         Some(layer.with_filter(Targets::new().with_target(TARGET, tracing::Level::TRACE)).boxed())
     }
 
-    /// Says what does not work.
+    /// Logs the failures of the setup.
     pub fn log_problems(&self) {
-        for trouble in &self.problems {
-            warn!("{trouble}");
+        for problem in &self.problems {
+            warn!("{problem}");
         }
         if config::env_value("OTEL_EXPORTER_OTLP_PROTOCOL")
             .is_some_and(|protocol| protocol != "http/protobuf")
             && (self.traces.is_some() || self.metrics.is_some())
         {
-            warn!(
-                "`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is spoken here, and that is what is sent"
-            );
+            warn!("`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is supported, and it is used instead");
         }
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans and metrics, for `SHUTDOWN_TIMEOUT` at most.
     pub fn shutdown(self) {
         if self.traces.is_none() && self.metrics.is_none() {
             return;
         }
-        // On a thread of its own: the SDK may try for longer than anybody wants to wait.
-        let (done, ended) = mpsc::channel();
-        let sending = std::thread::Builder::new().name("telemetry-shutdown".to_owned()).spawn(move || {
-            // Whatever failed was logged where it did.
+        // The SDK blocks, and may retry for longer than its timeout: it gets a thread that can be abandoned.
+        let (done, finished) = mpsc::channel();
+        let sender = std::thread::Builder::new().name("telemetry-shutdown".to_owned()).spawn(move || {
+            // `RuntimeHttpClient` logs failed requests.
             let _ = self.traces.map(|traces| traces.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             let _ = self.metrics.map(|metrics| metrics.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             let _ = done.send(());
         });
-        if sending.is_err() || ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err() {
+        if sender.is_err() || finished.recv_timeout(SHUTDOWN_TIMEOUT).is_err() {
             warn!("the last spans and metrics could not be sent in time");
         }
     }
 }
 
-/// Whether spans carry what was said: prompts, answers, and what tools were given and answered.
+/// Whether spans carry content: prompts, answers, and the inputs and outputs of tools.
 pub fn captures_content() -> bool {
     config::env_value("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
         .is_some_and(|value| ["true", "1", "span_only", "span_and_event"].contains(&&*value.to_lowercase()))
 }
 
-/// Lets OpenTelemetry's metrics hear of every model call, when they are asked for.
+/// Records each model call in the metrics, when metrics are exported.
 pub fn record_model_calls(executor: &Executor) {
     if let Some(meters) = METERS.get() {
         executor.telemetry().on_model_call(|call| meters.record(call));
     }
 }
 
-/// Where a signal goes, `None` when nobody asked for it. The exporter reads the same variables;
-/// this only decides whether there is one, and how its server is reached.
+/// The endpoint of a signal (`TRACES`, `METRICS`); `None` when it is not exported. The exporter reads the
+/// same variables; this decides whether to create one, and its HTTP client.
 fn endpoint(signal: &str) -> Option<String> {
     if config::env_value(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
         return None;
@@ -163,23 +163,24 @@ fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, SetupEr
     Ok(SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource()).build())
 }
 
-/// Who sends this: what the environment says, or `emergent`.
+/// The service name and version that spans and metrics carry: the name in the environment, or `emergent`.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let told = Resource::builder().build();
+    let from_env = Resource::builder().build();
     let name = config::env_value("OTEL_SERVICE_NAME")
-        .or_else(|| told.get(&"service.name".into()).map(|name| name.to_string()))
+        .or_else(|| from_env.get(&"service.name".into()).map(|name| name.to_string()))
         .filter(|name| !name.starts_with("unknown_service"))
         .unwrap_or_else(|| "emergent".to_owned());
     Resource::builder().with_attribute(version).with_service_name(name).build()
 }
 
-/// Carries what the SDK's threads want sent on the runtime of the server: they have none.
+/// Sends requests on the runtime of this process, because the SDK's own threads have no runtime.
 #[derive(Debug)]
 struct RuntimeHttpClient {
     http: reqwest::Client,
     runtime: Handle,
     endpoint: String,
+    /// Whether the last request failed.
     failing: AtomicBool,
 }
 
@@ -190,12 +191,12 @@ impl RuntimeHttpClient {
         Ok(Self { http, runtime, endpoint, failing: AtomicBool::new(false) })
     }
 
-    /// Logs when sending begins to fail and when it works again, not every time between.
-    fn log_state_change(&self, trouble: Option<String>) {
-        let failed_before = self.failing.swap(trouble.is_some(), Ordering::Relaxed);
-        match trouble {
+    /// Logs when requests start to fail and when they succeed again, but not every failure between.
+    fn log_state_change(&self, failure: Option<String>) {
+        let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
             Some(error) if !failed_before => {
-                warn!(error, "could not send telemetry to `{}`, trying on", self.endpoint);
+                warn!(error, "could not send telemetry to `{}`; it is tried again", self.endpoint);
             }
             None if failed_before => info!("telemetry reaches `{}` again", self.endpoint),
             _ => {}
@@ -207,26 +208,27 @@ impl RuntimeHttpClient {
 impl HttpClient for RuntimeHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let http = self.http.clone();
-        let sent = self.runtime.spawn(async move {
+        let task = self.runtime.spawn(async move {
             let mut request = reqwest::Request::try_from(request)?;
             *request.timeout_mut() = Some(SEND_TIMEOUT);
-            let answer = http.execute(request).await?;
-            let (status, headers) = (answer.status(), answer.headers().clone());
-            let mut response = Response::new(answer.bytes().await?);
+            let received = http.execute(request).await?;
+            let (status, headers) = (received.status(), received.headers().clone());
+            let mut response = Response::new(received.bytes().await?);
             (*response.status_mut(), *response.headers_mut()) = (status, headers);
             Ok::<_, reqwest::Error>(response)
         });
-        let sent = sent.await.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from));
-        self.log_state_change(match &sent {
+        let result = task.await.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from));
+        self.log_state_change(match &result {
             Err(error) => Some(error.to_string()),
-            Ok(answer) if !answer.status().is_success() => Some(format!("status {}", answer.status())),
+            Ok(response) if !response.status().is_success() => Some(format!("status {}", response.status())),
             Ok(_) => None,
         });
-        sent
+        result
     }
 }
 
-/// Makes the attributes lists that the conventions have as lists: spans of `tracing` know none.
+/// Turns `gen_ai.response.finish_reasons` into a list, as the semantic conventions require. Attributes of
+/// `tracing` spans cannot be lists.
 #[derive(Debug)]
 struct ListAttributes<E>(E);
 
@@ -234,9 +236,9 @@ impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanEx
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for attribute in batch.iter_mut().flat_map(|span| &mut span.attributes) {
             if attribute.key.as_str() == "gen_ai.response.finish_reasons"
-                && let Value::String(one) = &attribute.value
+                && let Value::String(reason) = &attribute.value
             {
-                attribute.value = Value::Array(Array::String(vec![one.clone()]));
+                attribute.value = Value::Array(Array::String(vec![reason.clone()]));
             }
         }
         self.0.export(batch).await
@@ -255,6 +257,7 @@ impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanEx
     }
 }
 
+/// The instruments of the semantic conventions for model calls.
 struct Meters {
     tokens: Histogram<u64>,
     duration: Histogram<f64>,
@@ -285,12 +288,12 @@ impl Meters {
             KeyValue::new("gen_ai.provider.name", spans::provider_name(call.model).to_owned()),
             KeyValue::new("gen_ai.request.model", call.model.name.clone()),
         ];
-        let with = |more: Option<KeyValue>| common.iter().cloned().chain(more).collect::<Vec<_>>();
+        let with_common = |extra: Option<KeyValue>| common.iter().cloned().chain(extra).collect::<Vec<_>>();
         let error = call.error.map(|error| KeyValue::new("error.type", error));
-        self.duration.record(call.took.as_secs_f64(), &with(error));
+        self.duration.record(call.took.as_secs_f64(), &with_common(error));
         if let Some(usage) = &call.usage {
             for (kind, tokens) in [("input", usage.input), ("output", usage.output)] {
-                self.tokens.record(tokens, &with(Some(KeyValue::new("gen_ai.token.type", kind))));
+                self.tokens.record(tokens, &with_common(Some(KeyValue::new("gen_ai.token.type", kind))));
             }
         }
     }

@@ -1,12 +1,12 @@
-//! An answer in both forms: as the server sent it, and as its type.
+//! A value of a response in both forms: the JSON as the server sent it, and the deserialized type.
 
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _};
 use serde_json::Value;
 
-/// Prints as the server sent it, so `--json` shows fields that this client does not know; reads as
-/// its type, so a person's view fails to compile when a field is renamed.
+/// A value received from the API. It serializes as the server sent it, so that `--json` shows fields that
+/// this client does not know, and dereferences to its type for the views that people read.
 #[derive(Debug, Clone)]
 pub struct Received<T> {
     raw: Value,
@@ -14,7 +14,7 @@ pub struct Received<T> {
 }
 
 impl<T> Received<T> {
-    /// As the server sent it.
+    /// The JSON as the server sent it.
     pub fn into_raw(self) -> Value {
         self.raw
     }
@@ -28,14 +28,14 @@ impl<T> Deref for Received<T> {
 }
 
 impl<T> Serialize for Received<T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.raw.serialize(to)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
     }
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Received<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let raw = Value::deserialize(from)?;
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Value::deserialize(deserializer)?;
         let typed = T::deserialize(&raw).map_err(D::Error::custom)?;
         Ok(Self { raw, typed })
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_this_client_does_not_know_is_still_printed() {
+    fn unknown_fields_are_still_serialized() {
         let sent =
             json!({ "runId": "0198c0de-0000-7000-8000-000000000000", "status": "queued", "priority": 3 });
         let received: Received<StartedRun> = serde_json::from_value(sent.clone()).unwrap();

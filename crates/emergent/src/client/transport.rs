@@ -1,4 +1,4 @@
-//! What goes out and what comes back, whichever way.
+//! Request bodies and responses of the API client, the same over HTTP and in process.
 
 use axum::{body::Body, http};
 use bytes::Bytes;
@@ -9,21 +9,25 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// A client for one server.
+/// How much of a response that is not the API's is shown in an error.
+const MAX_SHOWN_BODY_CHARS: usize = 200;
+
+/// An HTTP client for the server at `base`.
 pub fn http_client(base: &str) -> Result<reqwest::Client> {
     let mut client = emergent_net::http::client_builder_for(base);
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
     if ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local)) {
-        // Whatever proxy the way out needs, this is not the way out.
+        // A proxy is for the network; this machine is reached directly.
         client = client.no_proxy();
-        // A certificate is for a public name, and never for this machine's own address. Nobody is between
-        // two programs on one machine.
+        // Certificates name a public host and never a loopback address, so verification would always
+        // fail. Nobody can intercept a connection between two programs on one machine.
         client = client.tls_danger_accept_invalid_certs(true);
     }
     client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
 }
 
-/// What the API refused, in its words; fields that the message does not name are added.
+/// The error for a refused request: the message of the API, and a line for each field reason that the
+/// message does not contain.
 pub fn refusal(error: FailureBody) -> Error {
     #[derive(Deserialize)]
     struct Detail {
@@ -32,8 +36,8 @@ pub fn refusal(error: FailureBody) -> Error {
     }
     let FailureBody { code, message, details } = error;
     let mut lines = String::new();
-    let all = details.as_ref().and_then(Value::as_array).into_iter().flatten();
-    for Detail { field, reason } in all.filter_map(|detail| Detail::deserialize(detail).ok()) {
+    let details = details.as_ref().and_then(Value::as_array).into_iter().flatten();
+    for Detail { field, reason } in details.filter_map(|detail| Detail::deserialize(detail).ok()) {
         if !message.contains(&reason) {
             lines.push_str(&format!("\n  `{field}`: {reason}"));
         }
@@ -41,7 +45,7 @@ pub fn refusal(error: FailureBody) -> Error {
     Error::Refused { code: code.into_owned(), message, details: lines }
 }
 
-/// What a request carries.
+/// The body of a request.
 pub enum Content {
     Nothing,
     Text(String),
@@ -68,19 +72,20 @@ impl From<Content> for reqwest::Body {
     }
 }
 
-/// An answer whose body has not been read yet.
+/// A response whose body has not been read yet.
 pub struct ApiResponse {
     pub status: http::StatusCode,
     pub headers: http::HeaderMap,
     pub(super) body: BoxStream<'static, Result<Bytes>>,
 }
 
+/// The error for a response whose body ended early.
 pub fn stream_error(error: impl std::fmt::Display) -> Error {
-    Error::Unexpected(format!("the answer broke off ({error})"))
+    Error::Unexpected(format!("the response ended early ({error})"))
 }
 
 impl ApiResponse {
-    /// Turns an error answer into an error, in the words of the API.
+    /// Turns an error status into an error with the message of the API.
     pub async fn error_for_status(self) -> Result<Self> {
         if self.status.is_success() {
             return Ok(self);
@@ -90,12 +95,13 @@ impl ApiResponse {
         let Ok(Failure { error, .. }) = serde_json::from_str::<Failure>(&text) else {
             return Err(Error::Unexpected(format!(
                 "{status} {}",
-                text.chars().take(200).collect::<String>()
+                text.chars().take(MAX_SHOWN_BODY_CHARS).collect::<String>()
             )));
         };
         Err(refusal(error))
     }
 
+    /// The cursor of the next page; `None` on the last page.
     pub fn next_cursor(&self) -> Option<String> {
         self.headers.get("x-next-cursor").and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
@@ -105,14 +111,14 @@ impl ApiResponse {
     }
 
     pub async fn text(mut self) -> Result<String> {
-        let mut all = Vec::new();
+        let mut bytes = Vec::new();
         while let Some(part) = self.body.next().await {
-            all.extend_from_slice(&part?);
+            bytes.extend_from_slice(&part?);
         }
-        String::from_utf8(all).map_err(|error| Error::Unexpected(error.to_string()))
+        String::from_utf8(bytes).map_err(|error| Error::Unexpected(error.to_string()))
     }
 
-    /// `data` of the envelope.
+    /// The `data` field of the response envelope.
     pub async fn data<T: DeserializeOwned>(self) -> Result<T> {
         let text = self.text().await?;
         let envelope: Envelope<T> =

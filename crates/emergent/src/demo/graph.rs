@@ -1,5 +1,5 @@
-//! The graph a workflow leaves, as the walkthrough draws it: each task with its sessions, its
-//! discussion and what its agents made.
+//! Loads and draws the graph of the demo workflow: each task with its sessions, its discussions and what
+//! its agents created.
 
 use emergent_domain::task::TaskStatus;
 use emergent_wire::{
@@ -12,7 +12,10 @@ use uuid::Uuid;
 
 use crate::{client::Client, commands::encode, error::Result, output::dim};
 
-/// A task with everything that hangs on it.
+/// How much of a discussion entry is drawn.
+const MAX_ENTRY_CHARS: usize = 60;
+
+/// A task with its sessions and discussions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphTask {
@@ -28,7 +31,7 @@ struct Session {
     agent: String,
     status: Option<String>,
     results: Vec<SessionResult>,
-    /// Types of objects, and packs of types, that its run wrote.
+    /// The types of the objects, and the template packs, that the session's run created.
     made: Vec<String>,
 }
 
@@ -58,7 +61,7 @@ struct Entry {
     content: String,
 }
 
-/// The properties of the coordination pack that are shown here.
+// The properties of objects of the coordination pack that are shown here.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct SessionProperties {
@@ -98,17 +101,17 @@ struct EdgeProperties {
     sequence: Option<i64>,
 }
 
-/// What an object's properties hold of what is shown; nothing when they are of another shape.
+/// The shown part of an object's properties; defaults when they have another shape.
 fn properties<T: DeserializeOwned + Default>(json: &str) -> T {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-/// The tasks of a workflow with everything that hangs on them, in the order of the work.
+/// Loads the tasks of a workflow with their sessions and discussions, in the order of the API.
 pub async fn load_graph(client: &Client, workflow: &str) -> Result<Vec<GraphTask>> {
     let path = format!("/api/coordination/workflows/{}", encode(workflow));
-    let shown: WorkflowView = client.get(&path).await?.data().await?;
+    let workflow: WorkflowView = client.get(&path).await?.data().await?;
     let mut tasks = Vec::new();
-    for task in shown.tasks {
+    for task in workflow.tasks {
         tasks.push(GraphTask {
             sessions: load_sessions(client, task.id).await?,
             discussions: load_discussions(client, task.id).await?,
@@ -124,12 +127,12 @@ async fn load_sessions(client: &Client, task: Uuid) -> Result<Vec<Session>> {
     let mut sessions = Vec::new();
     for session in linked_objects(client, task, "has_session").await? {
         let results = linked_objects(client, session.id, "has_result").await?;
-        let about: SessionProperties = properties(session.properties.as_str());
+        let fields: SessionProperties = properties(session.properties.as_str());
         sessions.push(Session {
-            made: written_by(client, &about.run_id).await?,
+            made: written_by(client, &fields.run_id).await?,
             results: results.iter().map(result).collect(),
-            agent: about.agent_name,
-            status: about.status,
+            agent: fields.agent_name,
+            status: fields.status,
         });
     }
     Ok(sessions)
@@ -139,11 +142,11 @@ async fn load_discussions(client: &Client, task: Uuid) -> Result<Vec<Discussion>
     let mut discussions = Vec::new();
     for discussion in linked_objects(client, task, "spawned_discussion").await? {
         let entries = linked_objects(client, discussion.id, "has_entry").await?;
-        let about: DiscussionProperties = properties(discussion.properties.as_str());
+        let fields: DiscussionProperties = properties(discussion.properties.as_str());
         discussions.push(Discussion {
-            topic: about.topic,
-            status: about.status,
-            consensus_level: about.consensus_level,
+            topic: fields.topic,
+            status: fields.status,
+            consensus_level: fields.consensus_level,
             entries: entries.iter().map(entry).collect(),
         });
     }
@@ -156,12 +159,12 @@ fn entry(object: &ObjectView) -> Entry {
 }
 
 fn result(object: &ObjectView) -> SessionResult {
-    let said: ResultProperties = properties(object.properties.as_str());
-    let remarks = said.issues.filter(Value::is_array).or(said.suggestions);
-    SessionResult { type_: object.type_.clone(), verdict: said.verdict, remarks }
+    let fields: ResultProperties = properties(object.properties.as_str());
+    let remarks = fields.issues.filter(Value::is_array).or(fields.suggestions);
+    SessionResult { type_: object.type_.clone(), verdict: fields.verdict, remarks }
 }
 
-/// The objects at the other end of an object's edges, in their order.
+/// The objects that an object's outgoing edges of a type lead to, ordered by `sequence`, then by creation.
 async fn linked_objects(client: &Client, id: Uuid, type_: &str) -> Result<Vec<ObjectView>> {
     let path = format!("/api/graph/objects/{id}/edges?direction=out&type={type_}");
     let mut edges: Vec<RelationshipView> = client.get_all_pages(&path).await?;
@@ -169,14 +172,14 @@ async fn linked_objects(client: &Client, id: Uuid, type_: &str) -> Result<Vec<Ob
         let EdgeProperties { sequence } = properties(edge.properties.as_str());
         (sequence, edge.created_at, edge.id)
     });
-    let mut found = Vec::new();
+    let mut objects = Vec::new();
     for edge in edges {
-        found.push(client.get(&format!("/api/graph/objects/{}", edge.to_id)).await?.data().await?);
+        objects.push(client.get(&format!("/api/graph/objects/{}", edge.to_id)).await?.data().await?);
     }
-    Ok(found)
+    Ok(objects)
 }
 
-/// What is read of a tool call that wrote.
+/// The shown part of the output of a tool call that wrote objects.
 #[derive(Default, Deserialize)]
 struct WrittenObjects {
     objects: Vec<WrittenObject>,
@@ -195,40 +198,43 @@ struct PackInput {
     version: String,
 }
 
-/// What the tools of a run wrote: objects, and packs of types.
+/// What the tool calls of a run created: the types of objects, and template packs. Empty for an unknown run.
 async fn written_by(client: &Client, run: &str) -> Result<Vec<String>> {
     let runs: Vec<RunView> = client.get_all_pages("/api/admin/runs").await?;
-    let Some(found) = runs.iter().find(|one| one.facts.id.to_string() == run) else { return Ok(Vec::new()) };
-    let path = format!("/api/admin/agents/{}/runs/{}/tool-calls", found.facts.agent_id, found.facts.id);
+    let Some(run) = runs.iter().find(|candidate| candidate.facts.id.to_string() == run) else {
+        return Ok(Vec::new());
+    };
+    let path = format!("/api/admin/agents/{}/runs/{}/tool-calls", run.facts.agent_id, run.facts.id);
     let mut made = Vec::new();
     let mut calls: Vec<ToolCallView> = client.get_all_pages(&format!("{path}?status=completed")).await?;
+    // The list has the newest first.
     calls.reverse();
     for call in calls {
         if !matches!(call.tool_name.as_str(), "entities_create" | "schema_pack_create") {
             continue;
         }
-        let whole: ToolCallView = client.get(&format!("{path}/{}", call.id)).await?.data().await?;
-        let output = whole.output.unwrap_or_default();
+        let detail: ToolCallView = client.get(&format!("{path}/{}", call.id)).await?.data().await?;
+        let output = detail.output.unwrap_or_default();
         let written = WrittenObjects::deserialize(&output).unwrap_or_default();
         made.extend(written.objects.into_iter().map(|object| object.type_));
         if call.tool_name == "schema_pack_create" {
-            let PackInput { name, version } = PackInput::deserialize(&whole.input).unwrap_or_default();
+            let PackInput { name, version } = PackInput::deserialize(&detail.input).unwrap_or_default();
             made.push(format!("{name} {version}"));
         }
     }
     Ok(made)
 }
 
-/// As a tree, for people.
+/// Draws the graph as a tree.
 pub fn tree_lines(graph: &[GraphTask]) -> Vec<String> {
     let mut lines = Vec::new();
     for task in graph {
         lines.push(format!("SpecTask(\"{}\") {}", task.key, dim(task.status.as_str())));
         let (sessions, discussions) = (&task.sessions, &task.discussions);
-        let last = sessions.len() + discussions.len();
-        for (at, session) in sessions.iter().enumerate() {
-            let attempt = if sessions.len() > 1 { format!(", attempt {}", at + 1) } else { String::new() };
-            let (branch, bar) = if at + 1 == last { ("└─", "  ") } else { ("├─", "│ ") };
+        let branches = sessions.len() + discussions.len();
+        for (index, session) in sessions.iter().enumerate() {
+            let attempt = if sessions.len() > 1 { format!(", attempt {}", index + 1) } else { String::new() };
+            let (branch, bar) = if index + 1 == branches { ("└─", "  ") } else { ("├─", "│ ") };
             lines.push(format!(" {branch} has_session → Session({}{attempt})", session.agent));
             for result in &session.results {
                 let remarks = result.remarks.as_ref().and_then(Value::as_array).into_iter().flatten();
@@ -242,15 +248,15 @@ pub fn tree_lines(graph: &[GraphTask]) -> Vec<String> {
                 lines.push(format!(" {bar}   └─ {}", dim(&format!("made {}", session.made.join(", ")))));
             }
         }
-        for (at, discussion) in discussions.iter().enumerate() {
+        for (index, discussion) in discussions.iter().enumerate() {
             let (branch, bar) =
-                if sessions.len() + at + 1 == last { ("└─", "  ") } else { ("├─", "│ ") };
+                if sessions.len() + index + 1 == branches { ("└─", "  ") } else { ("├─", "│ ") };
             lines.push(format!(" {branch} spawned_discussion → Discussion(\"{}\")", discussion.topic));
             let entries = &discussion.entries;
-            for (at, entry) in entries.iter().enumerate() {
-                let branch = if at + 1 == entries.len() { "└─" } else { "├─" };
-                let said: String = entry.content.chars().take(60).collect();
-                lines.push(format!(" {bar}   {branch} has_entry → {}: {}", entry.agent, dim(&said)));
+            for (index, entry) in entries.iter().enumerate() {
+                let branch = if index + 1 == entries.len() { "└─" } else { "├─" };
+                let content: String = entry.content.chars().take(MAX_ENTRY_CHARS).collect();
+                lines.push(format!(" {bar}   {branch} has_entry → {}: {}", entry.agent, dim(&content)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The walkthrough: what is asked for, who plays it, and the graph it leaves.
+//! The demo of `emergent demo`: its request, its scripted model, its start, and the resulting graph.
 
 mod graph;
 
@@ -16,28 +16,30 @@ use crate::{
 
 pub use graph::{load_graph, tree_lines};
 
-/// What the user asks for.
+/// The description of the demo workflow, which also identifies it.
 pub const REQUEST: &str = "Break down and implement a document tagging system for the knowledge base";
-/// Where it is played unless a folder is named.
+/// The data folder of the demo unless `--data-dir` names another.
 pub const DEFAULT_FOLDER: &str = "emergent-demo";
-/// The script that stands for every model.
+/// The name and content of the rehearsal script that replaces every model.
 pub const SCRIPT: (&str, &str) = ("walkthrough", include_str!("walkthrough.yaml"));
+/// The scripted model, as `provider/name`.
 pub const MODEL: &str = "rehearsal/walkthrough";
 
+/// The products whose agents the demo needs.
 const PRODUCTS: [&str; 2] = ["emergent.research", "emergent.code"];
 
-/// The workflow of an earlier start, if there was one.
+/// The id of the demo workflow that an earlier start dispatched, if any.
 pub async fn find_workflow(client: &Client) -> Result<Option<String>> {
-    let all: Vec<WorkflowSummaryView> = client.get_all_pages("/api/coordination/workflows").await?;
-    let ours = all.into_iter().find(|workflow| workflow.description == REQUEST);
-    Ok(ours.map(|workflow| workflow.id.to_string()))
+    let workflows: Vec<WorkflowSummaryView> = client.get_all_pages("/api/coordination/workflows").await?;
+    let demo = workflows.into_iter().find(|workflow| workflow.description == REQUEST);
+    Ok(demo.map(|workflow| workflow.id.to_string()))
 }
 
-/// Installs who is needed, and asks for it.
+/// Installs the demo's products and dispatches `REQUEST`; returns the workflow's id.
 pub async fn start(client: &Client) -> Result<String> {
     let installed: Vec<ProductView> = client.get_all_pages("/api/products").await?;
-    for product in emergent_products::builtin::ALL.iter().filter(|one| PRODUCTS.contains(&one.name)) {
-        if installed.iter().any(|one| one.name == product.name) {
+    for product in emergent_products::builtin::ALL.iter().filter(|product| PRODUCTS.contains(&product.name)) {
+        if installed.iter().any(|other| other.name == product.name) {
             continue;
         }
         let manifest = serde_json::from_str(product.manifest)
@@ -45,14 +47,14 @@ pub async fn start(client: &Client) -> Result<String> {
         let body = InstallProduct { manifest: Some(manifest), source: None, dry_run: false };
         client.post("/api/products/install", &body).await?.data::<OutcomeView>().await?;
     }
-    // Nobody searches the web here, and there are no keys to do it with.
+    // The products bring MCP servers for web search. The demo does not use them and has no keys for them.
     for server in client.get_all_pages::<McpServerView>("/api/admin/mcp-servers").await? {
         let path = format!("/api/admin/mcp-servers/{}", server.id);
-        let off = UpdateMcpServer { enabled: Some(false), ..UpdateMcpServer::default() };
-        client.patch(&path, &off).await?.data::<McpServerView>().await?;
+        let disable = UpdateMcpServer { enabled: Some(false), ..UpdateMcpServer::default() };
+        client.patch(&path, &disable).await?.data::<McpServerView>().await?;
     }
-    let asked = Dispatch { description: Some(REQUEST.to_owned()), ..Dispatch::default() };
-    match client.post("/api/coordination/dispatch", &asked).await?.data().await? {
+    let dispatch = Dispatch { description: Some(REQUEST.to_owned()), ..Dispatch::default() };
+    match client.post("/api/coordination/dispatch", &dispatch).await?.data().await? {
         DispatchResponse::Started(started) => Ok(started.workflow_id.to_string()),
         DispatchResponse::Checked(_) => Err(Error::Unexpected("the workflow was not started".to_owned())),
     }
