@@ -1,4 +1,5 @@
-//! Tasks as the dispatcher asks for them. They are rows of the graph; only the questions are here.
+//! Queries about tasks and the edges between them. Tasks are objects of the type `SpecTask`, which the
+//! functions of `objects` write; this module only reads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,19 +18,19 @@ use crate::{
     value::{Param, Row},
 };
 
-/// A task `t` is held up while one that blocks it lives and is not completed.
+/// The condition that a task `t` is blocked: a live task that blocks it is not completed.
 const IS_BLOCKED: &str = "EXISTS (
     SELECT 1 FROM graph_relationships AS b JOIN graph_objects AS p ON p.id = b.from_id
     WHERE b.to_id = t.id AND b.type = 'blocks' AND b.deleted_at IS NULL
       AND p.deleted_at IS NULL AND p.properties->>'status' <> 'completed')";
 const IS_LIVE_TASK: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
 
-/// What to look for.
+/// Which tasks to list. Every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskFilter {
     pub workflow: Option<WorkflowId>,
     pub status: Option<TaskStatus>,
-    /// Pending and not held up. The run of an attempt before may still be named.
+    /// Only pending tasks that are not blocked. Such a task may still name the run of an earlier attempt.
     pub available: bool,
 }
 
@@ -37,31 +38,31 @@ pub struct TaskFilter {
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    wanted: &TaskFilter,
+    filter: &TaskFilter,
     page: &Page,
 ) -> Result<ResultPage<Object>> {
-    let (sql, params) = list_sql(project, wanted, page);
+    let (sql, params) = list_sql(project, filter, page);
     let rows = tx.query(&sql, &params, Object::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+    Ok(ResultPage::from_rows(rows, page.limit, |task| Cursor { created_at: task.created_at, id: task.id.0 }))
 }
 
 /// The statement of [`list`], for tests that check its query plan.
-pub fn list_sql(project: ProjectId, wanted: &TaskFilter, page: &Page) -> (String, Vec<Param<'static>>) {
+pub fn list_sql(project: ProjectId, filter: &TaskFilter, page: &Page) -> (String, Vec<Param<'static>>) {
     let mut params = vec![Param::from(project)];
     let mut sql = format!(
         "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK}",
         Object::columns_of("t")
     );
-    if let Some(workflow) = wanted.workflow {
+    if let Some(workflow) = filter.workflow {
         params.push(Param::from(workflow.to_string()));
         sql.push_str(&format!(" AND t.properties->>'workflow_id' = ${}", params.len()));
     }
-    let status = wanted.status.or(wanted.available.then_some(TaskStatus::Pending));
+    let status = filter.status.or(filter.available.then_some(TaskStatus::Pending));
     if let Some(status) = status {
         params.push(Param::from(status.as_str()));
         sql.push_str(&format!(" AND t.properties->>'status' = ${}", params.len()));
     }
-    if wanted.available {
+    if filter.available {
         sql.push_str(&format!(" AND NOT {IS_BLOCKED}"));
     }
     let (after, values) = page::after_cursor_sql(page, "t.created_at", "t.id", params.len() + 1);
@@ -80,7 +81,7 @@ pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: Workflow
     tx.query(&sql, params![project, workflow.to_string()], Object::from_row)
 }
 
-/// How an attempt at a task of some kind ended.
+/// How a task ended: its kind, the agent that executed it, and whether it completed or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOutcome {
     pub kind: String,
@@ -88,8 +89,8 @@ pub struct TaskOutcome {
     pub completed: bool,
 }
 
-/// How the newest tasks of a project ended that agents executed, at most `limit` completed ones and as
-/// many failed ones. Tasks of the workflow `except` are left out.
+/// The outcomes of the newest tasks of a project that had a run: at most `limit` completed and `limit` failed
+/// tasks. Tasks of the workflow `except` are left out.
 pub fn list_outcomes(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -129,7 +130,7 @@ pub fn count(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Resul
     Ok(tx.query_opt(&sql, params![project, workflow.to_string()], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The tasks of a workflow by the names they have in it.
+/// The keys and ids of the tasks of a workflow. A task without a key has its id instead.
 pub fn list_keys(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -144,18 +145,18 @@ pub fn list_keys(
     Ok(rows.into_iter().map(|(key, id)| (key.unwrap_or_else(|| id.to_string()), id)).collect())
 }
 
-/// The tasks directly at one along `blocks`: those it waits for, and those that wait for it.
+/// The live blockers of a task, and its live dependents.
 pub fn neighbours(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<(Vec<Object>, Vec<Object>)> {
-    let mut at = |this: &str, other: &str| {
+    let mut select = |this_end: &str, other_end: &str| {
         let sql = format!(
-            "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other}
-             WHERE b.{this} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {IS_LIVE_TASK}
+            "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other_end}
+             WHERE b.{this_end} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {IS_LIVE_TASK}
              ORDER BY t.created_at, t.id",
             Object::columns_of("t")
         );
         tx.query(&sql, params![task, project], Object::from_row)
     };
-    Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
+    Ok((select("to_id", "from_id")?, select("from_id", "to_id")?))
 }
 
 /// The `blocks` edges among the tasks of a workflow, as (blocker, blocked), in a stable order.
@@ -173,14 +174,14 @@ pub fn list_blocks(
     tx.query(&sql, params![project, workflow.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Whether something that is not completed blocks a task.
+/// Whether a live task that is not completed blocks this task.
 pub fn is_blocked(tx: &mut Tx<'_>, task: ObjectId) -> Result<bool> {
     let sql = format!("SELECT 1 FROM graph_objects AS t WHERE t.id = $1 AND {IS_BLOCKED}");
     Ok(tx.query_opt(&sql, params![task], |row| row.get::<i64>(0))?.is_some())
 }
 
-/// Every `blocks` edge that can be reached from these tasks along `blocks`, as (blocker, blocked).
-/// One statement for each step away.
+/// Every `blocks` edge that can be reached from these tasks along `blocks`, as (blocker, blocked). Reads the
+/// edges level by level.
 pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut level: Vec<ObjectId> = from.iter().copied().filter(|id| seen.insert(*id)).collect();
@@ -195,10 +196,10 @@ pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(Objec
             );
             let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
             tx.for_each_row(&sql, &params, |row| {
-                let (before, after) = (row.get(0)?, row.get(1)?);
-                edges.push((before, after));
-                if seen.insert(after) {
-                    next.push(after);
+                let (blocker, blocked) = (row.get(0)?, row.get(1)?);
+                edges.push((blocker, blocked));
+                if seen.insert(blocked) {
+                    next.push(blocked);
                 }
                 Ok(())
             })?;
@@ -208,14 +209,13 @@ pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(Objec
     Ok(edges)
 }
 
-/// Of these objects, those that are tasks, live or dead: what people call them, and their
-/// workflow as they say it.
+/// The names and workflows of those of these objects that are tasks, deleted tasks included.
 pub fn task_names(
     tx: &mut Tx<'_>,
     project: ProjectId,
     ids: &[ObjectId],
 ) -> Result<HashMap<ObjectId, TaskName>> {
-    let mut found = HashMap::new();
+    let mut names = HashMap::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id, properties->>'key', properties->>'title', properties->>'workflow_id' FROM graph_objects
@@ -230,30 +230,31 @@ pub fn task_names(
                 (row.get(1)?, row.get(2)?, row.get(3)?);
             let name = [key, title].into_iter().flatten().find(|name| !name.is_empty());
             let workflow = workflow.and_then(|id| id.parse().ok());
-            found.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), workflow });
+            names.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), workflow });
             Ok(())
         })?;
     }
-    Ok(found)
+    Ok(names)
 }
 
-/// A task, as far as messages about it go.
+/// The name of a task for messages to people, and its workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskName {
-    /// Its key, or its title, or its id.
+    /// The key, else the title, else the id.
     pub name: String,
+    /// `None` when the task names no workflow.
     pub workflow: Option<WorkflowId>,
 }
 
-/// The discussions of these tasks, each with its task, the oldest first.
+/// The live discussions of these tasks, each with its task, the oldest first.
 pub fn list_discussions(
     tx: &mut Tx<'_>,
     project: ProjectId,
     tasks: &[ObjectId],
 ) -> Result<Vec<(ObjectId, Object)>> {
-    // The edges by themselves: most tasks have none, and joined to the objects in their order a
-    // planner may well walk through all objects of the project.
-    let mut of: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
+    // Edges and objects are read separately: most tasks have no such edge, and for a join the query planner
+    // might scan all objects of the project.
+    let mut tasks_by_discussion: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     for list in page::in_chunks(tasks) {
         let sql = format!(
             "SELECT to_id, from_id FROM graph_relationships
@@ -262,11 +263,11 @@ pub fn list_discussions(
         );
         let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
         for (discussion, task) in tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))? {
-            of.entry(discussion).or_default().push(task);
+            tasks_by_discussion.entry(discussion).or_default().push(task);
         }
     }
-    let ids: Vec<ObjectId> = of.keys().copied().collect();
-    let mut found = Vec::new();
+    let ids: Vec<ObjectId> = tasks_by_discussion.keys().copied().collect();
+    let mut discussions = Vec::new();
     for list in page::in_chunks(&ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL AND o.id IN ({})",
@@ -275,12 +276,12 @@ pub fn list_discussions(
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, Object::from_row)?);
+        discussions.extend(tx.query(&sql, &params, Object::from_row)?);
     }
-    found.sort_by_key(|object: &Object| (object.created_at, object.id));
+    discussions.sort_by_key(|object: &Object| (object.created_at, object.id));
     let with_tasks = |object: Object| {
-        let tasks = of.get(&object.id).cloned().unwrap_or_default();
+        let tasks = tasks_by_discussion.get(&object.id).cloned().unwrap_or_default();
         tasks.into_iter().map(move |task| (task, object.clone()))
     };
-    Ok(found.into_iter().flat_map(with_tasks).collect())
+    Ok(discussions.into_iter().flat_map(with_tasks).collect())
 }

@@ -1,4 +1,4 @@
-//! Tokens, found by the hash of their secret.
+//! API tokens. Only the hash of the secret of a token is stored.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ row! {
     }
 }
 
-/// A scope that this version does not know permits nothing here. The token stays usable for its
-/// other scopes, and nothing writes its scopes back.
+/// Codec of the scopes. A scope that this version does not know is skipped when it is read: the token stays
+/// usable for its other scopes. The stored list is not changed, because scopes are never written again.
 struct ScopesColumn;
 
 impl ScopesColumn {
@@ -39,19 +39,20 @@ impl ScopesColumn {
     }
 
     fn write(scopes: &BTreeSet<Scope>, params: &mut Vec<Param<'_>>) -> Result<()> {
-        let words: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        params.push(json_strings(&words));
+        let names: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+        params.push(json_strings(&names));
         Ok(())
     }
 }
 
-/// Keeps a token; false when another has the same secret.
+/// Inserts a token; false when another token has the same secret. `hash` is the hash of the secret.
 pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<bool> {
-    let made = tx.insert_row(token, [("hash", Param::from(hash))], "ON CONFLICT (hash) DO NOTHING")?;
-    Ok(made == 1)
+    let inserted = tx.insert_row(token, [("hash", Param::from(hash))], "ON CONFLICT (hash) DO NOTHING")?;
+    Ok(inserted == 1)
 }
 
-/// The token of a secret; `None` for a token of a deleted project.
+/// The token whose secret has this hash, even if it is revoked or expired. `None` when there is no such
+/// token or its project was deleted.
 pub fn get_by_hash(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<Token>> {
     let sql = format!(
         "SELECT {} FROM tokens AS t LEFT JOIN projects AS p ON p.id = t.project_id
@@ -66,7 +67,7 @@ pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<Token>> {
     tx.query_opt(&sql, params![id], Token::from_row)
 }
 
-/// The tokens of a project, or all; newest first.
+/// The tokens of a project, or all tokens when `project` is `None`, newest first.
 pub fn list(tx: &mut Tx<'_>, project: Option<ProjectId>, page: &Page) -> Result<ResultPage<Token>> {
     let mut params = Vec::new();
     let mut conditions = String::new();
@@ -88,13 +89,13 @@ pub fn list(tx: &mut Tx<'_>, project: Option<ProjectId>, page: &Page) -> Result<
     }))
 }
 
-/// Ends a token; one that has ended keeps its moment.
+/// Revokes a token. A token that is revoked already keeps its time of revocation.
 pub fn revoke(tx: &mut Tx<'_>, id: TokenId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL", params![id, now])?;
     Ok(())
 }
 
-/// Lets a token be used again, without an end.
+/// Makes a revoked or expired token valid again. It then has no expiry.
 pub fn reinstate(tx: &mut Tx<'_>, id: TokenId) -> Result<()> {
     tx.execute("UPDATE tokens SET revoked_at = NULL, expires_at = NULL WHERE id = $1", params![id])?;
     Ok(())

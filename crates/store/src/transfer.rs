@@ -1,5 +1,5 @@
-//! What import and export ask: many rows by key or id in one statement, and everything in the
-//! order it was made.
+//! Queries of import and export: many rows by key or id in one statement, and all live rows of a project in
+//! the order of their creation.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ use crate::{
     value::{Param, Row},
 };
 
-/// A place in an export: after the row made at this moment with this id.
+/// The position of an export: the creation time and the id of the last exported row.
 pub type ExportCursor = (Timestamp, Uuid);
 
-/// Live objects made until a moment, oldest first.
+/// Live objects that were created by `until`, oldest first, after a cursor.
 pub fn objects_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -40,7 +40,7 @@ pub fn objects_after(
     tx.query(&sql, &params, Object::from_row)
 }
 
-/// A relationship with the types and keys of its ends.
+/// A relationship with the type and the key of each end; the key is `None` for an object without one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExportedEdge {
     pub relationship: Relationship,
@@ -48,7 +48,7 @@ pub struct ExportedEdge {
     pub to: (String, Option<String>),
 }
 
-/// Live relationships made until a moment, oldest first.
+/// Live relationships that were created by `until`, oldest first, after a cursor.
 pub fn edges_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -74,6 +74,8 @@ pub fn edges_after(
     })
 }
 
+/// A condition on the columns `time` and `id`, and the parameters of the statement: `$1` is the project, `$2`
+/// is `until`, `$3` is the limit.
 fn after_cursor_sql(
     project: ProjectId,
     after: Option<ExportCursor>,
@@ -84,8 +86,8 @@ fn after_cursor_sql(
 ) -> (String, Vec<Param<'static>>) {
     let mut params = vec![Param::from(project), Param::from(until), Param::from(limit)];
     let mut condition = format!("{time} <= $2");
-    if let Some((moment, last)) = after {
-        params.extend([Param::from(moment), Param::from(last)]);
+    if let Some((created_at, last_id)) = after {
+        params.extend([Param::from(created_at), Param::from(last_id)]);
         condition.push_str(&format!(" AND ({time}, {id}) > ($4, $5)"));
     }
     (condition, params)
@@ -98,7 +100,7 @@ pub fn objects_by_key(
     type_: &str,
     keys: &[&str],
 ) -> Result<Vec<Object>> {
-    let mut found = Vec::with_capacity(keys.len());
+    let mut objects = Vec::with_capacity(keys.len());
     for list in page::in_chunks(keys) {
         let sql = format!(
             "SELECT {} FROM graph_objects
@@ -106,14 +108,14 @@ pub fn objects_by_key(
             Object::COLUMNS,
             page::placeholders(3, list.len())
         );
-        found.extend(tx.query(&sql, &with_keys(project, type_, list), Object::from_row)?);
+        objects.extend(tx.query(&sql, &key_params(project, type_, list), Object::from_row)?);
     }
-    Ok(found)
+    Ok(objects)
 }
 
 /// The live objects of a project with these ids.
 pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<Object>> {
-    let mut found = Vec::with_capacity(ids.len());
+    let mut objects = Vec::with_capacity(ids.len());
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL",
@@ -122,19 +124,19 @@ pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> R
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
-        found.extend(tx.query(&sql, &params, Object::from_row)?);
+        objects.extend(tx.query(&sql, &params, Object::from_row)?);
     }
-    Ok(found)
+    Ok(objects)
 }
 
-/// The end of an edge to be made.
+/// An object that is locked as the end of a new edge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockedEnd {
     pub id: ObjectId,
     pub updated_at: Timestamp,
 }
 
-/// The live objects of a type with these keys, held so that none is deleted before the
+/// The live objects of a type with these keys, by key. They are locked, so that none is deleted before the
 /// transaction ends.
 pub fn lock_by_keys(
     tx: &mut Tx<'_>,
@@ -142,11 +144,11 @@ pub fn lock_by_keys(
     type_: &str,
     keys: &[&str],
 ) -> Result<HashMap<String, LockedEnd>> {
-    let mut found = HashMap::with_capacity(keys.len());
+    let mut ends = HashMap::with_capacity(keys.len());
     for list in page::in_chunks(keys) {
         let lock = match tx.engine() {
             Engine::Sqlite => "",
-            // In one order, so that two transactions do not wait for each other.
+            // All transactions lock in the order of the ids, so that they cannot deadlock.
             Engine::Postgres => " ORDER BY id FOR SHARE",
         };
         let sql = format!(
@@ -155,27 +157,28 @@ pub fn lock_by_keys(
             page::placeholders(3, list.len())
         );
         let read = |row: &Row<'_>| Ok((row.get(0)?, LockedEnd { id: row.get(1)?, updated_at: row.get(2)? }));
-        found.extend(tx.query(&sql, &with_keys(project, type_, list), read)?);
+        ends.extend(tx.query(&sql, &key_params(project, type_, list), read)?);
     }
-    Ok(found)
+    Ok(ends)
 }
 
-fn with_keys<'a>(project: ProjectId, type_: &'a str, keys: Vec<&'a str>) -> Vec<Param<'a>> {
+/// The parameters project, type and keys.
+fn key_params<'a>(project: ProjectId, type_: &'a str, keys: Vec<&'a str>) -> Vec<Param<'a>> {
     let mut params = vec![Param::from(project), Param::from(type_)];
     params.extend(keys.into_iter().map(Param::from));
     params
 }
 
-/// Where an id is in use.
+/// The object that uses an id: its project, and whether it is live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdUse {
     pub project: ProjectId,
     pub live: bool,
 }
 
-/// Those of these ids that any object of any project has, a deleted one too.
+/// Those of these ids that an object of any project uses, deleted objects included.
 pub fn ids_in_use(tx: &mut Tx<'_>, ids: &[ObjectId]) -> Result<HashMap<ObjectId, IdUse>> {
-    let mut found = HashMap::new();
+    let mut uses = HashMap::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id, project_id, deleted_at IS NULL FROM graph_objects WHERE id IN ({})",
@@ -183,39 +186,36 @@ pub fn ids_in_use(tx: &mut Tx<'_>, ids: &[ObjectId]) -> Result<HashMap<ObjectId,
         );
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         let read = |row: &Row<'_>| Ok((row.get(0)?, IdUse { project: row.get(1)?, live: row.get(2)? }));
-        found.extend(tx.query(&sql, &params, read)?);
+        uses.extend(tx.query(&sql, &params, read)?);
     }
-    Ok(found)
+    Ok(uses)
 }
 
-/// The live relationships with these ends and types.
+/// The live relationships with these ends and types, each given as (from, type, to).
 pub fn edges_between(
     tx: &mut Tx<'_>,
-    places: &[(ObjectId, &str, ObjectId)],
+    keys: &[(ObjectId, &str, ObjectId)],
 ) -> Result<HashMap<(ObjectId, String, ObjectId), Relationship>> {
-    let found = match tx.engine() {
-        Engine::Sqlite => sqlite_edges_between(tx, places)?,
-        Engine::Postgres => postgres_edges_between(tx, places)?,
+    let edges = match tx.engine() {
+        Engine::Sqlite => sqlite_edges_between(tx, keys)?,
+        Engine::Postgres => postgres_edges_between(tx, keys)?,
     };
-    Ok(found.into_iter().map(|edge| ((edge.from, edge.type_.clone(), edge.to), edge)).collect())
+    Ok(edges.into_iter().map(|edge| ((edge.from, edge.type_.clone(), edge.to), edge)).collect())
 }
 
-/// A statement costs it nothing to send, and each uses the index.
-fn sqlite_edges_between(tx: &mut Tx<'_>, places: &[(ObjectId, &str, ObjectId)]) -> Result<Vec<Relationship>> {
-    let mut found = Vec::with_capacity(places.len());
-    for (from, type_, to) in places {
-        found.extend(relationships::find(tx, *from, type_, *to)?);
+/// One statement per edge: SQLite has no round trips, and each statement uses the index.
+fn sqlite_edges_between(tx: &mut Tx<'_>, keys: &[(ObjectId, &str, ObjectId)]) -> Result<Vec<Relationship>> {
+    let mut edges = Vec::with_capacity(keys.len());
+    for (from, type_, to) in keys {
+        edges.extend(relationships::find(tx, *from, type_, *to)?);
     }
-    Ok(found)
+    Ok(edges)
 }
 
-/// One round trip for many, by a list of rows.
-fn postgres_edges_between(
-    tx: &mut Tx<'_>,
-    places: &[(ObjectId, &str, ObjectId)],
-) -> Result<Vec<Relationship>> {
-    let mut found = Vec::with_capacity(places.len());
-    for list in page::in_chunks(places) {
+/// One statement for many edges, which saves round trips.
+fn postgres_edges_between(tx: &mut Tx<'_>, keys: &[(ObjectId, &str, ObjectId)]) -> Result<Vec<Relationship>> {
+    let mut edges = Vec::with_capacity(keys.len());
+    for list in page::in_chunks(keys) {
         let rows: Vec<String> =
             (0..list.len()).map(|row| format!("({})", page::placeholders(row * 3 + 1, 3))).collect();
         let sql = format!(
@@ -227,7 +227,7 @@ fn postgres_edges_between(
             .iter()
             .flat_map(|(from, type_, to)| [Param::from(*from), Param::from(*type_), Param::from(*to)])
             .collect();
-        found.extend(tx.query(&sql, &params, Relationship::from_row)?);
+        edges.extend(tx.query(&sql, &params, Relationship::from_row)?);
     }
-    Ok(found)
+    Ok(edges)
 }

@@ -1,10 +1,10 @@
-//! A status change is a compare-and-set: the row moves only if it still has the status that the caller read.
+//! Changes the status of a row as a compare-and-set: only if it still has the status that the caller read.
 
 use uuid::Uuid;
 
 use crate::{error::Result, params, tx::Tx};
 
-/// Moves a row of `table` between two statuses; false when another worker moved it first.
+/// Changes the status of a row of `table`; false when the row no longer has the status `from`.
 ///
 /// The table has the columns `id` and `status`. Of any number of concurrent callers, on any number of
 /// servers, exactly one gets `true`.

@@ -1,6 +1,6 @@
-//! Steps through the graph, now or as it was at a moment: the edges at some objects, and what is
-//! at their ends. One statement per level and direction; in which order and how far is the
-//! caller's business.
+//! Queries for graph traversal: the edges of some objects, and the objects at their ends, now or as of an
+//! earlier time. The caller decides how far and in which order it traverses; it needs one statement per level
+//! and direction.
 
 use std::collections::BinaryHeap;
 
@@ -19,26 +19,26 @@ use crate::{
     value::{Param, Row},
 };
 
-/// What is walked.
+/// The part of the graph that a traversal sees.
 #[derive(Debug, Clone, Copy)]
 pub struct Traversal<'a> {
     pub project: ProjectId,
-    /// Only along edges of these types; empty is every type.
+    /// Only edges of these types; empty means every type.
     pub relationship_types: &'a [String],
-    /// `None` is now.
+    /// The graph as it was at this time; `None` means now.
     pub as_of: Option<Timestamp>,
 }
 
-/// Which end of an edge the objects stand at.
+/// At which end of an edge the given objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeDirection {
-    /// They are where edges come from.
+    /// The edges start at the objects.
     Out,
-    /// They are where edges lead to.
+    /// The edges end at the objects.
     In,
 }
 
-/// An edge as far as a walk needs it; everything in it comes from an index.
+/// The part of an edge that a traversal needs. An index covers it, so no row is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hop {
     pub edge: EdgeRef,
@@ -46,7 +46,7 @@ pub struct Hop {
     pub to: ObjectId,
 }
 
-/// By which an edge is loaded: its row's number, or its id when the row may be an old version's.
+/// Identifies an edge to load: by its row number, or by its id in the past, where it may be in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EdgeRef {
     RowNumber(i64),
@@ -54,20 +54,20 @@ pub enum EdgeRef {
 }
 
 impl Traversal<'_> {
-    /// The edges at some objects, in no order. Both ends were alive together with the edge, except
-    /// that in the past an end may have been gone for a moment longer.
+    /// Visits the edges of some objects, in no order. The ends of a live edge are live. In the past, an end
+    /// may have been deleted slightly before its edge, so the caller checks it with [`Traversal::live_ids`].
     pub fn hops(
         &self,
         tx: &mut Tx<'_>,
-        at: &[ObjectId],
-        along: EdgeDirection,
+        objects: &[ObjectId],
+        direction: EdgeDirection,
         mut visit: impl FnMut(Hop),
     ) -> Result<()> {
-        let end = match along {
+        let end = match direction {
             EdgeDirection::Out => "from_id",
             EdgeDirection::In => "to_id",
         };
-        for list in page::in_chunks(at) {
+        for list in page::in_chunks(objects) {
             let mut params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
             let ids = page::placeholders(1, list.len());
             let types = types_sql(self.relationship_types, &mut params);
@@ -86,13 +86,13 @@ impl Traversal<'_> {
                         Ok(())
                     })?;
                 }
-                Some(moment) => {
-                    let (now, then) = as_of_sql(moment, &mut params);
+                Some(time) => {
+                    let (newest, earlier) = as_of_sql(time, &mut params);
                     let sql = format!(
-                        "SELECT from_id, to_id, id FROM graph_relationships WHERE {end} IN ({ids}){now}{types}
+                        "SELECT from_id, to_id, id FROM graph_relationships WHERE {end} IN ({ids}){newest}{types}
                          UNION ALL
                          SELECT from_id, to_id, relationship_id FROM graph_relationship_versions
-                         WHERE {end} IN ({ids}){then}{types}"
+                         WHERE {end} IN ({ids}){earlier}{types}"
                     );
                     tx.for_each_row(&sql, &params, |row| {
                         visit(Hop { from: row.get(0)?, to: row.get(1)?, edge: EdgeRef::Id(row.get(2)?) });
@@ -104,21 +104,21 @@ impl Traversal<'_> {
         Ok(())
     }
 
-    /// Those of these objects that are alive and of one of these types (empty is every type), by
-    /// id.
+    /// Those of these objects that are live and of one of these types, ordered by id. Empty `object_types`
+    /// means every type.
     pub fn objects(&self, tx: &mut Tx<'_>, ids: &[ObjectId], object_types: &[String]) -> Result<Vec<Object>> {
-        let mut found = self.select(
+        let mut objects = self.select(
             tx,
             ids,
             object_types,
             (Object::COLUMNS, &objects::VERSION_COLUMNS),
             Object::from_row,
         )?;
-        found.sort_unstable_by_key(|object| object.id);
-        Ok(found)
+        objects.sort_unstable_by_key(|object| object.id);
+        Ok(objects)
     }
 
-    /// Like [`Traversal::objects`], but returns only the ids.
+    /// Like [`Traversal::objects`], but returns only the ids, in no order.
     pub fn live_ids(
         &self,
         tx: &mut Tx<'_>,
@@ -136,7 +136,7 @@ impl Traversal<'_> {
         (columns, version_columns): (&str, &str),
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut found = Vec::with_capacity(ids.len());
+        let mut values = Vec::with_capacity(ids.len());
         for list in page::in_chunks(ids) {
             let mut params = vec![Param::from(self.project)];
             params.extend(list.iter().map(|id| Param::from(*id)));
@@ -147,26 +147,26 @@ impl Traversal<'_> {
                     "SELECT {columns} FROM graph_objects
                      WHERE id IN ({ids}) AND project_id = $1 AND deleted_at IS NULL{types}"
                 ),
-                Some(moment) => {
-                    let (now, then) = as_of_sql(moment, &mut params);
+                Some(time) => {
+                    let (newest, earlier) = as_of_sql(time, &mut params);
                     format!(
-                        "SELECT {columns} FROM graph_objects WHERE id IN ({ids}) AND project_id = $1{now}{types}
+                        "SELECT {columns} FROM graph_objects WHERE id IN ({ids}) AND project_id = $1{newest}{types}
                          UNION ALL
                          SELECT {version_columns} FROM graph_object_versions
-                         WHERE object_id IN ({ids}) AND project_id = $1{then}{types}"
+                         WHERE object_id IN ({ids}) AND project_id = $1{earlier}{types}"
                     )
                 }
             };
             tx.for_each_row(&sql, &params, |row| {
-                found.push(read(row)?);
+                values.push(read(row)?);
                 Ok(())
             })?;
         }
-        Ok(found)
+        Ok(values)
     }
 
-    /// As many of these edges as asked for, those with the smallest ids; read without their
-    /// properties, and never more of them in memory than that. The edges are sorted, each named once.
+    /// The `limit` edges with the smallest ids. Does not read properties, and holds at most `limit` ids in
+    /// memory. `edges` must be sorted and without duplicates.
     pub fn smallest_edges(&self, tx: &mut Tx<'_>, edges: Vec<EdgeRef>, limit: usize) -> Result<Vec<EdgeRef>> {
         if edges.len() <= limit {
             return Ok(edges);
@@ -181,8 +181,8 @@ impl Traversal<'_> {
         if numbers.is_empty() {
             return Ok(edges.into_iter().take(limit).collect());
         }
-        // The largest is on top, the first to make room.
-        let mut kept: BinaryHeap<(RelationshipId, i64)> = BinaryHeap::with_capacity(limit + 1);
+        // The largest id is on top of the heap and is dropped first.
+        let mut smallest: BinaryHeap<(RelationshipId, i64)> = BinaryHeap::with_capacity(limit + 1);
         for list in page::in_chunks(&numbers) {
             let sql = format!(
                 "SELECT id, no FROM graph_relationships WHERE no IN ({})",
@@ -190,45 +190,45 @@ impl Traversal<'_> {
             );
             let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
             tx.for_each_row(&sql, &list, |row| {
-                kept.push((row.get(0)?, row.get(1)?));
-                if kept.len() > limit {
-                    kept.pop();
+                smallest.push((row.get(0)?, row.get(1)?));
+                if smallest.len() > limit {
+                    smallest.pop();
                 }
                 Ok(())
             })?;
         }
-        Ok(kept.into_iter().map(|(_, no)| EdgeRef::RowNumber(no)).collect())
+        Ok(smallest.into_iter().map(|(_, no)| EdgeRef::RowNumber(no)).collect())
     }
 
-    /// Edges in full, by id.
+    /// Loads edges with all their columns, ordered by id.
     pub fn edges(&self, tx: &mut Tx<'_>, edges: &[EdgeRef]) -> Result<Vec<Relationship>> {
-        let mut found = Vec::with_capacity(edges.len());
+        let mut relationships = Vec::with_capacity(edges.len());
         for list in page::in_chunks(edges) {
             let mut params: Vec<Param<'_>> = list.iter().map(|edge| Param::from(*edge)).collect();
-            let places = page::placeholders(1, list.len());
+            let placeholders = page::placeholders(1, list.len());
             let sql = match self.as_of {
                 None => format!(
-                    "SELECT {} FROM graph_relationships WHERE no IN ({places})",
+                    "SELECT {} FROM graph_relationships WHERE no IN ({placeholders})",
                     Relationship::COLUMNS
                 ),
-                Some(moment) => {
-                    let (now, then) = as_of_sql(moment, &mut params);
+                Some(time) => {
+                    let (newest, earlier) = as_of_sql(time, &mut params);
                     format!(
-                        "SELECT {} FROM graph_relationships WHERE id IN ({places}){now}
+                        "SELECT {} FROM graph_relationships WHERE id IN ({placeholders}){newest}
                          UNION ALL
-                         SELECT {} FROM graph_relationship_versions WHERE relationship_id IN ({places}){then}",
+                         SELECT {} FROM graph_relationship_versions WHERE relationship_id IN ({placeholders}){earlier}",
                         Relationship::COLUMNS,
                         *relationships::VERSION_COLUMNS
                     )
                 }
             };
             tx.for_each_row(&sql, &params, |row| {
-                found.push(Relationship::from_row(row)?);
+                relationships.push(Relationship::from_row(row)?);
                 Ok(())
             })?;
         }
-        found.sort_unstable_by_key(|edge| edge.id);
-        Ok(found)
+        relationships.sort_unstable_by_key(|edge| edge.id);
+        Ok(relationships)
     }
 }
 
@@ -241,7 +241,7 @@ impl From<EdgeRef> for Param<'_> {
     }
 }
 
-/// ` AND type IN (…)`, or nothing when every type will do.
+/// ` AND type IN (…)`, or nothing when `types` is empty.
 fn types_sql<'a>(types: &'a [String], params: &mut Vec<Param<'a>>) -> String {
     if types.is_empty() {
         return String::new();
@@ -251,10 +251,10 @@ fn types_sql<'a>(types: &'a [String], params: &mut Vec<Param<'a>>) -> String {
     format!(" AND type IN ({})", page::placeholders(first, types.len()))
 }
 
-/// What holds of a newest row, and of an old version, that was alive at a moment.
-fn as_of_sql(moment: Timestamp, params: &mut Vec<Param<'_>>) -> (String, String) {
-    params.push(moment.into());
-    let now = format!(" AND deleted_at IS NULL AND updated_at <= ${}", params.len());
-    let then = format!("{now} AND valid_to > ${}", params.len());
-    (now, then)
+/// The conditions for rows that were live at a time: for newest versions, and for versions in the history.
+fn as_of_sql(time: Timestamp, params: &mut Vec<Param<'_>>) -> (String, String) {
+    params.push(time.into());
+    let newest = format!(" AND deleted_at IS NULL AND updated_at <= ${}", params.len());
+    let earlier = format!("{newest} AND valid_to > ${}", params.len());
+    (newest, earlier)
 }

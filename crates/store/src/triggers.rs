@@ -1,5 +1,5 @@
-//! Event triggers, and how far the feed of each project was read for them. A transaction that reads the
-//! feed of a project or fires its events locks the cursor of the project, always before the triggers.
+//! Event triggers, and the cursor of each project: how far its change feed was read for them. A transaction
+//! that reads the feed of a project or fires its triggers locks the cursor first and the triggers second.
 
 use emergent_domain::{
     change::FeedPosition,
@@ -33,8 +33,8 @@ row! {
 }
 
 const COLUMNS: &str = EventTrigger::COLUMNS;
-/// A cursor without changes of its project still advances after this many changes of others, so that
-/// SQLite does not scan them again and again.
+/// After this many changes of other projects, the cursor of a project without changes advances too.
+/// Otherwise SQLite would scan the changes of the others every time.
 const CURSOR_LAG_LIMIT: i64 = 1_000;
 
 /// Adds or replaces an agent's event trigger.
@@ -54,6 +54,7 @@ pub fn delete(tx: &mut Tx<'_>, agent: AgentId) -> Result<()> {
     Ok(())
 }
 
+/// The event trigger of an agent; `None` when it has none.
 pub fn get(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<EventTrigger>> {
     let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE agent_id = $1");
     tx.query_opt(&sql, params![agent], EventTrigger::from_row)
@@ -65,8 +66,8 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// As [`list`], locked against changes until the transaction ends. One unreadable trigger is an error
-/// for the whole project: a caller that moves the cursor would lose the events of that trigger.
+/// As [`list`], and locks the rows against changes until the transaction ends. One unreadable trigger is an
+/// error for the whole project: a caller that moves the cursor would lose the events of that trigger.
 pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
@@ -75,14 +76,14 @@ pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// The event triggers of a project, for a caller that can leave some of them alone.
+/// The event triggers of a project, for a caller that can skip unreadable ones.
 pub struct LockedTriggers {
     pub readable: Vec<EventTrigger>,
     /// The agents whose trigger this version cannot read. Their firings are left to a newer server.
     pub unreadable: Vec<AgentId>,
 }
 
-/// As [`lock_all`], and returns unreadable triggers apart.
+/// As [`lock_all`], but returns unreadable triggers separately instead of failing.
 pub fn lock_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<LockedTriggers> {
     let sql = format!(
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
@@ -107,7 +108,7 @@ pub fn has_any(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
     Ok(tx.query_opt(sql, params![project], |_| Ok(()))?.is_some())
 }
 
-/// Locks the cursor of a project, and creates it when there is none. Waits for other transactions.
+/// Locks the cursor of a project, and creates it if necessary. Waits for transactions that have locked it.
 pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     tx.execute(
         "INSERT INTO trigger_cursors (project_id, txid, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING",
@@ -118,7 +119,8 @@ pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     Ok(())
 }
 
-/// Locks the cursor of a live project; `None` when another server has locked it, or there is none.
+/// Locks the cursor of a live project and returns it; `None` when another server has locked it, or the
+/// project has no cursor or was deleted.
 pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
     let lock = tx.skip_locked();
     let sql = format!(
@@ -129,17 +131,18 @@ pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<Fee
 }
 
 /// Moves a locked cursor.
-pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, at: FeedPosition) -> Result<()> {
+pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, position: FeedPosition) -> Result<()> {
     tx.execute(
         "UPDATE trigger_cursors SET txid = $2, seq = $3 WHERE project_id = $1",
-        params![project, at.txid, at.seq],
+        params![project, position.txid, position.seq],
     )?;
     Ok(())
 }
 
-/// The live projects with event triggers whose feed has changes past their cursor.
+/// The live projects with event triggers whose cursor should be moved: their feed has changes after it, or it
+/// lags far behind.
 pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
-    let (newer, far) = match tx.engine() {
+    let (newer, lagging) = match tx.engine() {
         Engine::Sqlite => (
             "e.seq > c.seq".to_owned(),
             format!(" OR c.seq < (SELECT max(seq) FROM graph_events) - {CURSOR_LAG_LIMIT}"),
@@ -152,13 +155,13 @@ pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
         "SELECT c.project_id FROM trigger_cursors AS c
          JOIN projects AS p ON p.id = c.project_id AND p.deleted_at IS NULL
          WHERE EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.project_id = c.project_id)
-             AND (EXISTS (SELECT 1 FROM graph_events AS e WHERE e.project_id = c.project_id AND {newer}){far})
+             AND (EXISTS (SELECT 1 FROM graph_events AS e WHERE e.project_id = c.project_id AND {newer}){lagging})
          ORDER BY c.project_id"
     );
     tx.query(&sql, &[], |row| row.get(0))
 }
 
-/// The live projects with pending events that are due.
+/// The live projects with pending firings of events that are due.
 pub fn projects_with_due_firings(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
     let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL

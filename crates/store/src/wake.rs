@@ -1,27 +1,29 @@
-//! Wakes: a hint that something changed, in this process and, over `LISTEN/NOTIFY`, in the
-//! others. A hint may be lost or come twice; whoever waits also polls.
+//! Wakes: hints that something changed, within this process and, through PostgreSQL `LISTEN/NOTIFY`, between
+//! processes. A wake may be lost or arrive twice, so every waiter also polls.
 
 use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+/// The channels of this process.
 #[derive(Default)]
 pub struct Wake {
+    /// The number of wakes of each channel. It only matters that the number changes.
     channels: Mutex<HashMap<String, watch::Sender<u64>>>,
 }
 
 impl Wake {
-    /// Hears what happens on a channel from now on.
+    /// Returns a waiter for the wakes of a channel from now on.
     pub fn subscribe(&self, channel: &str) -> Waiter {
         let mut channels = self.channels.lock();
-        // Channels that nobody listens to any more are forgotten, so names may carry ids.
+        // Channels without waiters are removed: names contain ids, so there is no end of new ones.
         channels.retain(|name, sender| sender.receiver_count() > 0 || name == channel);
         let sender = channels.entry(channel.to_owned()).or_insert_with(|| watch::channel(0).0);
         Waiter(sender.subscribe())
     }
 
-    /// Wakes a channel and its family: whoever listens to `events` hears `events:<project>` too.
+    /// Wakes a channel and its family: `events:<project>` also wakes the waiters of `events`.
     pub(crate) fn notify(&self, channel: &str) {
         let channels = self.channels.lock();
         let family = channel.split_once(':').map(|(family, _)| family);
@@ -32,7 +34,8 @@ impl Wake {
         }
     }
 
-    /// Every channel at once: after a connection that carried wakes was lost.
+    /// Wakes every channel. Called when the connection that receives wakes was lost, since some may be
+    /// missing.
     pub(crate) fn notify_all(&self) {
         for sender in self.channels.lock().values() {
             sender.send_modify(|count| *count += 1);
@@ -40,14 +43,16 @@ impl Wake {
     }
 }
 
+/// Waits for the wakes of one channel.
 pub struct Waiter(watch::Receiver<u64>);
 
 impl Waiter {
-    /// Returns at a wake since the last call, or after `at_most`: the safety net.
-    pub async fn wait(&mut self, at_most: Duration) {
-        // A closed channel cannot happen while the store lives; then the poll is all there is.
-        if let Ok(Err(_)) = tokio::time::timeout(at_most, self.0.changed()).await {
-            tokio::time::sleep(at_most).await;
+    /// Returns at the first wake since the last call, and at the latest after `timeout`, because a wake can
+    /// be lost.
+    pub async fn wait(&mut self, timeout: Duration) {
+        // The channel closes only when the `Wake` is dropped. No wake can arrive then, so this only waits.
+        if let Ok(Err(_)) = tokio::time::timeout(timeout, self.0.changed()).await {
+            tokio::time::sleep(timeout).await;
         }
     }
 }

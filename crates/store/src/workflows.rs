@@ -1,5 +1,5 @@
-//! Workflows: their rows, their events, and which dispatcher drives them. Each transaction that decides
-//! for a workflow starts with [`fence`], which only its owner passes.
+//! Workflows: their rows, their events, and which dispatcher owns them. Each transaction of a dispatcher
+//! starts with [`fence`], which only the owner of the workflow passes.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -21,8 +21,7 @@ use crate::{
 /// The channel that is woken when a workflow waits for a dispatcher.
 pub const CLAIMABLE_CHANNEL: &str = "workflows";
 
-/// The channel that is woken when a workflow, its tasks or its runs change, by others than its
-/// dispatcher.
+/// The channel that is woken when a workflow, its tasks or its runs are changed by anyone but its dispatcher.
 pub fn changed_channel(id: WorkflowId) -> String {
     format!("workflow:{id}")
 }
@@ -67,12 +66,13 @@ read_row! {
     }
 }
 
-/// Adds a workflow as it stands, for any dispatcher to claim.
+/// Inserts a workflow, which any dispatcher can claim.
 pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
     tx.insert_row(workflow, [("lease_until", Param::from(workflow.created_at))], "")?;
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
+/// A workflow of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
@@ -85,7 +85,7 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Optio
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
-/// The newest active or escalated workflow that a run started.
+/// The newest active or escalated workflow that a run started; `None` when there is none.
 pub fn find_started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<WorkflowId>> {
     tx.query_opt(
         "SELECT id FROM workflows WHERE author_run = $1 AND project_id = $2
@@ -96,7 +96,7 @@ pub fn find_started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Resul
     )
 }
 
-/// Newest first.
+/// The workflows of a project, newest first; with `status`, only those that have it.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -116,7 +116,10 @@ pub fn list(
         page::limit_sql(page)
     );
     let rows = tx.query(&sql, &params, Workflow::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+    Ok(ResultPage::from_rows(rows, page.limit, |workflow| Cursor {
+        created_at: workflow.created_at,
+        id: workflow.id.0,
+    }))
 }
 
 /// Claims workflows without a valid lease that this version can read, the longest waiting first.
@@ -177,16 +180,16 @@ pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> 
 /// Records that tasks or edges of a workflow changed, and locks its row until the transaction ends.
 /// False when the project has no such workflow.
 pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
-    let touched = tx.execute(
+    let updated = tx.execute(
         "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND project_id = $2",
         params![id, project],
     )?;
     tx.wake(&changed_channel(id))?;
-    Ok(touched == 1)
+    Ok(updated == 1)
 }
 
-/// Writes status, escalation, summary and planning of a workflow, as a compare-and-set on its status.
-/// A caller that is not its dispatcher calls [`bump_revision`] as well.
+/// Writes the status, escalation, summary and planning of a workflow, if its status is still `from`;
+/// otherwise returns false. A caller that is not the dispatcher calls [`bump_revision`] as well.
 pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
     let columns = [
         ("status", Param::from(workflow.status)),
@@ -197,10 +200,10 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
         ("updated_at", Param::from(workflow.updated_at)),
         ("completed_at", Param::from(workflow.completed_at)),
     ];
-    let before = [Param::from(workflow.id), Param::from(from)];
-    let moved = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", before)?;
+    let id_and_status = [Param::from(workflow.id), Param::from(from)];
+    let updated = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", id_and_status)?;
     tx.wake(&changed_channel(workflow.id))?;
-    Ok(moved == 1)
+    Ok(updated == 1)
 }
 
 /// Replaces the settings of a workflow.
@@ -210,13 +213,13 @@ pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings
     Ok(())
 }
 
-/// Makes a workflow that had ended or was escalated claimable again.
+/// Takes a workflow from its owner and wakes the dispatchers, so that any of them can claim it.
 pub fn make_claimable(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE id = $1", params![id, now])?;
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
-/// Appends events after the newest. The caller has locked the row of the workflow.
+/// Appends events to a workflow and wakes its dispatcher. The caller has locked the row of the workflow.
 pub fn append_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowEvent]) -> Result<()> {
     tx.wake(&changed_channel(id))?;
     append_own_events(tx, id, events)
@@ -235,9 +238,9 @@ pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowE
             |row| row.get(0),
         )?
         .unwrap_or(count);
-    // PostgreSQL stores no NUL in texts, and a model can write one.
-    let text = |event: &NewWorkflowEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
-    let texts: Vec<String> = events.iter().map(text).collect();
+    // A model can write NUL, which PostgreSQL does not store in JSON, so it is replaced.
+    let data_text = |event: &NewWorkflowEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
+    let texts: Vec<String> = events.iter().map(data_text).collect();
     let rows: Vec<Vec<Param<'_>>> = events
         .iter()
         .zip(&texts)
@@ -263,7 +266,7 @@ pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowE
     tx.wake(&events_channel(id))
 }
 
-/// An event to be recorded.
+/// An event to append; its `seq` is assigned when it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewWorkflowEvent {
     pub kind: &'static str,
@@ -282,7 +285,7 @@ pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) ->
     tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
-/// The newest event about a task: its type and its data.
+/// The type and the data of the newest event about a task; `None` when there is none.
 pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
     tx.query_opt(
         "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
@@ -291,7 +294,7 @@ pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Res
     )
 }
 
-/// The sessions of each task of a workflow that are not deleted, the newest last.
+/// The live sessions of a workflow as (task, session), the newest last.
 pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
     tx.query(
         "SELECT r.task_id, r.session_id FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
@@ -302,18 +305,18 @@ pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, O
     )
 }
 
-/// Those of these runs that have ended.
+/// Those of these runs that have ended, in no order.
 pub fn list_ended(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
     select_runs(tx, project, ids, " AND status NOT IN ('queued', 'running')")
 }
 
-/// These runs, as they stand.
+/// These runs, in no order.
 pub fn list_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
     select_runs(tx, project, ids, "")
 }
 
 fn select_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &str) -> Result<Vec<Run>> {
-    let mut found = Vec::new();
+    let mut runs = Vec::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM agent_runs WHERE project_id = $1 AND id IN ({}){condition}",
@@ -322,9 +325,9 @@ fn select_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &s
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, Run::from_row)?);
+        runs.extend(tx.query(&sql, &params, Run::from_row)?);
     }
-    Ok(found)
+    Ok(runs)
 }
 
 /// The turns of a discussion, in order.
@@ -343,7 +346,7 @@ pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     )
 }
 
-/// The runs of each task's attempts, discussions not included, the oldest first.
+/// The attempts of a workflow as (task, run), the oldest first. Turns of discussions are not attempts.
 pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
     tx.query(
         "SELECT task_id, id FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
@@ -353,7 +356,7 @@ pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, R
     )
 }
 
-/// Totals of a run: messages, input tokens, output tokens, messages of the model.
+/// Counts of a run: messages, input tokens, output tokens, and messages that the model wrote.
 pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
     let sql = "SELECT count(*), CAST(coalesce(sum(input_tokens), 0) AS bigint),
                    CAST(coalesce(sum(output_tokens), 0) AS bigint),

@@ -1,5 +1,5 @@
-//! Firings: one row for each time a trigger fired, unique by (schedule, time) and by (agent, object,
-//! version), so that the database itself prevents firing twice.
+//! Firings: one row for each time a trigger fired. Rows are unique by (schedule, time) and by (agent, object,
+//! version), so that the database prevents a trigger from firing twice.
 
 use emergent_domain::{
     change::FeedPosition,
@@ -40,23 +40,23 @@ row! {
 
 const COLUMNS: &str = Firing::COLUMNS;
 
-/// A schedule and its time, or an event; the columns of the other are NULL.
+/// Codec of the cause: a schedule and its time, or an event. The columns of the other kind are NULL.
 struct CauseColumns;
 
 impl CauseColumns {
     fn read(reader: &mut RowReader<'_, '_>, columns: [&'static str; 8]) -> Result<FiringCause> {
         let [schedule_id, scheduled_at, event, entity, entity_type, version, txid, seq] = columns;
         let (schedule, at) = (reader.next(schedule_id)?, reader.next(scheduled_at)?);
-        let (event_kind, id, type_, number) =
+        let (event_kind, entity_id, type_, entity_version) =
             (reader.next(event)?, reader.next(entity)?, reader.next(entity_type)?, reader.next(version)?);
         let (txid, seq): (Option<i64>, Option<i64>) = (reader.next(txid)?, reader.next(seq)?);
         Ok(match schedule {
             Some(schedule) => FiringCause::Schedule { schedule, at: reader.required(at, scheduled_at)? },
             None => FiringCause::Event {
                 event: reader.required(event_kind, event)?,
-                entity: reader.required(id, entity)?,
+                entity: reader.required(entity_id, entity)?,
                 entity_type: reader.required(type_, entity_type)?,
-                version: reader.required(number, version)?,
+                version: reader.required(entity_version, version)?,
                 at: txid.zip(seq).map(|(txid, seq)| FeedPosition { txid, seq }),
             },
         })
@@ -94,8 +94,8 @@ pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
     tx.insert_rows(firings, [], |_| [], "ON CONFLICT DO NOTHING")
 }
 
-/// The pending events of a project that are due and that this version can read, the longest due first;
-/// without those of some agents.
+/// The due pending firings of events of a project that this version can read, the longest due first. Firings
+/// of the agents in `without` are left out.
 pub fn list_due(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -120,8 +120,8 @@ pub fn list_due(
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
-/// The pending events of an agent that this version can read, oldest first; those about one object when
-/// it is named.
+/// The pending firings of events for an agent that this version can read, oldest first. With `entity`, only
+/// those about that object.
 pub fn list_pending(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -143,7 +143,7 @@ pub fn list_pending(
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
-/// When the next pending event of a live project comes due.
+/// When the next pending firing of an event in a live project is due; `None` when there is none.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
@@ -151,8 +151,8 @@ pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     Ok(tx.query_opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
-/// How many events of live projects wait, by the kind of event. Kinds without any are left out, and so
-/// are kinds that this version does not know: one such firing must not cost all other metrics.
+/// The number of pending firings of events in live projects, by the kind of event. Kinds without firings are
+/// left out. So are kinds that this version does not know, because one of them must not make the query fail.
 pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
@@ -165,7 +165,7 @@ pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     Ok(counts.into_iter().flatten().collect())
 }
 
-/// Settles firings and returns how many were still pending.
+/// Settles firings and returns how many were still pending. Settled firings do not change.
 pub fn settle(
     tx: &mut Tx<'_>,
     ids: &[FiringId],
@@ -189,14 +189,14 @@ pub fn settle(
     Ok(settled)
 }
 
-/// Which firings to list.
+/// Which firings to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FiringFilter {
     pub agent: Option<AgentId>,
     pub status: Option<FiringStatus>,
 }
 
-/// A firing with the name of its agent, even of a deleted one.
+/// A firing with the name of its agent, which may be deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedFiring {
     pub firing: Firing,
@@ -231,9 +231,9 @@ pub fn list(
         let agent_name = row.get::<Option<String>>(0)?.unwrap_or_default();
         Ok(ListedFiring { firing: Firing::from_row_at(row, 1)?, agent_name })
     })?;
-    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor {
-        created_at: one.firing.created_at,
-        id: one.firing.id.0,
+    Ok(ResultPage::from_rows(rows, page.limit, |listed| Cursor {
+        created_at: listed.firing.created_at,
+        id: listed.firing.id.0,
     }))
 }
 
