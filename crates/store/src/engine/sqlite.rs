@@ -1,5 +1,5 @@
-//! SQLite: one writer thread that commits queued transactions as a group, so that many writers share an
-//! fsync, and a few reader connections that never wait for the writer.
+//! The SQLite engine: one writer thread that commits queued transactions as a group, so that many writers
+//! share an fsync, and a few reader connections that never wait for the writer.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,15 +22,21 @@ use crate::{
     wake::Wake,
 };
 
-/// How long a group may grow before it is committed. It limits how long a caller waits for others.
+/// After this time a group takes no more transactions. It limits how long a caller waits for others.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(20);
+/// The maximum number of transactions in a group.
 const MAX_GROUP_SIZE: usize = 512;
-/// How long the writer waits for the callers of the previous group, when there were several.
+/// How long the writer waits for another transaction when the previous group had several.
 const GATHER_TIME: Duration = Duration::from_micros(50);
-/// The capacity of the queue; further writers wait before they queue.
+/// The capacity of the queue of transactions. When it is full, callers wait until one is taken from it.
 const QUEUE_CAPACITY: usize = 4096;
+/// The maximum number of connections that read.
 const READER_COUNT: usize = 4;
+/// How long a connection waits for a lock before the statement fails.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const STATEMENT_CACHE_CAPACITY: usize = 256;
 
+/// An open SQLite database.
 pub(crate) struct Sqlite {
     writer: Writer,
     readers: Arc<Readers>,
@@ -39,19 +45,21 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
+    /// Opens the file, migrates the schema and starts the writer thread.
     pub(crate) fn open(path: &Path, wake: Arc<Wake>, vectors: Arc<VectorIndexes>) -> Result<Self> {
-        let failed =
+        let open_error =
             |source: Error| Error::Open { place: path.display().to_string(), source: Box::new(source) };
-        let mut writer = connect(path).map_err(failed)?;
-        // Merging the full-text index reads older segments; the cache keeps those reads off the disk.
+        let mut writer = connect(path).map_err(open_error)?;
+        // Merging the full-text index reads older segments; a large cache keeps those reads off the disk. A
+        // negative size is in KiB.
         writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
         let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&commits);
+        let commit_count = Arc::clone(&commits);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || write_groups(&writer, queue, &wake, &count))
+            .spawn(move || write_groups(&writer, queue, &wake, &commit_count))
             .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
         let readers = Readers {
             path: path.to_owned(),
@@ -66,19 +74,26 @@ impl Sqlite {
         self.commits.load(Ordering::Relaxed)
     }
 
+    /// Queues a transaction for the writer thread and waits until its group is committed.
     pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let work = Box::new(ClosureWrite { work, outcome: None, reply, vectors: Arc::clone(&self.vectors) });
+        let (reply_sender, reply) = oneshot::channel();
+        let write = Box::new(ClosureWrite {
+            work,
+            outcome: None,
+            reply: reply_sender,
+            vectors: Arc::clone(&self.vectors),
+        });
         let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
-        queue.send(work).await.map_err(|_| Error::Closed)?;
-        answer.await.map_err(|_| Error::Closed)?
+        queue.send(write).await.map_err(|_| Error::Closed)?;
+        reply.await.map_err(|_| Error::Closed)?
     }
 
+    /// Runs reads; with `snapshot`, all statements see the same committed state.
     pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -86,29 +101,32 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         let readers = Arc::clone(&self.readers);
-        let place = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let permit = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; the permits of the readers limit how many there are"
         )]
-        let done = tokio::task::spawn_blocking(move || {
-            // The closure owns the permit, because a caller that is dropped does not free the connection.
-            let _place = place;
+        let task = tokio::task::spawn_blocking(move || {
+            // The closure owns the permit: if the caller is dropped, the connection stays in use until the
+            // closure returns.
+            let _permit = permit;
             let conn = readers.checkout()?;
             if snapshot {
                 conn.prepare_cached("BEGIN DEFERRED")
-                    .and_then(|mut s| s.raw_execute())
+                    .and_then(|mut statement| statement.raw_execute())
                     .map_err(Error::from)?;
             }
-            let done = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn, None)))));
+            let result = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn, None)))));
             if snapshot {
-                conn.prepare_cached("COMMIT").and_then(|mut s| s.raw_execute()).map_err(Error::from)?;
+                conn.prepare_cached("COMMIT")
+                    .and_then(|mut statement| statement.raw_execute())
+                    .map_err(Error::from)?;
             }
-            let done = done.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+            let result = result.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             readers.idle.lock().push(conn);
-            done
+            result
         });
-        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
     }
 }
 
@@ -131,13 +149,16 @@ impl Drop for Writer {
     }
 }
 
+/// The connections that read, opened on demand.
 struct Readers {
     path: std::path::PathBuf,
     idle: Mutex<Vec<Connection>>,
+    /// One permit for each connection that may be open.
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
+    /// Takes an idle connection, or opens one. The caller has a permit.
     fn checkout(&self) -> Result<Connection> {
         if let Some(conn) = self.idle.lock().pop() {
             return Ok(conn);
@@ -154,33 +175,40 @@ fn connect(path: &Path) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
     let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(Duration::from_secs(10))?;
-    conn.set_prepared_statement_cache_capacity(256);
-    // Without this, a plan that depends on bound values would be made again at every call.
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
+    // The query planner stability guarantee: otherwise SQLite would plan a statement again whenever bound
+    // values that affect the plan change.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Rows of runs have about a kilobyte, and pages of four kilobytes would leave a fifth empty.
+    // Rows of runs have about a kilobyte. With the default page size of 4096 bytes, a fifth of a page would
+    // stay empty.
     conn.pragma_update(None, "page_size", 8_192)?;
     conn.pragma_update(None, "journal_mode", "wal")?;
     // With FULL in WAL mode, an acknowledged commit is on disk, not only in the system's cache.
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "temp_store", "memory")?;
     conn.pragma_update(None, "cache_size", -16_000)?;
+    // In pages.
     conn.pragma_update(None, "wal_autocheckpoint", 2_000)?;
+    // In bytes.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     crate::search::sqlite::register(&conn)?;
     Ok(conn)
 }
 
-/// A queued transaction.
+/// A queued transaction, with the types of its result erased.
 trait QueuedWrite: Send {
     /// Runs the transaction; true when it succeeded. May be called again after a rollback.
-    fn run(&mut self, conn: &Connection, late: &FtsBuffer) -> bool;
-    /// Replies to the caller, and runs what follows the commit.
+    fn run(&mut self, conn: &Connection, fts_buffer: &FtsBuffer) -> bool;
+    /// Replies to the caller. If the transaction was committed, runs what follows the commit first.
+    /// `committed` is the outcome of the group, with the message of its error.
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
 }
 
+/// The transaction of a closure.
 struct ClosureWrite<T, E, F> {
     work: F,
+    /// The result of the last run; `None` before the first one.
     outcome: Option<Result<(T, AfterCommit), E>>,
     reply: oneshot::Sender<Result<T, E>>,
     vectors: Arc<VectorIndexes>,
@@ -192,18 +220,18 @@ where
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, conn: &Connection, late: &FtsBuffer) -> bool {
-        let mut tx = Tx::new(Conn::Sqlite(conn, Some(late)));
-        let done = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
+    fn run(&mut self, conn: &Connection, fts_buffer: &FtsBuffer) -> bool {
+        let mut tx = Tx::new(Conn::Sqlite(conn, Some(fts_buffer)));
+        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
             .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
-        self.outcome = Some(tx.final_result(done).map(|value| (value, tx.into_after_commit())));
+        self.outcome = Some(tx.final_result(result).map(|value| (value, tx.into_after_commit())));
         matches!(self.outcome, Some(Ok(_)))
     }
 
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>) {
-        let answer = match (self.outcome, committed) {
-            (Some(Ok((value, followups))), Ok(())) => {
-                followups.run(wake, Some(&self.vectors));
+        let reply = match (self.outcome, committed) {
+            (Some(Ok((value, after_commit))), Ok(())) => {
+                after_commit.run(wake, Some(&self.vectors));
                 Ok(value)
             }
             (Some(Ok(_)), Err(message)) => Err(commit_error(message).into()),
@@ -212,14 +240,18 @@ where
             (None, Ok(())) => Err(Error::Closed.into()),
         };
         // The write stays committed even if its caller was dropped.
-        let _ = self.reply.send(answer);
+        let _ = self.reply.send(reply);
     }
 }
 
 fn commit_error(message: String) -> Error {
-    Error::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(1), Some(message)))
+    Error::Sqlite(rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+        Some(message),
+    ))
 }
 
+/// The error for a caught panic, with its message.
 pub(crate) fn panic_error(panic: &(dyn std::any::Any + Send)) -> Error {
     let message = panic
         .downcast_ref::<&str>()
@@ -236,24 +268,26 @@ fn write_groups(
     wake: &Arc<Wake>,
     commits: &AtomicU64,
 ) {
-    let mut last_group = 0;
+    let mut previous_group_size = 0;
     while let Some(first) = queue.blocking_recv() {
-        let (done, committed) = write_group(conn, first, &mut queue, last_group / 2);
-        last_group = done.len();
+        let (group, committed) = write_group(conn, first, &mut queue, previous_group_size / 2);
+        previous_group_size = group.len();
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
         }
-        for work in done {
-            work.finish(committed.clone(), wake);
+        for write in group {
+            write.finish(committed.clone(), wake);
         }
     }
     // The last handle was dropped: checkpoint the WAL, so that the next start has less to do.
     let _ = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE");
 }
 
+/// The transactions of a group, and the outcome of its commit.
 type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), String>);
 
-/// `expected` is how many transactions to wait for: callers that just got a reply are likely to write again.
+/// Runs `first` and further queued transactions, and commits those that succeeded. The group waits briefly
+/// for more until it has `expected` transactions: callers that just got a reply are likely to write again.
 fn write_group(
     conn: &Connection,
     first: Box<dyn QueuedWrite>,
@@ -264,96 +298,101 @@ fn write_group(
         clippy::disallowed_methods,
         reason = "the writer is a thread outside the runtime, and waits in real time"
     )]
-    let (started, late) = (Instant::now(), FtsBuffer::default());
-    let mut good: Vec<Box<dyn QueuedWrite>> = Vec::new();
-    // Transactions that failed before they wrote anything. They get their reply with the others.
+    let (started, fts_buffer) = (Instant::now(), FtsBuffer::default());
+    let mut succeeded: Vec<Box<dyn QueuedWrite>> = Vec::new();
+    // Failed transactions get their reply together with the others.
     let mut failed: Vec<Box<dyn QueuedWrite>> = Vec::new();
     if let Err(error) = exec(conn, "BEGIN IMMEDIATE") {
         return (vec![first], Err(error.to_string()));
     }
     let mut next = Some(first);
-    while let Some(mut work) = next.take() {
-        let (before, waiting) = (conn.total_changes(), late.len());
-        if work.run(conn, &late) {
-            good.push(work);
+    while let Some(mut write) = next.take() {
+        let (changes_before, buffered_before) = (conn.total_changes(), fts_buffer.len());
+        if write.run(conn, &fts_buffer) {
+            succeeded.push(write);
         } else {
-            let left_traces = conn.total_changes() != before || late.len() < waiting || conn.is_autocommit();
-            failed.push(work);
-            late.truncate(waiting);
-            if left_traces && !rerun_without_failed(conn, &late, &mut good, &mut failed) {
+            // A transaction that wrote nothing needs no rollback. A buffer that became shorter was flushed.
+            let has_written = conn.total_changes() != changes_before
+                || fts_buffer.len() < buffered_before
+                || conn.is_autocommit();
+            failed.push(write);
+            fts_buffer.truncate(buffered_before);
+            if has_written && !rerun_without_failed(conn, &fts_buffer, &mut succeeded, &mut failed) {
                 break;
             }
         }
-        if good.len() + failed.len() < MAX_GROUP_SIZE && started.elapsed() < MAX_GROUP_TIME {
-            next = next_write(queue, good.len() + failed.len() < expected);
+        if succeeded.len() + failed.len() < MAX_GROUP_SIZE && started.elapsed() < MAX_GROUP_TIME {
+            next = next_write(queue, succeeded.len() + failed.len() < expected);
         }
     }
     let committed = if conn.is_autocommit() {
         Err("the transaction was rolled back by the database".to_owned())
-    } else if good.is_empty() {
+    } else if succeeded.is_empty() {
         exec(conn, "ROLLBACK").map_err(|error| error.to_string())
     } else {
-        late.flush(conn).and_then(|()| exec(conn, "COMMIT")).map_err(|error| {
+        fts_buffer.flush(conn).and_then(|()| exec(conn, "COMMIT")).map_err(|error| {
             let _ = exec(conn, "ROLLBACK");
             error.to_string()
         })
     };
-    good.append(&mut failed);
-    (good, committed)
+    succeeded.append(&mut failed);
+    (succeeded, committed)
 }
 
-/// Takes the queued transactions and, when more are expected, waits for them briefly. The wait is shorter
-/// than an fsync, and a group of twice the size needs half as many.
+/// Takes the next queued transaction. When more are expected, waits for one briefly: the wait is shorter than
+/// an fsync, and groups of twice the size need half as many. `None` when the queue stays empty.
 fn next_write(
     queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
     more_expected: bool,
 ) -> Option<Box<dyn QueuedWrite>> {
-    if let Ok(work) = queue.try_recv() {
-        return Some(work);
+    if let Ok(write) = queue.try_recv() {
+        return Some(write);
     }
     #[expect(
         clippy::disallowed_methods,
         reason = "the writer is a thread outside the runtime, and waits in real time"
     )]
-    let waiting = Instant::now();
-    while more_expected && waiting.elapsed() < GATHER_TIME {
+    let wait_started = Instant::now();
+    while more_expected && wait_started.elapsed() < GATHER_TIME {
         // Yields to the callers, which may share this core.
         std::thread::yield_now();
-        if let Ok(work) = queue.try_recv() {
-            return Some(work);
+        if let Ok(write) = queue.try_recv() {
+            return Some(write);
         }
     }
     None
 }
 
-/// Undoes a failed transaction of a group: rolls the group back and runs the succeeded ones again. A
-/// savepoint would be simpler, but each savepoint makes the full-text index write a segment, which costs
+/// Undoes a failed transaction of a group: rolls the group back and runs the succeeded ones again. Those that
+/// fail this time move to `failed`. Returns false if the database refused to roll back or to begin.
+///
+/// A savepoint would be simpler, but each savepoint makes the full-text index write a segment, which costs
 /// too much for something that happens rarely.
 fn rerun_without_failed(
     conn: &Connection,
-    late: &FtsBuffer,
-    good: &mut Vec<Box<dyn QueuedWrite>>,
+    fts_buffer: &FtsBuffer,
+    succeeded: &mut Vec<Box<dyn QueuedWrite>>,
     failed: &mut Vec<Box<dyn QueuedWrite>>,
 ) -> bool {
     loop {
-        late.truncate(0);
+        fts_buffer.truncate(0);
         if !conn.is_autocommit() && exec(conn, "ROLLBACK").is_err() {
             return false;
         }
         if exec(conn, "BEGIN IMMEDIATE").is_err() {
             return false;
         }
-        let again = std::mem::take(good);
-        let mut clean = true;
-        for mut work in again {
-            if clean && !work.run(conn, late) {
-                clean = false;
-                failed.push(work);
+        let reruns = std::mem::take(succeeded);
+        let mut all_succeeded = true;
+        for mut write in reruns {
+            if all_succeeded && !write.run(conn, fts_buffer) {
+                all_succeeded = false;
+                failed.push(write);
             } else {
-                good.push(work);
+                succeeded.push(write);
             }
         }
-        if clean {
+        if all_succeeded {
             return true;
         }
     }

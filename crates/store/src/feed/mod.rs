@@ -1,8 +1,9 @@
-//! The change feed. A reader gets every committed change exactly once, in an order that never changes.
+//! Reads the change feed: a reader gets every committed change of the graph exactly once, in an order that
+//! never changes.
 //!
-//! SQLite has one writer, so the sequence is the order of the commits. PostgreSQL assigns sequence
-//! numbers before a transaction commits. There, a reader stops at the oldest transaction that is still
-//! running, and the order is by transaction first.
+//! SQLite has one writer, so the sequence numbers follow the order of the commits. PostgreSQL assigns
+//! sequence numbers before a transaction commits. There, a reader stops at the oldest transaction that is
+//! still open, and the order is by transaction id first.
 
 mod write;
 
@@ -28,8 +29,8 @@ pub use write::{ANY_FEED_CHANNEL, NewChange, append, feed_channel};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     pub items: Vec<Change>,
-    /// Where to continue: the position of the last change, or a later one when no change in between
-    /// belongs to the project.
+    /// Where the next read continues: at the last change, or later when the changes in between belong to
+    /// other projects.
     pub position: FeedPosition,
 }
 
@@ -41,7 +42,7 @@ pub fn read_after(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limi
     }
 }
 
-/// The position after every change that a reader can see by now.
+/// A position at or after every change of the project that a reader can see now.
 pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     match tx.engine() {
         Engine::Sqlite => sqlite_latest(tx),
@@ -49,8 +50,8 @@ pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     }
 }
 
-/// The start of a follower that begins now. It gets every change that commits later, even of a
-/// transaction that began before. It gets neither earlier changes nor those of this transaction.
+/// The start for a follower that begins now. The follower gets every change that is committed later, even
+/// when its transaction began earlier. It gets neither earlier changes nor those of this transaction.
 pub fn current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     match tx.engine() {
         Engine::Sqlite => Ok(FeedStart { after: sqlite_latest(tx)?, open: Vec::new() }),
@@ -94,7 +95,8 @@ fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
     Ok(FeedPosition { txid: 0, seq: seq.flatten().unwrap_or(0) })
 }
 
-/// Below this every transaction has ended, so that nothing can still appear there.
+/// The condition that all transactions up to that of a change have ended, so that no change can still appear
+/// before it.
 pub(crate) const STABLE_TXID: &str =
     "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
 
@@ -112,29 +114,31 @@ fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> 
     let sql = format!(
         "SELECT txid, seq FROM graph_events WHERE project_id = $1 AND {STABLE_TXID} ORDER BY txid DESC, seq DESC LIMIT 1"
     );
-    let last =
+    let position =
         tx.query_opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))?;
-    Ok(last.unwrap_or_default())
+    Ok(position.unwrap_or_default())
 }
 
 fn postgres_current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     let sql =
         "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), CAST(pg_current_snapshot() AS text)";
     let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<String>(1)?));
-    let seen = tx.query_opt(sql, &[], read)?.and_then(|(own, snapshot)| parse_snapshot(own, &snapshot));
-    seen.ok_or(Error::Column { column: 1, expected: "a snapshot" })
+    let start =
+        tx.query_opt(sql, &[], read)?.and_then(|(own_txid, snapshot)| parse_snapshot(own_txid, &snapshot));
+    start.ok_or(Error::Column { column: 1, expected: "a snapshot" })
 }
 
-/// A snapshot is `xmin:xmax:open,open`. A transaction below `xmax` that is not listed as open has ended.
-/// This transaction is not in its own list and can be at or above `xmax`; those in between are open as
-/// well.
-fn parse_snapshot(own: i64, snapshot: &str) -> Option<FeedStart> {
+/// Builds a start from PostgreSQL's text of a snapshot, `xmin:xmax:open,open`; `None` if it has another form.
+///
+/// A transaction below `xmax` that is not listed as open has ended. The reading transaction, `own_txid`, is
+/// left out of the list and can be at or above `xmax`. The transactions from `xmax` up to it are also open.
+fn parse_snapshot(own_txid: i64, snapshot: &str) -> Option<FeedStart> {
     let mut parts = snapshot.split(':').skip(1);
     let xmax: i64 = parts.next()?.parse().ok()?;
     let listed = parts.next()?.split(',').filter(|text| !text.is_empty());
     let listed: Vec<i64> = listed.map(|text| text.parse().ok()).collect::<Option<_>>()?;
-    let open = listed.into_iter().filter(|txid| *txid != own).chain(xmax..own).collect();
-    Some(FeedStart { after: FeedPosition { txid: own.max(xmax - 1), seq: i64::MAX }, open })
+    let open = listed.into_iter().filter(|txid| *txid != own_txid).chain(xmax..own_txid).collect();
+    Some(FeedStart { after: FeedPosition { txid: own_txid.max(xmax - 1), seq: i64::MAX }, open })
 }
 
 #[cfg(test)]
@@ -143,9 +147,9 @@ mod tests {
 
     #[test]
     fn a_follower_gets_the_changes_of_open_transactions_and_not_of_ended_ones() {
-        let included = |own, snapshot: &str| {
-            let since = parse_snapshot(own, snapshot).expect("a snapshot");
-            (7..18).filter(|txid| since.includes(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
+        let included = |own_txid, snapshot: &str| {
+            let start = parse_snapshot(own_txid, snapshot).expect("a snapshot");
+            (7..18).filter(|txid| start.includes(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
         };
         assert_eq!(included(10, "10:10:"), [11, 12, 13, 14, 15, 16, 17], "no other transaction is open");
         assert_eq!(included(12, "8:15:8,11"), [8, 11, 15, 16, 17], "13 and 14 began later and have ended");

@@ -5,18 +5,22 @@ use uuid::Uuid;
 
 use crate::{author, error::Result, tx::Tx, value::Param};
 
+/// How many columns [`append`] writes for each change.
+const COLUMN_COUNT: usize = 9;
+
 /// A change to append. The database assigns its position in the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewChange<'a> {
     pub kind: ChangeKind,
     pub entity: Uuid,
     pub entity_type: &'a str,
+    /// The version of the entity after the change.
     pub version: i64,
     pub at: Timestamp,
     pub author: Author,
 }
 
-/// Appends changes to the feed in this order, and wakes its followers.
+/// Appends changes to the feed in the given order, and wakes its followers.
 pub fn append(tx: &mut Tx<'_>, project: ProjectId, changes: &[NewChange<'_>]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -42,7 +46,7 @@ pub fn append(tx: &mut Tx<'_>, project: ProjectId, changes: &[NewChange<'_>]) ->
         "INSERT INTO graph_events
             (project_id, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call)
          VALUES",
-        9,
+        COLUMN_COUNT,
         &rows,
         "",
     )?;
