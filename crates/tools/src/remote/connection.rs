@@ -1,5 +1,5 @@
-//! The connection to one version of one server: made when it is first needed, kept, made again when
-//! it is lost, and left alone for a while when it fails.
+//! The connection to one version of one MCP server. It is opened when it is first needed and reopened when
+//! it is lost; a circuit breaker pauses attempts while the server fails.
 
 use std::{
     borrow::Cow,
@@ -29,21 +29,26 @@ use super::{
     pins, target, wait_for_stop,
 };
 
-/// How often a lost connection is made again before the next call has to ask for it.
+/// How many times a lost connection is reopened in the background. After that, the next call reopens it.
 const MAX_RECONNECTS: u32 = 6;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
-/// A server that announces changes without end is listed this often at most.
+/// The minimum time between two listings, for a server that announces changes all the time.
 const MIN_LISTING_INTERVAL: Duration = Duration::from_secs(2);
+/// The longest name of a tool that can be used.
+const MAX_TOOL_NAME_BYTES: usize = 128;
 
+/// The connection to one version of one server, open or not.
 pub struct ServerConnection {
     pub server: McpServer,
     pub breaker: Mutex<Breaker>,
+    /// The open connection. The lock is held while connecting, so that only one caller connects.
     client: tokio::sync::Mutex<Option<Client>>,
-    /// Counts attempts, so that whoever waited for one that failed does not make the next.
+    /// Counts attempts to connect, so that a caller who waited for a failed attempt gets its error instead
+    /// of trying again.
     attempts: AtomicU64,
-    /// The row is another one by now, or gone.
+    /// Becomes true when the server is changed, disabled or deleted.
     closed: watch::Sender<bool>,
-    /// Digests as this connection last listed them.
+    /// The digest of each tool in the last listing, by the name of the tool.
     listed: RwLock<HashMap<String, String>>,
     connected: AtomicBool,
 }
@@ -69,22 +74,22 @@ impl ServerConnection {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// The digest of a tool as the server has it now; `None` when it has no such tool.
+    /// The digest of a tool in the last listing; `None` if the server has no such tool.
     pub fn current_digest(&self, tool: &str) -> Option<String> {
         self.listed.read().get(tool).cloned()
     }
 
-    /// Closes a connection that is of no more use. Another one, made meanwhile, stays.
+    /// Closes a client that was lost or fails. A client that was connected in the meantime stays open.
     async fn drop_client(&self, client: &Client) {
-        let mut held = self.client.lock().await;
-        if held.take_if(|held| held.is_same_connection(client)).is_some() {
+        let mut current = self.client.lock().await;
+        if current.take_if(|current| current.is_same_connection(client)).is_some() {
             self.connected.store(false, Ordering::Release);
         }
-        drop(held);
+        drop(current);
         client.close().await;
     }
 
-    /// Closes it for good.
+    /// Closes the connection permanently.
     pub async fn close(&self) {
         self.closed.send_replace(true);
         let client = self.client.lock().await.take();
@@ -96,67 +101,71 @@ impl ServerConnection {
 }
 
 impl McpServers {
-    /// The connection, made if there is none. The error is worded for whoever called.
+    /// The open client of a connection; connects if there is none. The error completes a sentence that begins
+    /// with the server's name, such as "is being closed".
     pub(super) async fn client(&self, link: &Arc<ServerConnection>) -> Result<Client, String> {
-        let seen = link.attempts.load(Ordering::Acquire);
+        let attempts_before = link.attempts.load(Ordering::Acquire);
         if let Ok(client) = link.client.try_lock()
             && let Some(client) = client.as_ref()
         {
             return Ok(client.clone());
         }
-        // On its own, so that a connection that is being made outlives a caller who gives up.
+        // In a task of its own, so that connecting continues if the caller is cancelled.
         let (servers, link) = (self.clone(), Arc::clone(link));
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; it stops with the servers, with its connection, or at the timeout for connecting"
         )]
-        let made = tokio::spawn(async move { servers.connect(&link, seen).await });
-        made.await.unwrap_or_else(|_| Err("connecting was interrupted".into()))
+        let connecting = tokio::spawn(async move { servers.connect(&link, attempts_before).await });
+        connecting.await.unwrap_or_else(|_| Err("could not be connected: the attempt was interrupted".into()))
     }
 
-    async fn connect(&self, link: &Arc<ServerConnection>, seen: u64) -> Result<Client, String> {
-        let mut held = link.client.lock().await;
-        if let Some(client) = held.as_ref() {
+    /// Connects, unless another caller did or failed since `attempts_before` was read.
+    async fn connect(&self, link: &Arc<ServerConnection>, attempts_before: u64) -> Result<Client, String> {
+        let mut current = link.client.lock().await;
+        if let Some(client) = current.as_ref() {
             return Ok(client.clone());
         }
-        let failed_meanwhile = link.attempts.load(Ordering::Acquire) != seen;
-        let last = link.breaker.lock().last_error().map(str::to_owned);
-        if let (true, Some(last)) = (failed_meanwhile, last) {
-            return Err(last);
+        let failed_meanwhile = link.attempts.load(Ordering::Acquire) != attempts_before;
+        let last_error = link.breaker.lock().last_error().map(str::to_owned);
+        if let (true, Some(error)) = (failed_meanwhile, last_error) {
+            return Err(error);
         }
         if link.is_closed() || self.is_stopped() {
             return Err("is being closed".into());
         }
         let now = self.clock().now();
-        if let Err(shut) = link.breaker.lock().try_pass(now) {
-            return Err(format!("failed three times and is left alone until {}: {}", shut.until, shut.last));
+        if let Err(open) = link.breaker.lock().try_pass(now) {
+            return Err(format!("failed three times and is left alone until {}: {}", open.until, open.last));
         }
-        let (mut retired, mut stop) = (link.closed.subscribe(), self.stop());
-        let made = tokio::select! {
-            made = self.connect_and_list(link) => made,
-            () = wait_for_stop(&mut retired) => return Err("is being closed".into()),
+        let (mut closed, mut stop) = (link.closed.subscribe(), self.stop());
+        let connected = tokio::select! {
+            connected = self.connect_and_list(link) => connected,
+            () = wait_for_stop(&mut closed) => return Err("is being closed".into()),
             () = wait_for_stop(&mut stop) => return Err("is being closed".into()),
         };
         link.attempts.fetch_add(1, Ordering::AcqRel);
-        match made {
+        match connected {
             Ok(client) => {
                 link.breaker.lock().record_connect();
                 link.connected.store(true, Ordering::Release);
-                *held = Some(client.clone());
+                *current = Some(client.clone());
                 self.watch_connection(link, client.clone());
                 Ok(client)
             }
-            Err(why) => {
-                let why = self.redactor().for_project(link.server.project).redact_text(&why).into_owned();
-                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Connecting, &why);
-                warn!(server = link.server.name(), "MCP server `{}` {why}", link.server.name());
-                self.record_error(link, &why).await;
-                Err(why)
+            Err(reason) => {
+                let reason =
+                    self.redactor().for_project(link.server.project).redact_text(&reason).into_owned();
+                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Connecting, &reason);
+                warn!(server = link.server.name(), "MCP server `{}` {reason}", link.server.name());
+                self.record_error(link, &reason).await;
+                Err(reason)
             }
         }
     }
 
-    /// Connects and lists: nothing is called before it is known whether it is still what it was.
+    /// Connects and lists the tools. A tool is called only after its current digest is known, so that a changed
+    /// tool is held back.
     async fn connect_and_list(&self, link: &Arc<ServerConnection>) -> Result<Client, String> {
         let target = target::resolve_target(&link.server, self.secrets(), self.settings()).await?;
         let (redactor, name) =
@@ -174,47 +183,49 @@ impl McpServers {
                 info!(server = link.server.name(), version = client.version(), "MCP server connected");
                 Ok(client)
             }
-            Err(why) => {
+            Err(reason) => {
                 client.close().await;
-                Err(why)
+                Err(reason)
             }
         }
     }
 
-    /// Lists the tools and writes down what changed.
+    /// Lists the tools of the server and stores what changed.
     pub(super) async fn refresh(&self, link: &Arc<ServerConnection>, client: &Client) -> Result<(), String> {
         let tools =
             client.list_tools(self.settings().connect_timeout).await.map_err(|error| error.to_string())?;
-        let (mut listed, mut usable, mut left_out) = (HashMap::new(), Vec::new(), 0);
+        let (mut listed, mut usable, mut skipped) = (HashMap::new(), Vec::new(), 0);
         for tool in tools {
             let tool = match self.without_secrets(link, tool) {
                 Ok(tool) if is_usable(&tool) => tool,
                 _ => {
-                    left_out += 1;
+                    skipped += 1;
                     continue;
                 }
             };
             listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
             usable.push(tool);
         }
-        if left_out > 0 {
+        if skipped > 0 {
             warn!(
                 server = link.server.name(),
-                tools = left_out,
-                "tools of `{}` have names that cannot be used",
+                tools = skipped,
+                "MCP server `{}` has tools that cannot be used: their names are not allowed, or they cannot be parsed",
                 link.server.name()
             );
         }
         *link.listed.write() = listed;
         let (server, now) = (link.server.clone(), self.clock().now());
         let usable = Arc::new(usable);
-        let written = self.db().write(move |tx| record_listing(tx, &server, &usable, now)).await;
-        let changed = written.map_err(|error: emergent_store::Error| {
-            warn!(error = %error, "a server's tools could not be written down");
-            "its tools could not be written down".to_owned()
+        let stored = self.db().write(move |tx| record_listing(tx, &server, &usable, now)).await;
+        let changed = stored.map_err(|error: emergent_store::Error| {
+            warn!(error = %error, "the tools of an MCP server could not be stored");
+            "has tools that could not be stored".to_owned()
         })?;
         let Some(changed) = changed else {
-            return Err("has had more tools than are kept of one server: remove it and add it again".into());
+            return Err(
+                "has had more tools than are stored for one server: remove it and add it again".into()
+            );
         };
         if !changed.is_empty() && link.server.pin_policy != PinPolicy::Off {
             warn!(
@@ -227,49 +238,53 @@ impl McpServers {
         Ok(())
     }
 
-    /// A tool as it is kept and shown: a server may have written into it what it was given.
+    /// Redacts the description of a tool, since a server may put the secrets that it was given into it.
     fn without_secrets(&self, link: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
         let redactor = self.redactor().for_project(link.server.project);
-        let Cow::Owned(clean) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
-        let clean = RawValue::from_string(clean).or_else(|_| {
-            // A secret of digits alone stood there as a number.
+        let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
+        let redacted = RawValue::from_string(redacted).or_else(|_| {
+            // The JSON became invalid, because a secret of digits was redacted inside of a number.
             let mut value: Value = serde_json::from_str(tool.text.get())?;
             redactor.redact_value(&mut value);
             to_raw_value(&value)
         });
-        RemoteTool::parse(clean.map_err(|error| error.to_string())?)
+        RemoteTool::parse(redacted.map_err(|error| error.to_string())?)
     }
 
-    async fn record_error(&self, link: &Arc<ServerConnection>, why: &str) {
-        let (id, version, why) = (link.server.id, link.server.version, why.replace('\0', ""));
-        let noted =
-            self.db().write(move |tx| mcp_servers::record_contact(tx, id, version, None, Some(&why))).await;
-        if let Err(error) = noted {
+    /// Stores the last error of a server.
+    async fn record_error(&self, link: &Arc<ServerConnection>, reason: &str) {
+        let (id, version, reason) = (link.server.id, link.server.version, reason.replace('\0', ""));
+        let stored = self
+            .db()
+            .write(move |tx| mcp_servers::record_contact(tx, id, version, None, Some(&reason)))
+            .await;
+        if let Err(error) = stored {
             let error: emergent_store::Error = error;
-            warn!(error = %error, "a server's error could not be written down");
+            warn!(error = %error, "the error of an MCP server could not be stored");
         }
     }
 
-    /// Hears announcements as long as the connection lasts, and makes it again when it is lost.
+    /// Starts a task that lists the tools again when the server announces a change, and reopens the connection
+    /// when it is lost.
     fn watch_connection(&self, link: &Arc<ServerConnection>, client: Client) {
-        let (weak, link) = (self.downgrade(), Arc::clone(link));
-        let (mut stop, mut retired) = (self.stop(), link.closed.subscribe());
+        let (weak_servers, link) = (self.downgrade(), Arc::clone(link));
+        let (mut stop, mut closed) = (self.stop(), link.closed.subscribe());
         #[expect(
             clippy::disallowed_methods,
             reason = "it ends with its connection, or when the servers stop"
         )]
         tokio::spawn(async move {
             let mut changed = client.tools_changed();
-            let lost = loop {
+            let close_reason = loop {
                 tokio::select! {
-                    lost = client.closed() => break lost,
+                    close_reason = client.closed() => break close_reason,
                     () = wait_for_stop(&mut stop) => return,
-                    // Whoever retires it closes it.
-                    () = wait_for_stop(&mut retired) => return,
-                    heard = changed.changed() => {
-                        let (Ok(()), Some(servers)) = (heard, weak.upgrade()) else { return };
-                        if let Err(why) = servers.refresh(&link, &client).await {
-                            debug!(server = link.server.name(), "a changed list was not read: {why}");
+                    // `close` closes the client.
+                    () = wait_for_stop(&mut closed) => return,
+                    announced = changed.changed() => {
+                        let (Ok(()), Some(servers)) = (announced, weak_servers.upgrade()) else { return };
+                        if let Err(reason) = servers.refresh(&link, &client).await {
+                            debug!(server = link.server.name(), "the changed tools could not be listed: {reason}");
                         }
                         drop(servers);
                         tokio::time::sleep(MIN_LISTING_INTERVAL).await;
@@ -281,15 +296,15 @@ impl McpServers {
             if link.is_closed() {
                 return;
             }
-            warn!(server = link.server.name(), "MCP server `{}`: {lost}", link.server.name());
+            warn!(server = link.server.name(), "MCP server `{}`: {close_reason}", link.server.name());
             for attempt in 0..MAX_RECONNECTS {
-                let pause = BACKOFF.delay(attempt);
+                let delay = BACKOFF.delay(attempt);
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep(delay) => {}
                     () = wait_for_stop(&mut stop) => return,
-                    () = wait_for_stop(&mut retired) => return,
+                    () = wait_for_stop(&mut closed) => return,
                 }
-                let Some(servers) = weak.upgrade() else { return };
+                let Some(servers) = weak_servers.upgrade() else { return };
                 if link.is_closed() || link.is_connected() || servers.client(&link).await.is_ok() {
                     return;
                 }
@@ -297,25 +312,25 @@ impl McpServers {
         });
     }
 
-    /// What became of a call, for the breaker.
+    /// Records the outcome of a call in the breaker.
     pub(super) async fn record_call(
         &self,
         link: &Arc<ServerConnection>,
         client: &Client,
-        done: Result<(), &McpError>,
+        outcome: Result<(), &McpError>,
     ) {
-        match done {
+        match outcome {
             Err(error) if error.is_server_failure() => {
-                let why = self
+                let reason = self
                     .redactor()
                     .for_project(link.server.project)
                     .redact_text(&error.to_string())
                     .into_owned();
-                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &why);
-                self.record_error(link, &why).await;
-                // A server that does not answer may have lost its wits: the next call begins anew.
-                let shut = link.breaker.lock().is_open(self.clock().now());
-                if shut {
+                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
+                self.record_error(link, &reason).await;
+                // The server may be in a broken state, so the next call opens a new connection.
+                let is_open = link.breaker.lock().is_open(self.clock().now());
+                if is_open {
                     link.drop_client(client).await;
                 }
             }
@@ -324,14 +339,14 @@ impl McpServers {
     }
 }
 
-/// Names that a whitelist and a database can hold.
+/// Whether the name of a tool can be used in a whitelist and in the database.
 fn is_usable(tool: &RemoteTool) -> bool {
-    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
-    !tool.name.is_empty() && tool.name.len() <= 128 && tool.name.chars().all(fine)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
+    !tool.name.is_empty() && tool.name.len() <= MAX_TOOL_NAME_BYTES && tool.name.chars().all(is_allowed)
 }
 
-/// Writes down a listing; returns the names of tools that are not what they were. `None`: it would be
-/// more than is kept of one server, and nothing was written.
+/// Stores a listing and returns the names of the known tools that changed. `None`: nothing was stored, because
+/// the limits for one server would be exceeded.
 fn record_listing(
     tx: &mut Tx<'_>,
     server: &McpServer,
@@ -343,17 +358,17 @@ fn record_listing(
         return Ok(Some(Vec::new()));
     }
     let known = mcp_tools::list_for_server(tx, server.id)?;
-    let write = pins::updates_for_listing(&known, listed, row.pin_policy, now);
-    if !pins::within_limits(&known, &write) {
+    let updates = pins::updates_for_listing(&known, listed, row.pin_policy, now);
+    if !pins::within_limits(&known, &updates) {
         return Ok(None);
     }
-    for tool in &write {
+    for tool in &updates {
         mcp_tools::upsert(tx, server.id, tool)?;
     }
-    if !write.is_empty() || row.listed_at.is_none() {
+    if !updates.is_empty() || row.listed_at.is_none() {
         mcp_servers::bump_revision(tx, server.project)?;
     }
     mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
     let known: HashSet<&str> = known.iter().map(|tool| tool.name.as_str()).collect();
-    Ok(Some(write.into_iter().map(|tool| tool.name).filter(|name| known.contains(name.as_str())).collect()))
+    Ok(Some(updates.into_iter().map(|tool| tool.name).filter(|name| known.contains(name.as_str())).collect()))
 }

@@ -1,10 +1,10 @@
-//! What a server's answer becomes for a model: text as text, data as data, and whatever a model
-//! cannot read described.
+//! Converts the result of an MCP tool call into the output for a model: text as text, structured content as
+//! JSON, and a description in place of binary data.
 
 use emergent_mcp::client::RemoteCallResult;
 use serde_json::{Map, Value, json};
 
-/// The answer of a call; the error is what the server says went wrong.
+/// The output of a call; the error is the message of a result that the server marked as an error.
 pub fn to_output(result: RemoteCallResult) -> Result<Value, String> {
     let (mut texts, mut others) = (Vec::new(), Vec::new());
     for block in result.content {
@@ -17,10 +17,10 @@ pub fn to_output(result: RemoteCallResult) -> Result<Value, String> {
     }
     let text = texts.join("\n");
     if result.is_error {
-        let said = if text.is_empty() { Value::Array(others).to_string() } else { text };
-        return Err(said);
+        let message = if text.is_empty() { Value::Array(others).to_string() } else { text };
+        return Err(message);
     }
-    // A server repeats its structured answer as text for those who cannot read it.
+    // The text repeats the structured content, for clients that do not support it.
     Ok(match (result.structured, others.is_empty()) {
         (Some(structured), true) => structured,
         (Some(structured), false) => json!({ "structured": structured, "content": others }),
@@ -30,20 +30,21 @@ pub fn to_output(result: RemoteCallResult) -> Result<Value, String> {
     })
 }
 
-/// A block that is not text. Bytes are counted, not carried: no model reads base64.
+/// Returns a block that is not text, with the number of bytes in place of base64 data.
 fn describe_block(block: Value) -> Value {
     let Value::Object(mut block) = block else { return block };
     block.remove("_meta");
     block.remove("annotations");
-    count_bytes(&mut block, "data");
+    replace_with_byte_count(&mut block, "data");
     if let Some(Value::Object(resource)) = block.get_mut("resource") {
         resource.remove("_meta");
-        count_bytes(resource, "blob");
+        replace_with_byte_count(resource, "blob");
     }
     Value::Object(block)
 }
 
-fn count_bytes(map: &mut Map<String, Value>, field: &str) {
+/// Replaces the base64 data in a field by its number of bytes.
+fn replace_with_byte_count(map: &mut Map<String, Value>, field: &str) {
     if let Some(Value::String(data)) = map.get(field) {
         let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
         let bytes = (data.len() * 3 / 4).saturating_sub(padding);
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_joined_and_data_stays_data() {
+    fn text_blocks_are_joined_and_structured_content_is_returned_as_json() {
         let text = |text: &str| json!({ "type": "text", "text": text });
         check(json!({ "content": [text("a"), text("b")] }), Ok(json!("a\nb")));
         check(json!({ "content": [text("{}")], "structured": { "n": 1 } }), Ok(json!({ "n": 1 })));
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_cannot_read_is_described() {
+    fn binary_data_is_replaced_by_its_size_and_other_blocks_are_returned() {
         let image =
             json!({ "type": "image", "data": "AAAAAA==", "mimeType": "image/png", "annotations": {} });
         check(

@@ -1,9 +1,10 @@
-//! What can stand in the way of whoever manages servers.
+//! The errors of managing a project's MCP servers.
 
 use emergent_domain::{ids::McpServerId, invalid::Invalid};
 
 use super::target;
 
+/// Why an operation on MCP servers failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no {what} `{id}`")]
@@ -21,7 +22,7 @@ pub enum Error {
     ProgramNotAllowed { command: String },
     #[error("{0}")]
     Conflict(String),
-    #[error("could not reach the MCP servers in the database")]
+    #[error("the database could not be reached for the MCP servers")]
     Store(#[from] emergent_store::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Adding and changing a project's servers, and accepting what became of their tools.
+//! Creates, updates and deletes the MCP servers of a project, and accepts changed tools.
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId, TokenId},
@@ -20,7 +20,9 @@ use super::{Error, McpServers};
 
 /// A project has no more servers than this.
 const MAX_SERVERS: usize = 100;
+/// The most patterns of a tool filter, and the longest pattern.
 const MAX_GLOBS: usize = 200;
+const MAX_GLOB_BYTES: usize = 128;
 
 /// A server to be added.
 #[derive(Debug, Clone)]
@@ -33,6 +35,7 @@ pub struct NewServer {
 }
 
 impl NewServer {
+    /// A server with the default settings: enabled, with all of its tools.
     pub fn new(spec: ServerSpec) -> Self {
         Self {
             spec,
@@ -44,10 +47,10 @@ impl NewServer {
     }
 }
 
-/// What is to change; `None` stays.
+/// A change of a server; a field that is `None` is not changed.
 #[derive(Debug, Clone, Default)]
 pub struct ServerPatch {
-    /// Fields of the server's description, by their names in a manifest; null takes one away.
+    /// Fields of the [`ServerSpec`], by their names in a manifest; null removes a field.
     pub spec: Map<String, Value>,
     pub tool_filter: Option<Vec<String>>,
     pub pin_policy: Option<PinPolicy>,
@@ -94,8 +97,8 @@ impl McpServers {
             .await
     }
 
-    /// Changes a server. What a product brought is changed by its product; people decide whether it
-    /// is enabled, how it is pinned and how long it may take.
+    /// Changes a server. For a server that a product installed, only `enabled`, the pin policy and the
+    /// timeout can be changed; the product determines the rest.
     pub async fn update(
         &self,
         project: ProjectId,
@@ -131,8 +134,8 @@ impl McpServers {
                 if after.spec != before.spec || after.tool_filter != before.tool_filter {
                     servers.check(&after.spec, &after.tool_filter, after.timeout_seconds)?;
                 }
-                // A program that the operator configured stays the operator's: a project that may switch it
-                // off may not change its arguments or its environment.
+                // A token of the project may disable a program that the operator configured, but may not change
+                // its arguments or its environment.
                 if after.spec != before.spec {
                     servers.check_program(&after.spec, by)?;
                 }
@@ -153,7 +156,7 @@ impl McpServers {
                 let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 if let Some(product) = server.product {
                     return Err(Error::Conflict(format!(
-                        "this server belongs to the product `{product}` and goes with it: switch it off instead"
+                        "this server belongs to the product `{product}` and is deleted with it: switch it off instead"
                     )));
                 }
                 mcp_servers::delete(tx, project, id)?;
@@ -164,7 +167,7 @@ impl McpServers {
         Ok(())
     }
 
-    /// Takes a changed tool as it is now.
+    /// Accepts a changed tool: pins its current digest, so that it is no longer held back.
     pub async fn accept_tool(
         &self,
         project: ProjectId,
@@ -200,6 +203,7 @@ impl McpServers {
             .await
     }
 
+    /// Validates the spec, the tool filter and the timeout, and refuses programs where they are not run.
     fn check(&self, spec: &ServerSpec, filter: &[String], timeout: i64) -> Result<(), Error> {
         let mut problems = spec.check();
         for (field, text) in spec.templates() {
@@ -208,11 +212,11 @@ impl McpServers {
             }
         }
         if filter.len() > MAX_GLOBS
-            || filter.iter().any(|glob| glob.is_empty() || glob.len() > 128 || glob.contains('\0'))
+            || filter.iter().any(|glob| glob.is_empty() || glob.len() > MAX_GLOB_BYTES || glob.contains('\0'))
         {
             problems.push(Problem::new(
                 "toolFilter",
-                format!("must be at most {MAX_GLOBS} patterns of 1 to 128 bytes"),
+                format!("must be at most {MAX_GLOBS} patterns of 1 to {MAX_GLOB_BYTES} bytes"),
             ));
         }
         Invalid::if_any(problems)?;
@@ -220,6 +224,7 @@ impl McpServers {
         if self.is_blocked(spec) { Err(Error::StdioDisabled) } else { Ok(()) }
     }
 
+    /// Refuses a program that this token may not configure.
     fn check_program(&self, spec: &ServerSpec, by: ConfiguredBy) -> Result<(), Error> {
         match self.settings().programs.allow_spec(spec, by) {
             true => Ok(()),
@@ -235,7 +240,8 @@ fn check_timeout(seconds: i64) -> Result<(), Invalid> {
     }
 }
 
-/// The description with some fields changed; those of another transport are left behind.
+/// The spec with the fields of the patch. A change between a program and a URL removes the fields of the
+/// other kind first.
 fn apply_patch(before: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec, Error> {
     if patch.is_empty() {
         return Ok(before.clone());
@@ -243,8 +249,8 @@ fn apply_patch(before: &ServerSpec, patch: &Map<String, Value>) -> Result<Server
     let mut spec = serde_json::to_value(before).unwrap_or_default();
     let Some(fields) = spec.as_object_mut() else { return Ok(before.clone()) };
     let transport = patch.get("transport").and_then(Value::as_str).unwrap_or(before.transport().as_str());
-    let of_program = transport == TransportKind::Stdio.as_str();
-    if of_program != (before.transport() == TransportKind::Stdio) {
+    let is_program = transport == TransportKind::Stdio.as_str();
+    if is_program != (before.transport() == TransportKind::Stdio) {
         for field in ["command", "args", "env", "url", "headers"] {
             fields.remove(field);
         }
@@ -258,10 +264,10 @@ fn apply_patch(before: &ServerSpec, patch: &Map<String, Value>) -> Result<Server
     serde_json::from_value(spec).map_err(|error| Invalid::new("", error.to_string()).into())
 }
 
-/// Decisions about a project's servers wait for one another here.
+/// Locks the project, so that changes of its servers are serialised: their number and names are checked.
 fn lock_servers(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
-    let found = projects::lock(tx, project)?;
-    found.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
+    let project_row = projects::lock(tx, project)?;
+    project_row.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
 }
 
 fn name_taken(name: &str) -> Error {

@@ -1,5 +1,5 @@
-//! External MCP servers: their tools in a project's pool, and the connections behind them. A server
-//! that fails costs its own tools and nothing else.
+//! [`McpServers`], the external MCP servers of all projects: their tools and the connections to them. If a
+//! server fails, only its own tools are unavailable.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -43,30 +43,32 @@ use tool::ServerTool;
 
 use crate::Tool;
 
-/// The tools of this many projects are kept in memory.
+/// The tools of this many projects are cached.
 const CACHE_CAPACITY: usize = 1_000;
-/// How often the rows are looked at when nobody says that they changed.
+/// How often the servers are read from the database if no notification arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Which servers may be used, and the limits of their connections.
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
-    /// Whether programs may be run as servers.
+    /// Whether programs may be run as MCP servers.
     pub allow_stdio: bool,
     /// The programs that tokens of one project may configure.
     pub programs: ProgramPatterns,
-    /// A folder that programs may neither read nor change: this server's own data.
+    /// The data folder of this process, which programs may neither read nor change.
     pub hidden_folder: Option<PathBuf>,
-    /// Whether addresses of this machine and its network may be reached.
+    /// Whether MCP servers may have addresses of this machine or of its private network.
     pub allow_private_hosts: bool,
-    /// For connecting, and for listing tools.
+    /// The time limit for connecting, and for listing tools.
     pub connect_timeout: Duration,
-    /// How long a program may be silent at the first question, before it counts as an old one.
+    /// How long a program may take to reply to the first request. After that, the client assumes an older
+    /// revision of the protocol.
     pub probe_timeout: Duration,
-    /// How long the start of a run waits for servers that were never reached.
+    /// How long the start of a run waits for servers whose tools were never listed.
     pub run_start_timeout: Duration,
-    /// How long a program has to end, twice.
+    /// How long a program may take to exit after its input is closed, and again after it is told to terminate.
     pub grace: Duration,
-    /// Bytes of one message.
+    /// The most bytes of one message.
     pub max_message_bytes: usize,
 }
 
@@ -86,10 +88,11 @@ impl Default for RemoteSettings {
     }
 }
 
-/// The external servers of every project; clones share them.
+/// The external MCP servers of all projects; clones share them.
 #[derive(Clone)]
 pub struct McpServers(Arc<Inner>);
 
+/// A reference that does not keep the servers alive, for tools and background tasks.
 pub(crate) struct WeakMcpServers(Weak<Inner>);
 
 impl WeakMcpServers {
@@ -103,29 +106,30 @@ struct Inner {
     clock: Clock,
     secrets: Secrets,
     settings: RemoteSettings,
-    /// One for each server, of the newest version that was needed.
+    /// The connection of each server, for the newest version of the server that was used.
     connections: Mutex<HashMap<McpServerId, Arc<ServerConnection>>>,
-    /// What each project has, by its revision.
+    /// The tools of each project, with the revision at which they were read.
     tool_cache: Mutex<LruCache<ProjectId, RemoteTools>>,
     stop: watch::Sender<bool>,
 }
 
-/// What a project has of external tools.
+/// The external tools of one project.
 #[derive(Clone)]
 pub struct RemoteTools {
     pub tools: Arc<Vec<Arc<dyn Tool>>>,
-    /// Counts changes: as long as it is the same, so is everything here.
+    /// Increases with every change of the servers or tools of the project; -1 if it could not be read.
     pub revision: i64,
-    /// Enabled servers whose tools nobody has listed yet.
+    /// Enabled servers whose tools were never listed.
     unlisted: Arc<Vec<McpServer>>,
 }
 
 impl RemoteTools {
+    /// No tools, and not complete: the project or the database could not be read.
     fn empty() -> Self {
         Self { tools: Arc::default(), revision: -1, unlisted: Arc::default() }
     }
 
-    /// Whether these are all the tools there are.
+    /// Whether these are all external tools: they were read, and every enabled server was listed.
     pub fn is_complete(&self) -> bool {
         self.unlisted.is_empty() && self.revision >= 0
     }
@@ -168,6 +172,7 @@ impl McpServers {
         WeakMcpServers(Arc::downgrade(&self.0))
     }
 
+    /// Becomes true when the servers are shut down.
     fn stop(&self) -> watch::Receiver<bool> {
         self.0.stop.subscribe()
     }
@@ -176,13 +181,13 @@ impl McpServers {
         *self.0.stop.borrow()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.0.connections.lock().values().filter(|link| link.is_connected()).count()
     }
 
-    /// The tools a project has, as far as they are known. Connects to nothing: one read, and from
-    /// memory while nothing changed.
+    /// The stored external tools of a project. This connects to no server: it reads the revision of the
+    /// project, and uses the cache if the revision has not changed.
     pub async fn project_tools(&self, project: ProjectId) -> RemoteTools {
         let read = self.db().read(move |tx| mcp_servers::revision(tx, project)).await;
         let revision = match read {
@@ -190,10 +195,10 @@ impl McpServers {
             Ok(None) => return RemoteTools::empty(),
             Err(error) => return self.cached_after_error(project, &error),
         };
-        if let Some(known) = self.0.tool_cache.lock().get(&project)
-            && known.revision == revision
+        if let Some(cached) = self.0.tool_cache.lock().get(&project)
+            && cached.revision == revision
         {
-            return known.clone();
+            return cached.clone();
         }
         match self.db().read(move |tx| load_rows(tx, project)).await {
             Ok((revision, servers, tools)) => self.cache(project, revision, servers, tools),
@@ -201,24 +206,26 @@ impl McpServers {
         }
     }
 
-    /// What was known before the database failed: it will fail the run by itself soon enough.
+    /// The cached tools, for when the database cannot be read. The run will report the failure itself when it
+    /// uses the database.
     fn cached_after_error(&self, project: ProjectId, error: &emergent_store::Error) -> RemoteTools {
         warn!(error = %error, "the external tools of a project could not be read");
         self.0.tool_cache.lock().get(&project).cloned().unwrap_or_else(RemoteTools::empty)
     }
 
+    /// Builds the tools that are offered to a project from its rows, and caches them.
     fn cache(
         &self,
         project: ProjectId,
         revision: i64,
         servers: Vec<McpServer>,
-        known: Vec<(McpServerId, mcp_tools::StoredTool)>,
+        stored_tools: Vec<(McpServerId, mcp_tools::StoredTool)>,
     ) -> RemoteTools {
         let enabled: Vec<McpServer> = servers.into_iter().filter(|server| server.enabled).collect();
         let links: HashMap<McpServerId, Arc<ServerConnection>> =
             enabled.iter().map(|server| (server.id, self.connection(server))).collect();
         let mut tools = Vec::new();
-        for (id, tool) in known {
+        for (id, tool) in stored_tools {
             let Some(link) = links.get(&id) else { continue };
             let server = &link.server;
             if !pins::is_offered(&tool, server.pin_policy)
@@ -231,11 +238,11 @@ impl McpServers {
                 Ok(remote) => {
                     tools.extend(ServerTool::from_listing(self.downgrade(), link, remote, tool.digest))
                 }
-                Err(error) => warn!(server = server.name(), "a kept tool cannot be read: {error}"),
+                Err(error) => warn!(server = server.name(), "a stored tool cannot be parsed: {error}"),
             }
         }
-        let unknown = enabled.into_iter().filter(|server| server.listed_at.is_none()).collect();
-        let remote = RemoteTools { tools: Arc::new(tools), revision, unlisted: Arc::new(unknown) };
+        let unlisted = enabled.into_iter().filter(|server| server.listed_at.is_none()).collect();
+        let remote = RemoteTools { tools: Arc::new(tools), revision, unlisted: Arc::new(unlisted) };
         self.0.tool_cache.lock().insert(project, remote.clone());
         remote
     }
@@ -243,13 +250,13 @@ impl McpServers {
     /// Like [`McpServers::project_tools`], for the start of a run: it first connects to servers that were
     /// never reached, within a time limit. The run starts without the servers that do not respond.
     pub async fn tools_for_run(&self, project: ProjectId) -> RemoteTools {
-        let known = self.project_tools(project).await;
-        if known.unlisted.is_empty() {
-            return known;
+        let remote = self.project_tools(project).await;
+        if remote.unlisted.is_empty() {
+            return remote;
         }
-        let links: Vec<_> = known.unlisted.iter().map(|server| self.connection(server)).collect();
-        let all = join_all(links.iter().map(|link| self.client(link)));
-        let _ = tokio::time::timeout(self.settings().run_start_timeout, all).await;
+        let links: Vec<_> = remote.unlisted.iter().map(|server| self.connection(server)).collect();
+        let connecting = join_all(links.iter().map(|link| self.client(link)));
+        let _ = tokio::time::timeout(self.settings().run_start_timeout, connecting).await;
         self.project_tools(project).await
     }
 
@@ -257,13 +264,13 @@ impl McpServers {
     fn connection(&self, server: &McpServer) -> Arc<ServerConnection> {
         let mut links = self.0.connections.lock();
         match links.get(&server.id) {
-            // How its tools are filtered and pinned may differ without a new version.
+            // The filter, the pin policy and the timeout can change without a new version.
             Some(link)
                 if link.server.version == server.version && same_filter_and_policy(&link.server, server) =>
             {
                 return Arc::clone(link);
             }
-            // A version we have left behind: whoever read it is late.
+            // The caller has read an outdated row.
             Some(link) if link.server.version > server.version => return Arc::clone(link),
             _ => {}
         }
@@ -271,14 +278,15 @@ impl McpServers {
         if let Some(old) = links.insert(server.id, Arc::clone(&link)) {
             #[expect(
                 clippy::disallowed_methods,
-                reason = "nobody awaits it: it closes one connection, within the grace period of that"
+                reason = "not awaited: it closes one connection, within the grace period of its program"
             )]
             tokio::spawn(async move { old.close().await });
         }
         link
     }
 
-    /// For a tool that was handed out before its server changed: the server as it is now.
+    /// The connection of the current version of a server, for a tool that a run got before the server changed.
+    /// The error completes a sentence that begins with the server's name.
     async fn current_connection(&self, server: &McpServer) -> Result<Arc<ServerConnection>, String> {
         let (project, id) = (server.project, server.id);
         let row = self.db().read(move |tx| mcp_servers::get(tx, project, id)).await;
@@ -294,7 +302,7 @@ impl McpServers {
         }
     }
 
-    /// Closes what is no longer wanted, until told to stop; then everything.
+    /// Closes stale connections until `stop` becomes true, then all connections.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         let mut changed = self.db().waiter(mcp_servers::CHANGED_CHANNEL);
         loop {
@@ -306,7 +314,7 @@ impl McpServers {
         self.shutdown().await;
     }
 
-    /// Closes the connections of servers that were changed, switched off or taken away.
+    /// Closes the connections of servers that were changed, disabled or deleted.
     pub async fn close_stale(&self) {
         if self.0.connections.lock().is_empty() {
             return;
@@ -321,17 +329,17 @@ impl McpServers {
         };
         let stale: Vec<_> = {
             let mut links = self.0.connections.lock();
-            let gone: Vec<_> = links
+            let stale_ids: Vec<_> = links
                 .iter()
                 .filter(|(id, link)| !current.contains(&(**id, link.server.version)))
                 .map(|(id, _)| *id)
                 .collect();
-            gone.into_iter().filter_map(|id| links.remove(&id)).collect()
+            stale_ids.into_iter().filter_map(|id| links.remove(&id)).collect()
         };
         join_all(stale.iter().map(|link| link.close())).await;
     }
 
-    /// Closes everything and ends every program. Nothing is connected afterwards.
+    /// Closes all connections and ends all programs. Later attempts to connect fail.
     pub async fn shutdown(&self) {
         self.0.stop.send_replace(true);
         let links: Vec<_> = self.0.connections.lock().drain().map(|(_, link)| link).collect();
@@ -339,11 +347,12 @@ impl McpServers {
     }
 }
 
-/// Until told to stop, or nobody is left to tell.
+/// Waits until the value becomes true, or its sender is dropped.
 async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// The revision of a project, its servers, and its tools by server.
 type Rows = (i64, Vec<McpServer>, Vec<(McpServerId, mcp_tools::StoredTool)>);
 
 fn load_rows(tx: &mut Tx<'_>, project: ProjectId) -> Result<Rows, emergent_store::Error> {
@@ -351,14 +360,15 @@ fn load_rows(tx: &mut Tx<'_>, project: ProjectId) -> Result<Rows, emergent_store
     Ok((revision, mcp_servers::list_all(tx, project)?, mcp_tools::list_for_project(tx, project)?))
 }
 
-fn same_filter_and_policy(one: &McpServer, other: &McpServer) -> bool {
-    one.pin_policy == other.pin_policy
-        && one.timeout_seconds == other.timeout_seconds
-        && one.tool_filter == other.tool_filter
-        && one.product == other.product
+/// Whether everything that can change without a new version is equal.
+fn same_filter_and_policy(server: &McpServer, other: &McpServer) -> bool {
+    server.pin_policy == other.pin_policy
+        && server.timeout_seconds == other.timeout_seconds
+        && server.tool_filter == other.tool_filter
+        && server.product == other.product
 }
 
-/// Whether a filter lets a tool through; it may name the server as well.
+/// Whether a pattern of the filter matches `tool` or `server.tool`.
 fn filter_allows(filter: &[String], server: &str, tool: &str) -> bool {
     let qualified = format!("{server}.{tool}");
     filter.iter().any(|glob| glob_matches(glob, tool) || glob_matches(glob, &qualified))

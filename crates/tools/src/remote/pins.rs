@@ -1,5 +1,6 @@
-//! What a server's tools are held to: each is pinned as it was first seen, and one that changes is
-//! noticed. Pure: what is known and what is listed in, what is to be written out.
+//! Pins the tools of MCP servers: each tool is pinned with the digest of its first listing, and a tool whose
+//! digest changes is detected. The functions do no I/O: they compute the rows to write from the stored tools
+//! and a listing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,76 +13,80 @@ use emergent_store::mcp_tools::StoredTool;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// What is kept of one server, tools that are gone included: without its pin, a tool could go and come
-/// back as something else.
+/// Limits for the stored tools of one server. Tools that the server no longer has stay stored: without its
+/// pin, a tool could disappear and return with other behaviour.
 const MAX_TOOLS: usize = 10_000;
 const MAX_TOOL_BYTES: usize = 64 << 20;
 
-/// Of what a model is told, and of what the server promises: the order of keys and spaces do not
-/// count.
+/// The digest of everything about a tool that affects a model or the handling of calls: its description, input
+/// schema, annotations and title. The order of keys and white space do not matter.
 pub fn digest(tool: &RemoteTool) -> String {
     let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
-    let mut told = json!({
+    let mut content = json!({
         "description": tool.description, "inputSchema": schema, "annotations": tool.annotations,
     });
-    // Told where there is no description.
+    // The title is shown to the model if there is no description.
     if let Some(title) = &tool.title {
-        told["title"] = Value::from(title.as_str());
+        content["title"] = Value::from(title.as_str());
     }
-    // The text of a value has its keys in order.
-    let hash = Sha256::digest(told.to_string());
+    // A `Value` is written with sorted keys.
+    let hash = Sha256::digest(content.to_string());
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is to be written after a listing; what is as it was is not in it.
+/// The rows to write after a listing: new tools, changed tools, and tools that the server no longer has.
 pub fn updates_for_listing(
     known: &[StoredTool],
     listed: &[RemoteTool],
     policy: PinPolicy,
     now: Timestamp,
 ) -> Vec<StoredTool> {
-    let mut write = Vec::new();
-    let before: HashMap<&str, &StoredTool> = known.iter().map(|one| (one.name.as_str(), one)).collect();
+    let mut updates = Vec::new();
+    let known_by_name: HashMap<&str, &StoredTool> =
+        known.iter().map(|tool| (tool.name.as_str(), tool)).collect();
     let mut seen: HashSet<&str> = HashSet::new();
     for tool in listed {
-        // The first of two with one name counts.
+        // If a name is listed twice, the first tool counts.
         if !seen.insert(&tool.name) {
             continue;
         }
         let digest = digest(tool);
-        let before = before.get(tool.name.as_str()).copied();
-        let next = updated_tool(before, tool, digest, policy, now);
-        if before != Some(&next) {
-            write.push(next);
+        let stored = known_by_name.get(tool.name.as_str()).copied();
+        let updated = updated_tool(stored, tool, digest, policy, now);
+        if stored != Some(&updated) {
+            updates.push(updated);
         }
     }
-    let gone = known.iter().filter(|one| one.status != ToolStatus::Gone && !seen.contains(one.name.as_str()));
-    write.extend(gone.map(|one| StoredTool {
+    let gone =
+        known.iter().filter(|tool| tool.status != ToolStatus::Gone && !seen.contains(tool.name.as_str()));
+    updates.extend(gone.map(|tool| StoredTool {
         status: ToolStatus::Gone,
         changed_at: Some(now),
-        ..one.clone()
+        ..tool.clone()
     }));
-    write
+    updates
 }
 
-/// Whether what is known can be kept once this is written.
-pub fn within_limits(known: &[StoredTool], write: &[StoredTool]) -> bool {
+/// Whether the stored tools of a server are within the limits after these updates.
+pub fn within_limits(known: &[StoredTool], updates: &[StoredTool]) -> bool {
     let bytes = |tool: &StoredTool| tool.tool.len() + tool.pinned_tool.len();
-    // What is written comes last, in the place of what it was.
-    let after: HashMap<&str, usize> =
-        known.iter().chain(write).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
-    after.len() <= MAX_TOOLS && after.values().sum::<usize>() <= MAX_TOOL_BYTES
+    // An update comes later in the chain, so it replaces the stored size of its tool.
+    let sizes: HashMap<&str, usize> =
+        known.iter().chain(updates).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
+    sizes.len() <= MAX_TOOLS && sizes.values().sum::<usize>() <= MAX_TOOL_BYTES
 }
 
+/// The row of a listed tool. A new tool is pinned with its current digest; a known tool whose digest differs
+/// from its pin becomes `Changed`, unless the policy is `Off`.
 fn updated_tool(
-    before: Option<&StoredTool>,
+    stored: Option<&StoredTool>,
     tool: &RemoteTool,
     digest: String,
     policy: PinPolicy,
     now: Timestamp,
 ) -> StoredTool {
     let text = tool.text.get();
-    let Some(before) = before else {
+    let Some(stored) = stored else {
         return StoredTool {
             name: tool.name.clone(),
             tool: text.to_owned(),
@@ -94,22 +99,22 @@ fn updated_tool(
             accepted_by: None,
         };
     };
-    let mut next = StoredTool { tool: text.to_owned(), ..before.clone() };
-    if policy == PinPolicy::Off || digest == before.pinned_digest {
-        next.pinned_digest = digest.clone();
-        next.pinned_tool = text.to_owned();
-        next.status = ToolStatus::Live;
+    let mut updated = StoredTool { tool: text.to_owned(), ..stored.clone() };
+    if policy == PinPolicy::Off || digest == stored.pinned_digest {
+        updated.pinned_digest = digest.clone();
+        updated.pinned_tool = text.to_owned();
+        updated.status = ToolStatus::Live;
     } else {
-        next.status = ToolStatus::Changed;
+        updated.status = ToolStatus::Changed;
     }
-    if digest != before.digest {
-        next.changed_at = Some(now);
+    if digest != stored.digest {
+        updated.changed_at = Some(now);
     }
-    next.digest = digest;
-    next
+    updated.digest = digest;
+    updated
 }
 
-/// Whether a project gets to use it.
+/// Whether the tool is offered to the project.
 pub fn is_offered(tool: &StoredTool, policy: PinPolicy) -> bool {
     match tool.status {
         ToolStatus::Live => true,
@@ -124,35 +129,35 @@ mod tests {
 
     use super::*;
 
-    fn tool(name: &str, description: &str) -> RemoteTool {
+    fn remote_tool(name: &str, description: &str) -> RemoteTool {
         let text = json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
         RemoteTool::parse(to_raw_value(&text).unwrap()).unwrap()
     }
 
-    /// Listings one after the other, and what is offered after each.
+    /// Applies listings one after the other, and compares the tools that are offered after each.
     fn check(policy: PinPolicy, listings: &[&[(&str, &str)]], expected: &[&[&str]]) {
         let now = Timestamp::from_micros(0);
         let mut known: Vec<StoredTool> = Vec::new();
         for (listing, expected) in listings.iter().zip(expected) {
-            let listed: Vec<_> = listing.iter().map(|(name, text)| tool(name, text)).collect();
+            let listed: Vec<_> = listing.iter().map(|(name, text)| remote_tool(name, text)).collect();
             for written in updates_for_listing(&known, &listed, policy, now) {
-                known.retain(|one| one.name != written.name);
+                known.retain(|tool| tool.name != written.name);
                 known.push(written);
             }
             known.sort_by(|a, b| a.name.cmp(&b.name));
             let offered: Vec<_> =
-                known.iter().filter(|one| is_offered(one, policy)).map(|one| one.name.as_str()).collect();
+                known.iter().filter(|tool| is_offered(tool, policy)).map(|tool| tool.name.as_str()).collect();
             assert_eq!(&offered, expected, "{listing:?} under {policy}");
             assert_eq!(
                 updates_for_listing(&known, &listed, policy, now),
                 vec![],
-                "the same again changes nothing"
+                "the same listing again changes nothing"
             );
         }
     }
 
     #[test]
-    fn a_changed_tool_is_held_back_until_it_is_as_it_was() {
+    fn a_changed_tool_is_held_back_until_it_has_its_pinned_digest_again() {
         let (old, new) = (&[("a", "reads"), ("b", "x")][..], &[("a", "deletes everything"), ("b", "x")][..]);
         check(PinPolicy::Pin, &[old, new, old], &[&["a", "b"], &["b"], &["a", "b"]]);
         check(PinPolicy::Warn, &[old, new], &[&["a", "b"], &["a", "b"]]);
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_goes_and_comes_back_different_is_held_back() {
+    fn a_tool_that_disappears_and_returns_changed_is_held_back() {
         check(
             PinPolicy::Pin,
             &[&[("a", "reads")], &[], &[("a", "writes")], &[("a", "reads")]],
@@ -169,26 +174,27 @@ mod tests {
     }
 
     #[test]
-    fn names_that_never_come_again_are_kept_up_to_a_bound() {
-        let one =
-            updates_for_listing(&[], &[tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0)).remove(0);
-        let new = |from: usize, many: usize, bytes: usize| -> Vec<StoredTool> {
-            let named = |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..one.clone() };
-            (from..from + many).map(named).collect()
+    fn the_stored_tools_of_a_server_are_limited_in_number_and_size() {
+        let template =
+            updates_for_listing(&[], &[remote_tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0))
+                .remove(0);
+        let tools = |from: usize, count: usize, bytes: usize| -> Vec<StoredTool> {
+            let numbered = |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..template.clone() };
+            (from..from + count).map(numbered).collect()
         };
-        let known = new(0, 6_000, 1);
-        assert!(within_limits(&known, &known), "the same names are no more");
-        assert!(within_limits(&known, &new(6_000, 4_000, 1)));
-        assert!(!within_limits(&known, &new(6_000, 4_001, 1)));
-        assert!(within_limits(&[], &new(0, 3, 16 << 20)) && !within_limits(&[], &new(0, 4, 16 << 20)));
+        let known = tools(0, 6_000, 1);
+        assert!(within_limits(&known, &known), "updates of known tools do not count twice");
+        assert!(within_limits(&known, &tools(6_000, 4_000, 1)));
+        assert!(!within_limits(&known, &tools(6_000, 4_001, 1)));
+        assert!(within_limits(&[], &tools(0, 3, 16 << 20)) && !within_limits(&[], &tools(0, 4, 16 << 20)));
     }
 
     #[test]
-    fn a_digest_does_not_depend_on_how_it_is_written() {
+    fn a_digest_depends_on_the_content_and_not_on_key_order_or_white_space() {
         let parse = |text: &str| RemoteTool::parse(serde_json::from_str(text).unwrap()).unwrap();
-        let one = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#);
-        let same = parse(r#"{"inputSchema": {"properties": {}, "type": "object"}, "name": "a"}"#);
-        let other = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{}}}}"#);
+        let plain = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#);
+        let reordered = parse(r#"{"inputSchema": {"properties": {}, "type": "object"}, "name": "a"}"#);
+        let with_property = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{}}}}"#);
         let titled = |title: &str| {
             parse(&format!(
                 r#"{{"name":"a","title":"{title}","inputSchema":{{"type":"object","properties":{{}}}}}}"#
@@ -197,10 +203,10 @@ mod tests {
         let annotated = parse(
             r#"{"name":"a","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}"#,
         );
-        assert_eq!(digest(&one), digest(&same));
-        assert_ne!(digest(&one), digest(&other));
-        assert_ne!(digest(&one), digest(&annotated));
-        assert_ne!(digest(&one), digest(&titled("Reads")));
+        assert_eq!(digest(&plain), digest(&reordered));
+        assert_ne!(digest(&plain), digest(&with_property));
+        assert_ne!(digest(&plain), digest(&annotated));
+        assert_ne!(digest(&plain), digest(&titled("Reads")));
         assert_ne!(digest(&titled("Deletes")), digest(&titled("Reads")));
     }
 }

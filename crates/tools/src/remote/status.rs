@@ -1,4 +1,4 @@
-//! Looking at a project's servers: what is known of them, how they stand, and what they say now.
+//! Reads the MCP servers of a project: their rows, tools and status, and a connection test.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use tokio::time::Instant;
 
 use super::{Error, McpServers, connection::ServerConnection, pins};
 
-/// How a server stands, as this process sees it.
+/// The status of a server, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Disabled,
-    /// A program, where programs are not run.
+    /// The server is a program, and programs are not run here.
     Blocked,
     Connected,
-    /// It was reached before, and will be again when it is needed.
+    /// The server was listed before, and will be connected again when it is needed.
     Idle,
-    /// The last attempt failed.
+    /// The last attempt to connect or to call failed.
     Failing,
-    /// Nobody needed it yet.
+    /// The server was never connected.
     New,
 }
 
@@ -44,17 +44,18 @@ impl Status {
     }
 }
 
-/// What came of reaching for a server.
+/// The result of [`McpServers::inspect`].
 #[derive(Debug, Clone)]
 pub struct Inspection {
-    /// The revision of MCP it speaks; `None` when it was not reached.
+    /// The revision of MCP that the server uses; `None` if connecting or listing failed.
     pub protocol: Option<String>,
     pub tools: Vec<StoredTool>,
     pub error: Option<String>,
+    /// How long the inspection took.
     pub millis: u64,
 }
 
-/// A server with how many tools it has, and how many of them differ from what was accepted.
+/// A server, the number of its tools, and the number of those that differ from their pin.
 pub type ServerWithCounts = (McpServer, i64, i64);
 
 impl McpServers {
@@ -77,7 +78,7 @@ impl McpServers {
         self.db().read(read).await
     }
 
-    /// The tools of a server as they are known, those that are gone included.
+    /// A server and its stored tools, with those that the server no longer has.
     pub async fn tools(
         &self,
         project: ProjectId,
@@ -90,26 +91,26 @@ impl McpServers {
         self.db().read(read).await
     }
 
-    /// Reaches for a server now, whatever failed before, and lists its tools.
+    /// Connects to a server now, even if its circuit breaker is open, and lists its tools.
     pub async fn inspect(&self, project: ProjectId, id: McpServerId) -> Result<Inspection, Error> {
         let (server, ..) = self.get(project, id).await?;
         if !server.enabled {
             return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
         }
-        let began = Instant::now();
+        let started = Instant::now();
         let link = self.connection(&server);
         link.breaker.lock().record_success();
-        let reached = match self.client(&link).await {
+        let listed = match self.client(&link).await {
             Ok(client) => match self.refresh(&link, &client).await {
                 Ok(()) => Ok(client.version()),
-                Err(why) => Err(why),
+                Err(reason) => Err(reason),
             },
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
-        let (protocol, error) = match reached {
+        let (protocol, error) = match listed {
             Ok(version) => (Some(version), None),
-            Err(why) => {
-                (None, Some(self.redactor().for_project(server.project).redact_text(&why).into_owned()))
+            Err(reason) => {
+                (None, Some(self.redactor().for_project(server.project).redact_text(&reason).into_owned()))
             }
         };
         let tools = match &error {
@@ -122,7 +123,7 @@ impl McpServers {
                 .collect(),
             Some(_) => Vec::new(),
         };
-        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(Inspection { protocol, tools, error, millis })
     }
 
@@ -138,19 +139,19 @@ impl McpServers {
         }
     }
 
-    /// Until when this process leaves a server alone that failed again and again.
+    /// Until when the circuit breaker of a server is open in this process; `None` if it is closed.
     pub fn breaker_open_until(&self, server: &McpServer) -> Option<Timestamp> {
         let now = self.clock().now();
         self.find_connection(server).and_then(|link| link.breaker.lock().open_until(now))
     }
 
-    /// The connection of this very version, if there ever was one.
+    /// The connection of exactly this version of a server, if this process has one.
     fn find_connection(&self, server: &McpServer) -> Option<Arc<ServerConnection>> {
         let link = self.0.connections.lock().get(&server.id).map(Arc::clone);
         link.filter(|link| link.server.version == server.version)
     }
 
-    /// Whether it is a program, where programs are not run.
+    /// Whether the server is a program, and programs are not run here.
     pub fn is_blocked(&self, spec: &ServerSpec) -> bool {
         spec.transport() == TransportKind::Stdio && !self.settings().allow_stdio
     }
@@ -164,7 +165,7 @@ fn with_counts(server: McpServer, counts: &[(McpServerId, i64, i64)]) -> ServerW
     (server, tools, changed)
 }
 
-/// Whether a known tool is held back from the project's agents.
+/// Whether a changed tool is held back from the project's agents until somebody accepts it.
 pub fn is_held_back(server: &McpServer, tool: &StoredTool) -> bool {
     tool.status == ToolStatus::Changed && !pins::is_offered(tool, server.pin_policy)
 }

@@ -1,4 +1,5 @@
-//! From what a row says to a connection: references become secrets here, and nowhere before.
+//! Turns the spec of an MCP server into a connection target. This is the only place where references to
+//! secrets are replaced by their values.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use reqwest::{
 
 use super::RemoteSettings;
 
-/// The error is for people: it names what is missing.
+/// The target of a server, with its secrets. The error names the field that cannot be resolved.
 pub async fn resolve_target(
     server: &McpServer,
     secrets: &Secrets,
@@ -45,6 +46,7 @@ pub async fn resolve_target(
     }
 }
 
+/// The error for a server that is a program, where programs are not run.
 pub const STDIO_DISABLED_MESSAGE: &str =
     "programs are not run as MCP servers here (EMERGENT_ALLOW_STDIO is false)";
 
@@ -56,26 +58,28 @@ async fn endpoint(
     headers: &BTreeMap<String, String>,
     env: &BTreeMap<String, String>,
 ) -> Result<Endpoint, String> {
-    let url = Url::parse(url).map_err(|error| format!("its address cannot be read: {error}"))?;
+    let url = Url::parse(url).map_err(|error| format!("has an address that cannot be parsed: {error}"))?;
     address::check(&url, settings.allow_private_hosts)?;
     let mut resolved = HeaderMap::new();
     for (name, value) in headers {
-        // A name of `env` stands for what `env` says, as it would in a program's environment.
-        let value =
-            env.iter().fold(value.clone(), |value, (key, of)| value.replace(&format!("${{{key}}}"), of));
+        // `${NAME}` is replaced by the value of `NAME` in `env`, like a variable of an environment.
+        let value = env.iter().fold(value.clone(), |value, (name, env_value)| {
+            value.replace(&format!("${{{name}}}"), env_value)
+        });
         let field = format!("headers.{name}");
         let text = resolve(server, secrets, &field, &value).await?;
-        let wrong = |_| format!("`{field}` has characters that no header can have");
-        let mut value = HeaderValue::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |_| format!("`{field}` has characters that no header can have");
+        let mut value = HeaderValue::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         value.set_sensitive(true);
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid(error.to_string()))?;
         resolved.insert(name, value);
     }
-    // One for each connection: its pooled sockets go with it.
+    // Each connection has a client of its own, so that closing it also closes its pooled sockets.
     let http = http::public_client(settings.allow_private_hosts)?;
     Ok(Endpoint { http, url, headers: resolved })
 }
 
+/// The text of a field, with its references to secrets replaced by their values.
 async fn resolve(server: &McpServer, secrets: &Secrets, field: &str, text: &str) -> Result<String, String> {
     let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
     let value = secrets.resolve(server.project, &template).await;

@@ -1,4 +1,4 @@
-//! A server's tool as one of the pool.
+//! [`ServerTool`], a tool of an external MCP server as a [`Tool`] of the pool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,13 @@ use tracing::debug;
 use super::{McpServers, WeakMcpServers, connection::ServerConnection, content};
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
-/// What the guard waits longer than we do: our own end of a call says more.
+/// The guard waits this much longer than the call, since the error of the call itself says more.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// One tool of an external MCP server.
 pub struct ServerTool {
     info: ToolInfo,
+    /// The digest of the tool when it was offered.
     digest: String,
     link: Arc<ServerConnection>,
     timeout: Duration,
@@ -27,7 +29,7 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// `None` for a tool that cannot be called as tools are called here.
+    /// `None` for a tool that cannot be called: it requires MCP tasks, or its schema is not usable.
     pub fn from_listing(
         servers: WeakMcpServers,
         link: &Arc<ServerConnection>,
@@ -52,28 +54,37 @@ impl ServerTool {
         Some(Arc::new(Self { info, digest, link: Arc::clone(link), timeout, servers }))
     }
 
-    fn failed(&self, why: &str) -> ToolError {
-        ToolError::Failed(format!("the MCP server `{}` {why}", self.link.server.name()))
+    /// An error of the server. `reason` completes a sentence that begins with its name.
+    fn failed(&self, reason: &str) -> ToolError {
+        ToolError::Failed(format!("the MCP server `{}` {reason}", self.link.server.name()))
     }
 
     async fn call_server(&self, servers: &McpServers, input: Value) -> Result<Value, ToolError> {
         let link = match self.link.is_closed() {
             false => Arc::clone(&self.link),
-            true => servers.current_connection(&self.link.server).await.map_err(|why| self.failed(&why))?,
+            true => {
+                servers.current_connection(&self.link.server).await.map_err(|reason| self.failed(&reason))?
+            }
         };
-        let client = servers.client(&link).await.map_err(|why| self.failed(&why))?;
+        let client = servers.client(&link).await.map_err(|reason| self.failed(&reason))?;
         self.check_pin(&link)?;
         let Value::Object(arguments) = input else {
             return Err(ToolError::Refused("the input must be an object".into()));
         };
         let (server, tool) = (link.server.name().to_owned(), self.info.name.clone());
         let progress = Arc::new(move |progress: emergent_mcp::client::Progress| {
-            debug!(server, tool, progress = progress.progress, total = progress.total, "a call goes on");
+            debug!(
+                server,
+                tool,
+                progress = progress.progress,
+                total = progress.total,
+                "an MCP tool call reports progress"
+            );
         });
         let schema = self.info.input_schema.as_value();
-        let called = client.call_tool(&self.info.name, schema, arguments, self.timeout, Some(progress)).await;
-        servers.record_call(&link, &client, called.as_ref().map(|_| ())).await;
-        match called {
+        let result = client.call_tool(&self.info.name, schema, arguments, self.timeout, Some(progress)).await;
+        servers.record_call(&link, &client, result.as_ref().map(|_| ())).await;
+        match result {
             Ok(result) => content::to_output(result).map_err(ToolError::Refused),
             Err(McpError::Rpc(error)) => Err(ToolError::Refused(format!(
                 "the MCP server `{}` refused the call: {error}",
@@ -83,7 +94,8 @@ impl ServerTool {
         }
     }
 
-    /// A tool that is not what was accepted is not called, whatever this run was told at its start.
+    /// Refuses the call if the tool changed since this run got it and is held back, or if the server no longer
+    /// has it.
     fn check_pin(&self, link: &ServerConnection) -> Result<(), ToolError> {
         let name = &self.info.name;
         match link.current_digest(name) {
@@ -102,7 +114,7 @@ impl ServerTool {
     }
 }
 
-/// What the model is told: the server's words, or its title.
+/// The description for the model: that of the server, or else the title of the tool.
 fn description(server: &McpServer, tool: &RemoteTool) -> String {
     match (tool.description.is_empty(), &tool.title) {
         (false, _) => tool.description.clone(),
@@ -125,15 +137,19 @@ impl Tool for ServerTool {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
-        // A server may send back what it was given, secrets included.
+        // A server may return the secrets that it was given.
         let redactor = servers.redactor().for_project(self.link.server.project);
         match self.call_server(&servers, input).await {
             Ok(mut answer) => {
                 redactor.redact_value(&mut answer);
                 Ok(ToolOutput::Answer(answer))
             }
-            Err(ToolError::Refused(why)) => Err(ToolError::Refused(redactor.redact_text(&why).into_owned())),
-            Err(ToolError::Failed(why)) => Err(ToolError::Failed(redactor.redact_text(&why).into_owned())),
+            Err(ToolError::Refused(reason)) => {
+                Err(ToolError::Refused(redactor.redact_text(&reason).into_owned()))
+            }
+            Err(ToolError::Failed(reason)) => {
+                Err(ToolError::Failed(redactor.redact_text(&reason).into_owned()))
+            }
         }
     }
 }
