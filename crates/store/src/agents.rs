@@ -35,7 +35,7 @@ read_row! {
     }
 }
 
-/// A live agent.
+/// The live agent with this id.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2 AND a.deleted_at IS NULL"
@@ -43,7 +43,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Ag
     tx.query_opt(&sql, params![id, project], Agent::from_row)
 }
 
-/// An agent or its tombstone: runs outlive the agent they are of.
+/// An agent that may be deleted: runs refer to their agent even after its deletion.
 pub fn get_including_deleted(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
     let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2");
     tx.query_opt(&sql, params![id, project], Agent::from_row)
@@ -57,7 +57,7 @@ pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Op
     tx.query_opt(&sql, params![project, name], Agent::from_row)
 }
 
-/// What an agent was at a version, whether it still lives or not.
+/// The definition of one version of an agent, which may be deleted.
 pub fn get_version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
     let sql = "SELECT definition FROM agent_definition_versions WHERE agent_id = $1 AND version = $2";
     tx.query_opt(sql, params![id, version], |row| row.read(0, VERSIONS, "definition"))
@@ -113,7 +113,7 @@ pub fn projects_missing_triggers(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     tx.query(&sql, &[], |row| row.get(0))
 }
 
-/// Those agents of one project.
+/// The agents that [`projects_missing_triggers`] is about, of one project.
 pub fn list_missing_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND {MISSING_TRIGGER_SQL} ORDER BY a.id"
@@ -121,7 +121,7 @@ pub fn list_missing_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// Live agents, newest first; internal ones only when they are asked for.
+/// A page of live agents, newest first, without internal ones unless `include_internal`.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -131,9 +131,9 @@ pub fn list(
     let mut params = vec![Param::from(project)];
     let (after, values) = page::after_cursor_sql(page, "a.created_at", "a.id", 2);
     params.extend(values);
-    let seen = if include_internal { "" } else { " AND a.visibility <> 'internal'" };
+    let visibility = if include_internal { "" } else { " AND a.visibility <> 'internal'" };
     let sql = format!(
-        "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL{seen}{after}
+        "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL{visibility}{after}
          ORDER BY a.created_at DESC, a.id DESC{}",
         page::limit_sql(page)
     );
@@ -144,23 +144,23 @@ pub fn list(
     }))
 }
 
-/// Adds an agent as it stands. The caller has seen that the name is free.
+/// Inserts an agent and its version. The caller has checked that no live agent has the name.
 pub fn insert(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
-    let fixed = [
+    let constant_columns = [
         ("id", Param::from(agent.id)),
         ("project_id", Param::from(agent.project)),
         ("created_at", Param::from(agent.created_at)),
     ];
-    tx.insert_columns(Agent::TABLE, fixed.into_iter().chain(changing_columns(agent)), "")?;
+    tx.insert_columns(Agent::TABLE, constant_columns.into_iter().chain(changing_columns(agent)), "")?;
     insert_version(tx, agent, by)
 }
 
-/// Writes the next version of an agent, or its tombstone; false when another transaction wrote in
-/// between.
+/// Writes the next version of an agent, which may be its tombstone. Returns false when the stored version is
+/// not the previous one, because another transaction wrote first.
 pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
-    let before = [Param::from(next.id), Param::from(next.version - 1)];
+    let previous = [Param::from(next.id), Param::from(next.version - 1)];
     let changed =
-        tx.update_columns(Agent::TABLE, changing_columns(next), "id = $1 AND version = $2", before)?;
+        tx.update_columns(Agent::TABLE, changing_columns(next), "id = $1 AND version = $2", previous)?;
     if changed == 0 {
         return Ok(false);
     }
@@ -168,7 +168,7 @@ pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
     Ok(true)
 }
 
-/// The columns that change with a version.
+/// The columns of `agent_definitions` that change with each version.
 fn changing_columns(agent: &Agent) -> [(&'static str, Param<'_>); 10] {
     let definition = &agent.definition;
     [

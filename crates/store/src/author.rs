@@ -1,10 +1,11 @@
-//! The three columns that say who wrote a row.
+//! Reads and writes the three columns that hold the author of a row: `author_token`, `author_run` and
+//! `author_tool_call`.
 
 use emergent_domain::author::Author;
 
 use crate::{error::Result, row::RowReader, value::Param};
 
-/// The values of `author_token, author_run, author_tool_call`.
+/// The values of the three columns, in the order token, run, tool call. All are NULL for the system.
 pub(crate) fn params(author: Author) -> [Param<'static>; 3] {
     match author {
         Author::Token { id } => [Param::from(id), Param::Null, Param::Null],

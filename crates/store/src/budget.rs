@@ -1,6 +1,6 @@
-//! Model calls and their cost: reserved before they are made, settled when the answer is recorded, and
-//! counted against every limit that applies. The caller decides whether a call fits, between
-//! [`lock_counters`] and [`reserve`], in one transaction.
+//! Model calls and their cost. A cost is reserved before the call is made and settled when the answer is
+//! recorded. It is counted in the counter of every limit that applies. The caller decides whether a call
+//! fits, between [`lock_counters`] and [`reserve`], in one transaction.
 //!
 //! A transaction locks the row of the run before any counter, and counters in the order of their names,
 //! so that two transactions do not deadlock.
@@ -54,12 +54,12 @@ row! {
     }
 }
 
-/// Where a model call stands.
+/// The status of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallStatus {
     Reserved,
     Settled,
-    /// Its answer was never recorded: it counts in full.
+    /// The answer was never recorded, so the whole reservation counts as spent.
     Lost,
 }
 
@@ -76,18 +76,20 @@ impl CallStatus {
 }
 
 impl NewModelCall {
-    /// The UTC day it counts for, even when the answer arrives on the next day.
+    /// The UTC day that the call counts for, even when the answer arrives on the next day.
     pub fn day(&self) -> i64 {
         utc_day(self.at)
     }
 }
 
-/// Days since 1970, UTC.
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+/// The day of a time: days since 1970-01-01 UTC.
 pub fn utc_day(at: Timestamp) -> i64 {
-    at.as_micros().div_euclid(86_400_000_000)
+    at.as_micros().div_euclid(MICROS_PER_DAY)
 }
 
-/// How much of a limit is used.
+/// How much was spent and is reserved under one limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counter {
     pub spent: Amount,
@@ -101,7 +103,7 @@ read_row! {
     }
 }
 
-/// What a limit applies to.
+/// What a limit applies to: a workflow in total, a project per day, or an agent per day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetKind {
     Workflow,
@@ -109,11 +111,12 @@ pub enum BudgetKind {
     AgentDay,
 }
 
+/// All kinds of limits.
 pub const BUDGET_KINDS: [BudgetKind; 3] =
     [BudgetKind::Workflow, BudgetKind::ProjectDay, BudgetKind::AgentDay];
 
 impl BudgetKind {
-    /// Its bit in the column `counted` of a call.
+    /// The bit of this kind in the column `counted` of a model call.
     fn bit(self) -> i64 {
         match self {
             BudgetKind::Workflow => 1,
@@ -122,7 +125,8 @@ impl BudgetKind {
         }
     }
 
-    fn name(self, workflow: Option<WorkflowId>, day: i64, agent: &str) -> Option<String> {
+    /// The name of the counter; `None` for the counter of a workflow when there is no workflow.
+    fn counter_name(self, workflow: Option<WorkflowId>, day: i64, agent: &str) -> Option<String> {
         match self {
             BudgetKind::Workflow => workflow.map(|id| format!("workflow:{id}")),
             BudgetKind::ProjectDay => Some(format!("day:{day}")),
@@ -131,13 +135,13 @@ impl BudgetKind {
     }
 }
 
-/// The counters a call is counted in, locked until the transaction ends.
+/// The counters that a model call is counted in.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters(BTreeMap<BudgetKind, Counter>);
 
 impl Counters {
-    pub fn get(&self, scope: BudgetKind) -> Counter {
-        self.0.get(&scope).copied().unwrap_or_default()
+    pub fn get(&self, kind: BudgetKind) -> Counter {
+        self.0.get(&kind).copied().unwrap_or_default()
     }
 }
 
@@ -147,36 +151,37 @@ impl FromIterator<(BudgetKind, Counter)> for Counters {
     }
 }
 
-/// Locks the counters of a call: those that exist, and those of the `limited` kinds, which are created
-/// when they are missing. An existing counter counts even when its limit was removed.
+/// Locks the counters of a model call until the transaction ends: those that exist, and those of the
+/// `limited` kinds, which are created when they are missing. An existing counter counts even when its limit
+/// was removed.
 pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind]) -> Result<Counters> {
-    let mut held = lock_rows(tx, call)?;
+    let counters = lock_existing(tx, call)?;
     let missing: Vec<BudgetKind> =
-        limited.iter().copied().filter(|scope| !held.0.contains_key(scope)).collect();
+        limited.iter().copied().filter(|kind| !counters.0.contains_key(kind)).collect();
     if missing.is_empty() {
-        return Ok(held);
+        return Ok(counters);
     }
-    for scope in missing {
-        create_counter(tx, call, scope)?;
+    for kind in missing {
+        create_counter(tx, call, kind)?;
     }
-    held = lock_rows(tx, call)?;
-    Ok(held)
+    lock_existing(tx, call)
 }
 
-/// The counters that exist, without a lock.
+/// Reads the counters of a model call that exist, without locking them.
 pub fn read_counters(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
     select_counters(tx, call, "")
 }
 
-fn lock_rows(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
+fn lock_existing(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
     let lock = tx.for_update();
     select_counters(tx, call, lock)
 }
 
+/// Reads counters in the order of their names. `lock` is the lock clause of the query, or empty.
 fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<Counters> {
     let names: Vec<(BudgetKind, String)> = BUDGET_KINDS
         .into_iter()
-        .filter_map(|scope| Some((scope, scope.name(call.workflow, call.day(), &call.agent)?)))
+        .filter_map(|kind| Some((kind, kind.counter_name(call.workflow, call.day(), &call.agent)?)))
         .collect();
     let mut params = vec![Param::from(call.project)];
     // Always three placeholders, so that one prepared statement serves calls with and without a workflow.
@@ -186,36 +191,38 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
          WHERE project_id = $1 AND name IN ($2, $3, $4) ORDER BY name{lock}",
         Counter::COLUMNS
     );
-    let mut held = Counters::default();
+    let mut counters = Counters::default();
     for (name, counter) in
         tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, Counter::from_row_at(row, 1)?)))?
     {
-        held.0.extend(names.iter().find(|(_, one)| *one == name).map(|(scope, _)| (*scope, counter)));
+        let kind = names.iter().find(|(_, counter_name)| *counter_name == name).map(|(kind, _)| *kind);
+        counters.0.extend(kind.map(|kind| (kind, counter)));
     }
-    Ok(held)
+    Ok(counters)
 }
 
-/// Creates a counter. A workflow that gets its limit later starts with what its calls have spent so
-/// far; the counter of a day starts at zero.
-fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, scope: BudgetKind) -> Result<()> {
-    let Some(name) = scope.name(call.workflow, call.day(), &call.agent) else { return Ok(()) };
-    let made = tx.execute(
+/// Creates a counter unless it exists. The counter of a workflow starts with what its calls have spent and
+/// reserved so far, because its limit may be set late. The counter of a day starts at zero.
+fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, kind: BudgetKind) -> Result<()> {
+    let Some(name) = kind.counter_name(call.workflow, call.day(), &call.agent) else { return Ok(()) };
+    let inserted = tx.execute(
         "INSERT INTO budget_counters
              (project_id, name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens)
          VALUES ($1, $2, 0, 0, 0, 0) ON CONFLICT (project_id, name) DO NOTHING",
         params![call.project, &name],
     )?;
-    if made == 0 || scope != BudgetKind::Workflow {
+    if inserted == 0 || kind != BudgetKind::Workflow {
         return Ok(());
     }
-    let before = tx.query(
+    // `counted` is a bit set, and an even value lacks the bit of `BudgetKind::Workflow`.
+    let uncounted_calls = tx.query(
         "UPDATE model_calls SET counted = counted + 1 WHERE workflow_id = $1 AND counted % 2 = 0
          RETURNING status, microusd, tokens, reserved_microusd, reserved_tokens",
         params![call.workflow],
         |row| Ok((row.read(0, "model_calls", "status")?, Counter::from_row_at(row, 1)?)),
     )?;
     let mut sum = Counter::default();
-    for (status, Counter { spent, reserved }) in before {
+    for (status, Counter { spent, reserved }) in uncounted_calls {
         match status {
             CallStatus::Reserved => sum.reserved = sum.reserved + reserved,
             CallStatus::Settled | CallStatus::Lost => sum.spent = sum.spent + spent,
@@ -224,7 +231,7 @@ fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, scope: BudgetKind) -> Re
     add_to_counter(tx, call.project, &name, sum)
 }
 
-fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter) -> Result<()> {
+fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, delta: Counter) -> Result<()> {
     tx.execute(
         "UPDATE budget_counters SET spent_microusd = spent_microusd + $3, spent_tokens = spent_tokens + $4,
              reserved_microusd = reserved_microusd + $5, reserved_tokens = reserved_tokens + $6
@@ -232,51 +239,60 @@ fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter
         params![
             project,
             name,
-            more.spent.microusd,
-            more.spent.tokens,
-            more.reserved.microusd,
-            more.reserved.tokens
+            delta.spent.microusd,
+            delta.spent.tokens,
+            delta.reserved.microusd,
+            delta.reserved.tokens
         ],
     )?;
     Ok(())
 }
 
-/// Reserves an amount in every locked counter, and records the call.
+/// Records a call and reserves an amount for it in the counters, which the caller has locked. `priced` is
+/// false when the price of the model is not known.
 pub fn reserve(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
-    held: &Counters,
+    counters: &Counters,
     amount: Amount,
     priced: bool,
 ) -> Result<()> {
-    insert(tx, call, held, Counter { reserved: amount, ..Counter::default() }, priced, CallStatus::Reserved)
+    insert(
+        tx,
+        call,
+        counters,
+        Counter { reserved: amount, ..Counter::default() },
+        priced,
+        CallStatus::Reserved,
+    )
 }
 
-/// Records a call that has ended and was not reserved, because nothing limited it.
+/// Records a call that has ended and had no reservation, because it was under no limit.
 pub fn insert_settled(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
-    let held = lock_rows(tx, call)?;
-    insert(tx, call, &held, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
+    let counters = lock_existing(tx, call)?;
+    insert(tx, call, &counters, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
 }
 
+/// Inserts a call and adds its amounts to the counters.
 fn insert(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
-    held: &Counters,
+    counters: &Counters,
     amounts: Counter,
     priced: bool,
     status: CallStatus,
 ) -> Result<()> {
     let mut counted = 0;
     let mut names: Vec<String> = Vec::new();
-    for scope in held.0.keys() {
-        counted += scope.bit();
-        names.extend(scope.name(call.workflow, call.day(), &call.agent));
+    for kind in counters.0.keys() {
+        counted += kind.bit();
+        names.extend(kind.counter_name(call.workflow, call.day(), &call.agent));
     }
     names.sort_unstable();
     for name in &names {
         add_to_counter(tx, call.project, name, amounts)?;
     }
-    let more = [
+    let extra_columns = [
         ("day", Param::from(call.day())),
         ("status", Param::from(status)),
         ("reserved_microusd", Param::from(amounts.reserved.microusd)),
@@ -286,12 +302,11 @@ fn insert(
         ("priced", Param::from(priced)),
         ("counted", Param::from(counted)),
     ];
-    tx.insert_row(call, more, "")?;
+    tx.insert_row(call, extra_columns, "")?;
     Ok(())
 }
 
-/// What closing a call returns: the names of the counters it was counted in, and what it had
-/// reserved.
+/// A call that was just settled or marked as lost, with the names of the counters it is counted in.
 struct ClosedCall {
     project: ProjectId,
     names: Vec<String>,
@@ -306,6 +321,7 @@ read_row! {
     }
 }
 
+/// Reads the names of the counters that a call is counted in.
 struct CounterNames;
 
 impl CounterNames {
@@ -316,38 +332,38 @@ impl CounterNames {
         let (workflow, day, agent) =
             (reader.next(workflow)?, reader.next(day)?, reader.next::<String>(agent)?);
         let bits: i64 = reader.next(counted)?;
-        let known = BUDGET_KINDS.iter().fold(0, |known, kind| known | kind.bit());
-        if bits & !known != 0 {
+        let all_bits = BUDGET_KINDS.iter().fold(0, |all_bits, kind| all_bits | kind.bit());
+        if bits & !all_bits != 0 {
             return Err(reader.unreadable(counted, &bits.to_string()));
         }
         let kinds = BUDGET_KINDS.into_iter().filter(|kind| bits & kind.bit() != 0);
-        Ok(kinds.filter_map(|kind| kind.name(workflow, day, &agent)).collect())
+        Ok(kinds.filter_map(|kind| kind.counter_name(workflow, day, &agent)).collect())
     }
 }
 
-/// Settles a reserved call at its real cost; false when it was settled before.
+/// Settles a reserved call at its real cost; false when the call has no open reservation.
 pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     let sql = format!(
         "UPDATE model_calls SET status = 'settled', microusd = $2, tokens = $3
          WHERE id = $1 AND status = 'reserved' RETURNING {}",
         ClosedCall::COLUMNS
     );
-    let found = tx.query(
+    let settled = tx.query(
         &sql,
         &[Param::Uuid(id), amount.microusd.into(), amount.tokens.into()],
         ClosedCall::from_row,
     )?;
-    let any = !found.is_empty();
-    release_reserved(tx, found, |_| amount)?;
-    Ok(any)
+    let is_settled = !settled.is_empty();
+    release_reserved(tx, settled, |_| amount)?;
+    Ok(is_settled)
 }
 
-/// Settles a reserved call in full, because its outcome is unknown.
+/// Settles a reserved call at its whole reservation, because its outcome is unknown.
 pub fn mark_lost(tx: &mut Tx<'_>, id: Uuid) -> Result<()> {
     mark_lost_where(tx, "id = $1", &[Param::Uuid(id)])
 }
 
-/// As [`mark_lost`], for the open calls of runs that have no driver any more.
+/// As [`mark_lost`], for the reserved calls of runs that no longer have a driver.
 pub fn mark_lost_for_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
     for list in page::in_chunks(runs) {
         let condition = format!("run_id IN ({})", page::placeholders(1, list.len()));
@@ -357,7 +373,7 @@ pub fn mark_lost_for_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
     Ok(())
 }
 
-/// As [`mark_lost`], for the open calls outside runs that were made before a time.
+/// As [`mark_lost`], for the reserved calls outside runs that were made before a time.
 pub fn mark_lost_before(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp) -> Result<()> {
     mark_lost_where(tx, "run_id IS NULL AND project_id = $1 AND at < $2", params![project, before])
 }
@@ -368,22 +384,24 @@ fn mark_lost_where(tx: &mut Tx<'_>, condition: &str, params: &[Param<'_>]) -> Re
          WHERE status = 'reserved' AND {condition} RETURNING {}",
         ClosedCall::COLUMNS
     );
-    let found = tx.query(&sql, params, ClosedCall::from_row)?;
-    release_reserved(tx, found, |reserved| reserved)
+    let lost = tx.query(&sql, params, ClosedCall::from_row)?;
+    release_reserved(tx, lost, |reserved| reserved)
 }
 
-fn release_reserved(tx: &mut Tx<'_>, found: Vec<ClosedCall>, spent: impl Fn(Amount) -> Amount) -> Result<()> {
-    let mut sums: BTreeMap<(ProjectId, String), Counter> = BTreeMap::new();
-    for ClosedCall { project, names, reserved } in found {
+/// Replaces the reservations of calls in their counters by what was spent. `spent` is called with the
+/// reservation of each call.
+fn release_reserved(tx: &mut Tx<'_>, calls: Vec<ClosedCall>, spent: impl Fn(Amount) -> Amount) -> Result<()> {
+    let mut deltas: BTreeMap<(ProjectId, String), Counter> = BTreeMap::new();
+    for ClosedCall { project, names, reserved } in calls {
         for name in names {
-            let sum = sums.entry((project, name)).or_default();
-            sum.spent = sum.spent + spent(reserved);
-            let back = Amount { microusd: -reserved.microusd, tokens: -reserved.tokens };
-            sum.reserved = sum.reserved + back;
+            let delta = deltas.entry((project, name)).or_default();
+            delta.spent = delta.spent + spent(reserved);
+            let released = Amount { microusd: -reserved.microusd, tokens: -reserved.tokens };
+            delta.reserved = delta.reserved + released;
         }
     }
-    for ((project, name), more) in sums {
-        add_to_counter(tx, project, &name, more)?;
+    for ((project, name), delta) in deltas {
+        add_to_counter(tx, project, &name, delta)?;
     }
     Ok(())
 }

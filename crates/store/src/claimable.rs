@@ -1,5 +1,5 @@
-//! Reads rows for a claim. A row that this version cannot read must not stop the claim, because this
-//! server would then claim nothing at all. Such a row is left as it is, since a newer server may
+//! Reads rows that a server is about to claim, and skips those that this version cannot read. One unreadable
+//! row must not keep the server from claiming the others. It is left as it is, because a newer server may
 //! understand it, and is logged once.
 
 use std::{collections::HashSet, sync::LazyLock};
@@ -19,19 +19,21 @@ use crate::{
 /// After an unreadable row, at least this many rows are read at once. Otherwise a server with one free
 /// slot would need a statement for each unreadable row in front of the readable ones.
 const MIN_REREAD: usize = 256;
-/// Rows behind more unreadable rows than this are not claimed. PostgreSQL allows 65,535 parameters.
+/// The maximum number of unreadable rows that a query excludes; rows after more than these are not claimed.
+/// Each one is a parameter, and PostgreSQL allows 65,535 of them.
 const MAX_EXCLUDED: usize = 20_000;
-/// After this many rows, the log may name a row again, so that the set of logged rows stays small.
+/// The maximum size of [`LOGGED`]. It is cleared then, so that a row may be logged again.
 const MAX_LOGGED: usize = 10_000;
 
+/// The unreadable rows that this process has logged, by table and id.
 static LOGGED: LazyLock<Mutex<HashSet<(&'static str, Uuid)>>> = LazyLock::new(Mutex::default);
 
 impl Tx<'_> {
-    /// Reads up to `limit` rows of the table of `R`, without those that are unreadable.
+    /// Reads up to `limit` rows of the table of `R`, without unreadable ones.
     ///
     /// `sql` builds the query from the placeholder of the limit, which follows `params`, and from a
     /// condition that excludes unreadable rows: ` AND jobs.id NOT IN ($4)`, or nothing. The query
-    /// selects the columns of `R` first.
+    /// selects the columns of `R` first, of which the first is the id.
     pub(crate) fn query_claimable<R: TableRow, T>(
         &mut self,
         params: &[Param<'_>],
@@ -61,8 +63,8 @@ impl Tx<'_> {
                 }
                 other => other.map(Some),
             })?;
-            // Each further round reads readable rows again, and with them those that the unreadable
-            // rows of this round kept out of the page.
+            // With new unreadable rows, the query is repeated without them: they took places in the page
+            // that belong to readable rows.
             if unreadable.len() == excluded || unreadable.len() > MAX_EXCLUDED {
                 return Ok(rows.into_iter().flatten().take(limit).collect());
             }
@@ -79,6 +81,7 @@ pub(crate) fn log_once(table: &'static str, id: Uuid, error: &Error) {
     }
 }
 
+/// Adds a row to the set of logged rows; false if it was there.
 fn is_new(logged: &mut HashSet<(&'static str, Uuid)>, table: &'static str, id: Uuid) -> bool {
     if logged.len() >= MAX_LOGGED {
         logged.clear();

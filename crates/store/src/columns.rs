@@ -1,6 +1,5 @@
-//! Which types of the domain fit into one column, and how: a word of a fixed set as text, a
-//! structure as JSON. A word or a structure that this version does not know is an error of the
-//! reader, never another value.
+//! How domain types are stored in one column: enums as text, structures as JSON. Reading an enum value or a
+//! structure that this version does not know is an error; it is never replaced by a default.
 
 use std::borrow::Cow;
 
@@ -35,6 +34,7 @@ impl<T: ToParam> ToParam for Option<T> {
     }
 }
 
+/// Implements [`ToParam`] for types that are `Copy`.
 macro_rules! copied {
     ($($Type:ty),* $(,)?) => {$(
         impl ToParam for $Type {
@@ -53,6 +53,7 @@ macro_rules! copied_ids {
 
 emergent_domain::for_each_id!(copied_ids);
 
+/// Implements [`ToParam`] for types whose parameter borrows the value.
 macro_rules! borrowed {
     ($($Type:ty),* $(,)?) => {$(
         impl ToParam for $Type {
@@ -74,12 +75,13 @@ impl ToParam for Vec<String> {
     }
 }
 
-fn parse<T: Copy>(words: &[T], as_str: impl Fn(T) -> &'static str, text: &str) -> Option<T> {
-    words.iter().copied().find(|word| as_str(*word) == text)
+/// The variant whose text is `text`.
+fn parse<T: Copy>(variants: &[T], as_str: impl Fn(T) -> &'static str, text: &str) -> Option<T> {
+    variants.iter().copied().find(|variant| as_str(*variant) == text)
 }
 
-/// Types with `ALL` and `as_str`, stored as their word.
-macro_rules! words {
+/// Implements the traits of a column for enums with `ALL` and `as_str`, which are stored as that text.
+macro_rules! enums {
     ($($Type:ty),* $(,)?) => {$(
         impl Column for $Type {
             const NAME: &'static str = "a known word";
@@ -92,8 +94,8 @@ macro_rules! words {
         }
 
         impl From<$Type> for Param<'_> {
-            fn from(word: $Type) -> Self {
-                Param::Text(Cow::Borrowed(word.as_str()))
+            fn from(variant: $Type) -> Self {
+                Param::Text(Cow::Borrowed(variant.as_str()))
             }
         }
 
@@ -101,7 +103,7 @@ macro_rules! words {
     )*};
 }
 
-words!(
+enums!(
     ChangeKind,
     Deliverable,
     EventKind,
@@ -120,7 +122,7 @@ words!(
     WorkflowStatus,
 );
 
-/// Types that are stored as JSON.
+/// Implements the traits of a column for types that are stored as JSON.
 macro_rules! structures {
     ($($Type:ty),* $(,)?) => {$(
         impl Column for $Type {

@@ -1,4 +1,4 @@
-//! Limits: of a workflow in total, and of a project or one of its agents per day.
+//! The limits of what may be spent: by a workflow in total, and by a project or one of its agents per day.
 
 use emergent_domain::{
     ids::{ProjectId, WorkflowId},
@@ -19,9 +19,9 @@ read_row! {
     Limit in "budget_limits" { microusd: "microusd", tokens: "tokens" }
 }
 
-const LIMIT: &str = Limit::COLUMNS;
+const LIMIT_COLUMNS: &str = Limit::COLUMNS;
 
-/// The limits a call is under.
+/// The limits that apply to a model call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     pub workflow: Limit,
@@ -30,8 +30,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub fn get(&self, scope: BudgetKind) -> Limit {
-        match scope {
+    pub fn get(&self, kind: BudgetKind) -> Limit {
+        match kind {
             BudgetKind::Workflow => self.workflow,
             BudgetKind::ProjectDay => self.project_day,
             BudgetKind::AgentDay => self.agent_day,
@@ -40,11 +40,11 @@ impl Limits {
 
     /// The kinds that have a limit.
     pub fn kinds(&self) -> Vec<BudgetKind> {
-        BUDGET_KINDS.into_iter().filter(|scope| !self.get(*scope).is_unlimited()).collect()
+        BUDGET_KINDS.into_iter().filter(|kind| !self.get(*kind).is_unlimited()).collect()
     }
 }
 
-/// The limits of a call by an agent, for a workflow if it is one.
+/// The limits of a model call by an agent, which may belong to a workflow.
 pub fn limits_for(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -52,14 +52,16 @@ pub fn limits_for(
     agent: &str,
 ) -> Result<Limits> {
     let mut limits = Limits::default();
-    let found = tx.query(
-        &format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)"),
+    let day_limits = tx.query(
+        &format!(
+            "SELECT agent, {LIMIT_COLUMNS} FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)"
+        ),
         params![project, agent],
         from_row,
     )?;
-    for (of, limit) in found {
+    for (agent, limit) in day_limits {
         // The limit of the project has an empty agent name.
-        if of.is_empty() {
+        if agent.is_empty() {
             limits.project_day = limit;
         } else {
             limits.agent_day = limit;
@@ -75,18 +77,20 @@ pub fn limits_for(
     Ok(limits)
 }
 
+/// Reads the name of an agent, which is empty for the project, and its limit.
 fn from_row(row: &Row<'_>) -> Result<(String, Limit)> {
     Ok((row.get(0)?, Limit::from_row_at(row, 1)?))
 }
 
-/// What a project may spend in a day, or one of its agents when it is named.
+/// What a project, or one of its agents, may spend per day; unlimited if no limit is set.
 pub fn get_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<Limit> {
-    let sql = format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 AND agent = $2");
-    let found = tx.query_opt(&sql, params![project, agent.unwrap_or_default()], from_row)?;
-    Ok(found.map(|(_, limit)| limit).unwrap_or_default())
+    let sql =
+        format!("SELECT agent, {LIMIT_COLUMNS} FROM budget_limits WHERE project_id = $1 AND agent = $2");
+    let row = tx.query_opt(&sql, params![project, agent.unwrap_or_default()], from_row)?;
+    Ok(row.map(|(_, limit)| limit).unwrap_or_default())
 }
 
-/// Sets the limit of a day; an unlimited one deletes it.
+/// Sets what a project, or one of its agents, may spend per day. An unlimited limit deletes the stored one.
 pub fn set_day_limit(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -111,9 +115,10 @@ pub fn set_day_limit(
     Ok(())
 }
 
-/// Every limit of a project by day; `None` is the project itself, and comes first.
+/// Every daily limit of a project with the agent it applies to; `None` is the project itself and comes first.
 pub fn list_day_limits(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(Option<String>, Limit)>> {
-    let sql = format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 ORDER BY agent");
-    let found = tx.query(&sql, params![project], from_row)?;
-    Ok(found.into_iter().map(|(agent, limit)| (Some(agent).filter(|name| !name.is_empty()), limit)).collect())
+    let sql =
+        format!("SELECT agent, {LIMIT_COLUMNS} FROM budget_limits WHERE project_id = $1 ORDER BY agent");
+    let rows = tx.query(&sql, params![project], from_row)?;
+    Ok(rows.into_iter().map(|(agent, limit)| (Some(agent).filter(|name| !name.is_empty()), limit)).collect())
 }

@@ -1,4 +1,4 @@
-//! What was spent, and by whom.
+//! What was spent, by workflow, task, agent and day.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,23 @@ use crate::{
     tx::Tx,
 };
 
-/// What a workflow came to so far. The shares of its tasks, and those of its agents, sum up to it.
+/// What a workflow has spent and reserved so far. The shares of its tasks, and those of its agents, each sum
+/// up to it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkflowSpend {
     pub spent: Amount,
-    /// Of calls under way.
+    /// The reservations of calls under way.
     pub reserved: Amount,
     pub by_task: Vec<SpendShare<Option<ObjectId>>>,
     pub by_agent: Vec<SpendShare<String>>,
-    /// Calls whose price was not known: they count as no money, but with their tokens.
+    /// How many calls had no known price. They count with their tokens and without money.
     pub unpriced: i64,
-    /// Calls whose answer never came to be recorded: they count in full.
+    /// How many calls were lost: their answer was never recorded, and their reservation counts as spent.
     pub lost: i64,
 }
 
-/// What one task, one agent has of it. Planning and choosing belong to no task.
+/// The share of one task or agent. The calls of planners and selectors belong to no task; their key is
+/// `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpendShare<K> {
     pub key: K,
@@ -37,11 +39,11 @@ pub struct SpendShare<K> {
     pub reserved: Amount,
 }
 
-/// The calls of one agent for one task.
+/// The sums over the calls of one agent for one task.
 struct SpendRow {
     task: Option<ObjectId>,
     agent: String,
-    part: Counter,
+    amounts: Counter,
     unpriced: i64,
     lost: i64,
 }
@@ -50,7 +52,7 @@ read_row! {
     SpendRow in "model_calls" {
         task: "task_id",
         agent: "agent",
-        part: Counter {
+        amounts: Counter {
             spent: Amount {
                 microusd: "CAST(sum(microusd) AS bigint)",
                 tokens: "CAST(sum(tokens) AS bigint)",
@@ -65,52 +67,51 @@ read_row! {
     }
 }
 
+/// What a workflow has spent, in total and by task and agent.
 pub fn workflow_spend(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<WorkflowSpend> {
     let sql = format!(
         "SELECT {} FROM model_calls WHERE workflow_id = $1 AND project_id = $2 GROUP BY task_id, agent",
         SpendRow::COLUMNS
     );
-    let mut whole = WorkflowSpend::default();
+    let mut workflow_total = WorkflowSpend::default();
     let mut by_task: BTreeMap<Option<ObjectId>, Counter> = BTreeMap::new();
     let mut by_agent: BTreeMap<String, Counter> = BTreeMap::new();
     for row in tx.query(&sql, params![workflow, project], SpendRow::from_row)? {
-        let SpendRow { task, agent, part, unpriced, lost } = row;
-        whole.spent = whole.spent + part.spent;
-        whole.reserved = whole.reserved + part.reserved;
-        whole.unpriced += unpriced;
-        whole.lost += lost;
-        add(by_task.entry(task).or_default(), part);
-        add(by_agent.entry(agent).or_default(), part);
+        let SpendRow { task, agent, amounts, unpriced, lost } = row;
+        workflow_total.spent = workflow_total.spent + amounts.spent;
+        workflow_total.reserved = workflow_total.reserved + amounts.reserved;
+        workflow_total.unpriced += unpriced;
+        workflow_total.lost += lost;
+        add(by_task.entry(task).or_default(), amounts);
+        add(by_agent.entry(agent).or_default(), amounts);
     }
-    whole.by_task = shares(by_task);
-    whole.by_agent = shares(by_agent);
-    Ok(whole)
+    workflow_total.by_task = shares(by_task);
+    workflow_total.by_agent = shares(by_agent);
+    Ok(workflow_total)
 }
 
-fn add(sum: &mut Counter, part: Counter) {
-    sum.spent = sum.spent + part.spent;
-    sum.reserved = sum.reserved + part.reserved;
+fn add(sum: &mut Counter, amounts: Counter) {
+    sum.spent = sum.spent + amounts.spent;
+    sum.reserved = sum.reserved + amounts.reserved;
 }
 
 fn shares<K>(sums: BTreeMap<K, Counter>) -> Vec<SpendShare<K>> {
-    sums.into_iter()
-        .map(|(of, Counter { spent, reserved })| SpendShare { key: of, spent, reserved })
-        .collect()
+    sums.into_iter().map(|(key, Counter { spent, reserved })| SpendShare { key, spent, reserved }).collect()
 }
 
-/// Returns the counters of a day for every scope that has or had a limit.
+/// The counters of a day for the project and each agent that has or had a limit; `None` is the project.
 pub fn day_counters(tx: &mut Tx<'_>, project: ProjectId, day: i64) -> Result<Vec<(Option<String>, Counter)>> {
-    let whole = format!("day:{day}");
-    let agents = format!("{whole}:");
-    let found = tx.query(
+    let project_counter = format!("day:{day}");
+    let agent_prefix = format!("{project_counter}:");
+    let counters = tx.query(
         &format!(
             "SELECT name, {} FROM budget_counters
              WHERE project_id = $1 AND (name = $2 OR name LIKE $3) ORDER BY name",
             Counter::COLUMNS
         ),
-        params![project, &whole, format!("{agents}%")],
+        params![project, &project_counter, format!("{agent_prefix}%")],
         |row| Ok((row.get::<String>(0)?, Counter::from_row_at(row, 1)?)),
     )?;
-    let agent = |name: String| name.strip_prefix(&agents).map(str::to_owned);
-    Ok(found.into_iter().map(|(name, counter)| (agent(name), counter)).collect())
+    let agent = |name: String| name.strip_prefix(&agent_prefix).map(str::to_owned);
+    Ok(counters.into_iter().map(|(name, counter)| (agent(name), counter)).collect())
 }
