@@ -1,4 +1,5 @@
-//! The agents of a project as the selector sees them, with what became of their earlier tasks.
+//! Builds the cards by which the selector compares agents: each has an agent's description and how its
+//! earlier tasks ended.
 
 use emergent_domain::{
     agent::Agent,
@@ -11,24 +12,25 @@ use emergent_store::{
     tasks::{self, TaskOutcome},
 };
 
-/// Older tasks say little about what an agent does today.
+/// Only the newest tasks count, because agents change over time.
 const MAX_OUTCOMES: i64 = 200;
 
-/// Loads how earlier tasks of other workflows ended. Nothing is loaded if no task could make use of it.
+/// Loads how earlier tasks of other workflows ended. Returns nothing if no task needs an agent to be
+/// chosen.
 pub(crate) fn load_outcomes(
     tx: &mut Tx<'_>,
     project: ProjectId,
     workflow: WorkflowId,
-    all: &[Task],
+    workflow_tasks: &[Task],
 ) -> Result<Vec<TaskOutcome>, emergent_store::Error> {
-    if all.iter().any(needs_selection) {
+    if workflow_tasks.iter().any(needs_selection) {
         tasks::list_outcomes(tx, project, workflow, MAX_OUTCOMES)
     } else {
         Ok(Vec::new())
     }
 }
 
-/// Whether an agent has to be chosen for a task, and earlier tasks can be compared with it.
+/// Whether an agent has to be chosen for a task, and the task has a kind by which earlier tasks compare.
 fn needs_selection(task: &Task) -> bool {
     !task.status.is_terminal() && !task.agent_is_named && !task.kind.is_empty()
 }
@@ -45,11 +47,11 @@ pub(crate) fn agent_cards(agents: &[Agent], outcomes: &[TaskOutcome]) -> Vec<Age
 }
 
 /// Adds how tasks of the same kind ended in the same workflow, as it stands in memory.
-pub(crate) fn count_tasks_of_kind(cards: &mut [AgentCard], kind: &str, all: &[Task]) {
+pub(crate) fn count_tasks_of_kind(cards: &mut [AgentCard], kind: &str, tasks: &[Task]) {
     if kind.is_empty() {
         return;
     }
-    for task in all.iter().filter(|task| task.kind.eq_ignore_ascii_case(kind)) {
+    for task in tasks.iter().filter(|task| task.kind.eq_ignore_ascii_case(kind)) {
         if let Some(card) = cards.iter_mut().find(|card| task.assigned_agent.as_ref() == Some(&card.name)) {
             card.track_record.count_task(task);
         }

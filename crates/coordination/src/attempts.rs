@@ -11,12 +11,13 @@ use emergent_rules::workflow::{snapshot::Attempt, verdicts::parse_verdict};
 use emergent_store::{Tx, runs, workflows};
 use serde_json::Value;
 
+/// Loads the current attempt of each task that is in progress or paused.
 pub(crate) fn load_attempts(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    all: &[Task],
+    tasks: &[Task],
 ) -> Result<HashMap<ObjectId, Attempt>, emergent_store::Error> {
-    let active: Vec<&Task> = all
+    let active: Vec<&Task> = tasks
         .iter()
         .filter(|task| matches!(task.status, TaskStatus::InProgress | TaskStatus::Paused))
         .collect();
@@ -67,8 +68,8 @@ fn last_submission(tx: &mut Tx<'_>, run: &Run) -> Result<Option<Value>, emergent
     if let Some(submission) = runs::submission(tx, run.id)? {
         return Ok(Some(submission));
     }
-    for before in runs::resume_chain(tx, run)? {
-        if let Some(submission) = runs::submission(tx, before)? {
+    for resumed in runs::resume_chain(tx, run)? {
+        if let Some(submission) = runs::submission(tx, resumed)? {
             return Ok(Some(submission));
         }
     }
@@ -78,12 +79,13 @@ fn last_submission(tx: &mut Tx<'_>, run: &Run) -> Result<Option<Value>, emergent
 /// A completed run is resumed only to ask for the verdict that it owes, so a completed run in the
 /// resume chain shows that this was done.
 fn was_asked_again(tx: &mut Tx<'_>, run: &Run) -> Result<bool, emergent_store::Error> {
-    let before = runs::resume_chain(tx, run)?;
-    let before = workflows::list_runs(tx, run.project, &before)?;
-    Ok(before.iter().any(|one| one.status == RunStatus::Completed))
+    let resumed = runs::resume_chain(tx, run)?;
+    let resumed = workflows::list_runs(tx, run.project, &resumed)?;
+    Ok(resumed.iter().any(|run| run.status == RunStatus::Completed))
 }
 
-/// The first run of an attempt. Later runs of the attempt resume it.
+/// Returns the first run of the attempt that `run` belongs to; later runs of an attempt resume it. `None`
+/// if the run does not exist.
 pub(crate) fn first_run_of_attempt(
     tx: &mut Tx<'_>,
     project: ProjectId,

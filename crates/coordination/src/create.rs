@@ -1,5 +1,5 @@
-//! How tasks come into being: a workflow starts with some, or gets more later. All of them are
-//! checked before any is made, and every problem is told with its place.
+//! Creates workflows with their tasks, and adds tasks to a workflow. All tasks of a request are checked
+//! before one is written, and every problem is reported with the path of its field.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,35 +23,35 @@ use serde_json::Map;
 
 use crate::transactions::new_event;
 
-const MAX_KEY_CHARS: usize = 64;
-const MAX_TITLE_CHARS: usize = 500;
+const MAX_KEY_BYTES: usize = 64;
+const MAX_TITLE_BYTES: usize = 500;
 const MAX_RETRIES: i64 = 100;
 const MAX_BLOCKERS: usize = 200;
-/// Problems that come with the name that was probably meant.
+/// Searching for a similar name is slow, so only the first problems of a request suggest one.
 const MAX_SUGGESTIONS: usize = 20;
 
-/// A workflow to be made.
+/// The request to create a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewWorkflow {
     pub description: String,
     pub settings: WorkflowSettings,
-    /// None for one that is planned first.
+    /// If there are none, a planner creates them first.
     pub tasks: Vec<NewTask>,
 }
 
-/// What was made. Tasks are in the order in which they were asked for.
+/// A new workflow. Its tasks are in the order of the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatedWorkflow {
     pub workflow: Workflow,
     pub tasks: Vec<Object>,
 }
 
-/// Makes a workflow with its tasks, to be walked by whichever dispatcher is free; without tasks, it
+/// Creates a workflow with its tasks. Any dispatcher with free capacity claims it. A workflow without tasks
 /// is planned first.
 pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow) -> Result<CreatedWorkflow> {
     let project = writer.project.id;
-    let known = TaskReferences::for_new_workflow(tx, project)?;
-    let problems = known.problems(&new.tasks, new.settings.max_tasks);
+    let references = TaskReferences::for_new_workflow(tx, project)?;
+    let problems = references.problems(&new.tasks, new.settings.max_tasks);
     Invalid::if_any(problems)?;
     let status = if new.tasks.is_empty() { WorkflowStatus::Planning } else { WorkflowStatus::Running };
     let (started_by, started_by_run) = match writer.author {
@@ -85,11 +85,11 @@ pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow
         tasks: new.tasks.len(),
     };
     workflows::append_events(tx, workflow.id, &[new_event(None, started_by_run, &started, writer.now)])?;
-    let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &known)?;
+    let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &references)?;
     Ok(CreatedWorkflow { workflow, tasks })
 }
 
-/// Adds tasks to a workflow that is not over.
+/// Adds tasks to a workflow that has not ended.
 pub fn add_tasks(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -97,21 +97,23 @@ pub fn add_tasks(
     new: &[NewTask],
 ) -> Result<Vec<Object>> {
     let project = writer.project.id;
-    // Held from here on: nobody ends it, and nobody else adds to it, before these are in.
+    // The lock prevents that the workflow ends, or gets other tasks, before these are written.
     let found = workflows::lock(tx, project, workflow)?;
     let found = found.ok_or_else(|| Error::NotFound { what: "workflow", id: workflow.to_string() })?;
     if found.status.is_terminal() {
         let message = format!("the workflow `{workflow}` is {} and takes no more tasks", found.status);
         return Err(Error::Conflict { message });
     }
-    let known = TaskReferences::for_workflow(tx, project, workflow)?;
-    Invalid::if_any(known.problems(new, found.settings.max_tasks))?;
-    create_tasks(tx, writer, workflow, new, &known)
+    let references = TaskReferences::for_workflow(tx, project, workflow)?;
+    Invalid::if_any(references.problems(new, found.settings.max_tasks))?;
+    create_tasks(tx, writer, workflow, new, &references)
 }
 
 /// What new tasks can refer to.
 struct TaskReferences {
+    /// The tasks of the workflow by key.
     tasks: HashMap<String, ObjectId>,
+    /// The names of the project's agents.
     agents: Vec<String>,
 }
 
@@ -125,204 +127,209 @@ impl TaskReferences {
         Ok(Self { tasks, agents: agents::list_names(tx, project)? })
     }
 
-    /// Everything that stands against these tasks.
-    fn problems(&self, new: &[NewTask], most: usize) -> Vec<Problem> {
+    /// Returns every reason why these tasks cannot be created.
+    fn problems(&self, new: &[NewTask], max_tasks: usize) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let all = self.tasks.len() + new.len();
-        if all > most {
-            let there = match self.tasks.len() {
+        let total = self.tasks.len() + new.len();
+        if total > max_tasks {
+            let existing = match self.tasks.len() {
                 0 => String::new(),
-                there => format!(", {there} of them there already"),
+                count => format!(", {count} of them there already"),
             };
-            let reason = format!("would be {all} tasks of one workflow{there}, and max_tasks is {most}");
+            let reason =
+                format!("would be {total} tasks of one workflow{existing}, and max_tasks is {max_tasks}");
             problems.push(Problem::new("tasks", reason));
         }
-        // So many are not looked at one by one.
+        // Checking each task of such a large request would take too long.
         if new.len() > task::MAX_TASKS {
             return problems;
         }
         let mut keys = HashSet::new();
-        for (at, one) in new.iter().enumerate() {
+        for (index, task) in new.iter().enumerate() {
             let mut add = |field: &str, reason: String| {
-                problems.push(Problem::new(format!("tasks[{at}].{field}"), reason));
+                problems.push(Problem::new(format!("tasks[{index}].{field}"), reason));
             };
-            if let Err(reason) = check_key(&one.key) {
+            if let Err(reason) = check_key(&task.key) {
                 add("key", reason);
-            } else if !keys.insert(one.key.as_str()) {
-                add("key", format!("`{}` is the key of a task before this one", one.key));
-            } else if self.tasks.contains_key(&one.key) {
-                add("key", format!("`{}` is the key of a task of this workflow", one.key));
+            } else if !keys.insert(task.key.as_str()) {
+                add("key", format!("`{}` is the key of a task before this one", task.key));
+            } else if self.tasks.contains_key(&task.key) {
+                add("key", format!("`{}` is the key of a task of this workflow", task.key));
             }
-            check_fields(one, &mut add);
-            self.check_agents(one, &mut add);
+            check_fields(task, &mut add);
+            self.check_agents(task, &mut add);
         }
-        let known: Vec<&str> =
-            new.iter().map(|one| one.key.as_str()).chain(self.tasks.keys().map(String::as_str)).collect();
-        let names: HashSet<&str> = known.iter().copied().collect();
-        for (at, one) in new.iter().enumerate() {
-            for (field, list) in [("blockedBy", &one.blocked_by), ("verifies", &one.verifies)] {
-                for (place, key) in list.iter().enumerate() {
-                    if !names.contains(key.as_str()) {
-                        // Looking for a name like it takes a while; the first few will do.
-                        let like = (problems.len() < MAX_SUGGESTIONS)
-                            .then(|| nearest_name(key, known.iter().copied()));
-                        let reason = unknown_name("task", key, like.flatten());
-                        problems.push(Problem::new(format!("tasks[{at}].{field}[{place}]"), reason));
+        let all_keys: Vec<&str> =
+            new.iter().map(|task| task.key.as_str()).chain(self.tasks.keys().map(String::as_str)).collect();
+        let known_keys: HashSet<&str> = all_keys.iter().copied().collect();
+        for (index, task) in new.iter().enumerate() {
+            for (field, list) in [("blockedBy", &task.blocked_by), ("verifies", &task.verifies)] {
+                for (position, key) in list.iter().enumerate() {
+                    if !known_keys.contains(key.as_str()) {
+                        let suggestion = (problems.len() < MAX_SUGGESTIONS)
+                            .then(|| nearest_name(key, all_keys.iter().copied()));
+                        let reason = unknown_name("task", key, suggestion.flatten());
+                        problems.push(Problem::new(format!("tasks[{index}].{field}[{position}]"), reason));
                     }
                 }
             }
         }
         if problems.is_empty()
-            && let Some((at, circle)) = find_cycle(new)
+            && let Some((index, cycle)) = find_cycle(new)
         {
-            problems.push(Problem::new(format!("tasks[{at}].blockedBy"), circle));
+            problems.push(Problem::new(format!("tasks[{index}].blockedBy"), cycle));
         }
         problems
     }
 
-    fn check_agents(&self, one: &NewTask, add: &mut impl FnMut(&str, String)) {
-        let known = |name: &str| self.agents.iter().any(|agent| agent == name);
-        let hint = |name: &str| {
+    fn check_agents(&self, task: &NewTask, add: &mut impl FnMut(&str, String)) {
+        let exists = |name: &str| self.agents.iter().any(|agent| agent == name);
+        let unknown_agent = |name: &str| {
             unknown_name("agent", name, nearest_name(name, self.agents.iter().map(String::as_str)))
         };
-        if let Some(name) = one.assigned_agent.as_deref().filter(|name| !known(name)) {
-            add("assignedAgent", hint(name));
+        if let Some(name) = task.assigned_agent.as_deref().filter(|name| !exists(name)) {
+            add("assignedAgent", unknown_agent(name));
         }
-        for (place, name) in one.collaborators.iter().enumerate().filter(|(_, name)| !known(name)) {
-            add(&format!("collaborators[{place}]"), hint(name));
+        for (position, name) in task.collaborators.iter().enumerate().filter(|(_, name)| !exists(name)) {
+            add(&format!("collaborators[{position}]"), unknown_agent(name));
         }
     }
 }
 
-/// What is wrong with a task's own words.
-fn check_fields(one: &NewTask, add: &mut impl FnMut(&str, String)) {
-    if one.title.trim().is_empty() {
+/// Reports the problems of a task that need no knowledge of other tasks or agents.
+fn check_fields(task: &NewTask, add: &mut impl FnMut(&str, String)) {
+    if task.title.trim().is_empty() {
         add("title", "is required".to_owned());
-    } else if one.title.len() > MAX_TITLE_CHARS {
-        add("title", format!("must have at most {MAX_TITLE_CHARS} bytes"));
+    } else if task.title.len() > MAX_TITLE_BYTES {
+        add("title", format!("must have at most {MAX_TITLE_BYTES} bytes"));
     }
-    for (field, list) in [("blockedBy", &one.blocked_by), ("verifies", &one.verifies)] {
+    for (field, list) in [("blockedBy", &task.blocked_by), ("verifies", &task.verifies)] {
         if list.len() > MAX_BLOCKERS {
             add(field, format!("must name at most {MAX_BLOCKERS} tasks"));
         }
     }
-    if one.complexity.is_some_and(|complexity| !(1..=10).contains(&complexity)) {
+    if task.complexity.is_some_and(|complexity| !(1..=10).contains(&complexity)) {
         add("complexity", "must be 1 to 10".to_owned());
     }
-    if one.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
+    if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
         add("maxRetries", format!("must be 0 to {MAX_RETRIES}"));
     }
-    if one.verdict == VerdictKind::None && !one.verifies.is_empty() {
+    if task.verdict == VerdictKind::None && !task.verifies.is_empty() {
         add(
             "verifies",
             "is only for a task that ends in a verdict: give `verdict` as test or review".to_owned(),
         );
     }
-    if one.verifies.contains(&one.key) {
+    if task.verifies.contains(&task.key) {
         add("verifies", "a task cannot judge itself".to_owned());
     }
 }
 
 fn check_key(key: &str) -> Result<(), String> {
-    let fine = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if key.is_empty() {
         return Err("is required".to_owned());
     }
-    if key.len() > MAX_KEY_CHARS || !key.chars().all(fine) || !key.starts_with(char::is_alphanumeric) {
+    if key.len() > MAX_KEY_BYTES || !key.chars().all(is_allowed) || !key.starts_with(char::is_alphanumeric) {
         return Err(format!(
-            "`{}` must have 1 to {MAX_KEY_CHARS} letters, digits, `_`, `-` and `.`, and begin with a letter or digit",
-            key.chars().take(MAX_KEY_CHARS).collect::<String>()
+            "`{}` must have 1 to {MAX_KEY_BYTES} letters, digits, `_`, `-` and `.`, and begin with a letter or digit",
+            key.chars().take(MAX_KEY_BYTES).collect::<String>()
         ));
     }
     Ok(())
 }
 
-fn unknown_name(what: &str, name: &str, hint: Option<&str>) -> String {
-    match hint {
-        Some(hint) => format!("there is no {what} `{name}`; did you mean `{hint}`?"),
+fn unknown_name(what: &str, name: &str, suggestion: Option<&str>) -> String {
+    match suggestion {
+        Some(suggestion) => format!("there is no {what} `{name}`; did you mean `{suggestion}`?"),
         None => format!("there is no {what} `{name}`"),
     }
 }
 
-/// What a task waits for: its blockers, and what it judges, which has to be there first.
-fn dependencies(one: &NewTask) -> impl Iterator<Item = &str> {
-    one.blocked_by.iter().chain(&one.verifies).map(String::as_str)
+/// The keys of the tasks that a task waits for: its blockers, and the tasks that it judges.
+fn dependencies(task: &NewTask) -> impl Iterator<Item = &str> {
+    task.blocked_by.iter().chain(&task.verifies).map(String::as_str)
 }
 
-/// Tasks that were to wait for one another, and where one of them is. What is there already waits
-/// for none of the new ones.
+/// Finds a dependency cycle among new tasks: the index of one of its tasks, and a description. Existing
+/// tasks cannot be part of a cycle, because none of them waits for a new one.
 fn find_cycle(new: &[NewTask]) -> Option<(usize, String)> {
     let edges: Vec<(&str, &str)> =
-        new.iter().flat_map(|one| dependencies(one).map(|before| (before, one.key.as_str()))).collect();
-    let way = task::find_cycle(&edges)?;
-    let at = new.iter().position(|one| way.first() == Some(&one.key.as_str()))?;
-    Some((at, format!("would create a dependency cycle: {}; remove one of these edges", way.join(" → "))))
+        new.iter().flat_map(|task| dependencies(task).map(|blocker| (blocker, task.key.as_str()))).collect();
+    let cycle = task::find_cycle(&edges)?;
+    let index = new.iter().position(|task| cycle.first() == Some(&task.key.as_str()))?;
+    Some((
+        index,
+        format!("would create a dependency cycle: {}; remove one of these edges", cycle.join(" → ")),
+    ))
 }
 
-/// Makes what was checked: the tasks, who waits for whom, who judges whom.
+/// Writes tasks that were checked, with their `blocks` and `verifies` edges and their events.
 fn create_tasks(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
     workflow: WorkflowId,
     new: &[NewTask],
-    known: &TaskReferences,
+    references: &TaskReferences,
 ) -> Result<Vec<Object>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
-    let draft = |(at, one): (usize, &NewTask)| {
-        objects::ObjectDraft::new(one.to_object(Some(workflow)))
-            .map_err(|invalid| invalid.prefixed(&format!("tasks[{at}]")))
+    let draft = |(index, task): (usize, &NewTask)| {
+        objects::ObjectDraft::new(task.to_object(Some(workflow)))
+            .map_err(|invalid| invalid.prefixed(&format!("tasks[{index}]")))
     };
     let drafts: Vec<objects::ObjectDraft> = new.iter().enumerate().map(draft).collect::<Result<_, _>>()?;
-    let made = objects::create_all(tx, writer, &drafts)?;
-    let mut ids = known.tasks.clone();
-    ids.extend(new.iter().zip(&made).map(|(one, object)| (one.key.clone(), object.id)));
+    let created = objects::create_all(tx, writer, &drafts)?;
+    let mut ids = references.tasks.clone();
+    ids.extend(new.iter().zip(&created).map(|(task, object)| (task.key.clone(), object.id)));
 
     let mut edges = Vec::new();
-    let mut join = |type_: &str, from: &str, to: &str| -> Result<()> {
+    let mut add_edge = |type_: &str, from: &str, to: &str| -> Result<()> {
         if let (Some(from), Some(to)) = (ids.get(from), ids.get(to)) {
             edges.push(relationships::RelationshipDraft::new(new_edge(type_, *from, *to))?);
         }
         Ok(())
     };
-    for one in new {
-        // Named twice is named once.
-        for before in dependencies(one).collect::<BTreeSet<_>>() {
-            join(BLOCKS_TYPE, before, &one.key)?;
+    for task in new {
+        // The sets drop keys that a task names twice.
+        for blocker in dependencies(task).collect::<BTreeSet<_>>() {
+            add_edge(BLOCKS_TYPE, blocker, &task.key)?;
         }
-        let judged = if one.verifies.is_empty() { &one.blocked_by } else { &one.verifies };
+        let judged = if task.verifies.is_empty() { &task.blocked_by } else { &task.verifies };
         for other in judged.iter().collect::<BTreeSet<_>>() {
-            if one.verdict != VerdictKind::None {
-                join("verifies", &one.key, other)?;
+            if task.verdict != VerdictKind::None {
+                add_edge("verifies", &task.key, other)?;
             }
         }
     }
     relationships::create_all(tx, writer, &edges)?;
 
     let run = author_run(writer);
-    let added: Vec<NewWorkflowEvent> = new
+    let events: Vec<NewWorkflowEvent> = new
         .iter()
-        .zip(&made)
+        .zip(&created)
         .map(|(task, object)| {
-            let added = WorkflowEventBody::TaskAdded {
+            let event = WorkflowEventBody::TaskAdded {
                 key: task.key.clone(),
                 title: task.title.clone(),
                 kind: task.kind.clone(),
                 assigned_agent: task.assigned_agent.clone(),
                 blocked_by: task.blocked_by.clone(),
             };
-            new_event(Some(object.id), run, &added, writer.now)
+            new_event(Some(object.id), run, &event, writer.now)
         })
         .collect();
-    workflows::append_events(tx, workflow, &added)?;
-    Ok(made)
+    workflows::append_events(tx, workflow, &events)?;
+    Ok(created)
 }
 
+/// A relationship without properties.
 pub(crate) fn new_edge(type_: &str, from: ObjectId, to: ObjectId) -> NewRelationship {
     NewRelationship { type_: type_.to_owned(), from, to, properties: Map::new(), weight: None }
 }
 
+/// The run that writes, or `None` if a token or the server does.
 pub(crate) fn author_run(writer: &WriteContext) -> Option<RunId> {
     match writer.author {
         Author::Run { run_id, .. } => Some(run_id),

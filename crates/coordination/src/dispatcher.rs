@@ -29,7 +29,7 @@ pub struct Settings {
     pub max_tasks: usize,
     /// Workflows driven at once on this server. Others wait, or another server drives them.
     pub max_workflows: usize,
-    /// The model that judges: selection, evaluation, triage. Without one, rules decide.
+    /// The model that chooses agents, evaluates results and triages failures. Without one, rules decide.
     pub judge: Option<ModelConfig>,
 }
 
@@ -56,6 +56,7 @@ struct Inner {
     sentence_model: Option<SentenceModel>,
     slots: TaskSlots,
     drivers: Mutex<HashMap<WorkflowId, RunningDriver>>,
+    /// How many drivers were started, which is the number of the next one.
     started: AtomicU64,
     counters: Counters,
     ended_runs: EndedRunSenders,
@@ -89,7 +90,7 @@ impl Dispatcher {
         &self.0.settings
     }
 
-    /// The model that compares tasks with agents, if search uses one.
+    /// The model that compares tasks with agents. `None` unless search is configured with a sentence model.
     pub(crate) fn sentence_model(&self) -> Option<&SentenceModel> {
         self.0.sentence_model.as_ref()
     }
@@ -131,6 +132,7 @@ impl Dispatcher {
 pub(crate) struct TaskSlots {
     max: usize,
     in_use: AtomicUsize,
+    /// Notifies drivers that wait for a free slot.
     pub freed: Notify,
 }
 
@@ -148,13 +150,13 @@ impl SlotShare {
     /// Takes up to this many free slots, and returns how many it took.
     pub fn acquire(&mut self, wanted: usize) -> usize {
         let slots = self.dispatcher.slots();
-        let mut got = 0;
-        let _ = slots.in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
-            got = wanted.min(slots.max.saturating_sub(taken));
-            Some(taken + got)
+        let mut acquired = 0;
+        let _ = slots.in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_use| {
+            acquired = wanted.min(slots.max.saturating_sub(in_use));
+            Some(in_use + acquired)
         });
-        self.in_use += got;
-        got
+        self.in_use += acquired;
+        acquired
     }
 
     /// Sets how many slots the workflow occupies, and releases the rest.

@@ -7,19 +7,19 @@ use emergent_domain::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Also returned if it exists in another project.
+    /// Also returned for an object of another project, so that its existence is not revealed.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The current state does not allow it; the message says which state does.
+    /// The current state does not allow the request; the message says which state does.
     #[error("{0}")]
     Conflict(String),
     /// The workflow has ended, or another server owns it: its driver stops.
     #[error("this server no longer holds the lease of workflow `{0}`")]
     Lost(WorkflowId),
-    /// Somebody else changed tasks: the driver loads the workflow again.
+    /// The workflow was changed since the driver loaded it: the driver loads it again.
     #[error("workflow `{0}` has changed")]
     Stale(WorkflowId),
     /// A run could not be started. Its task fails, or its turn of a discussion (by discussion and index)

@@ -1,10 +1,10 @@
-//! Workflows: the dispatcher that claims and drives them, what people do to them, and the tools that
-//! agents use on tasks.
+//! Workflows: the dispatcher that claims and drives them, the commands of people, and the tools with which
+//! agents work on tasks.
 //!
-//! A driver loads a workflow (`loaded_workflow`), lets `emergent_rules::workflow` decide over values,
-//! asks a model where the rules leave something open (`judge`), and writes the decisions in one
-//! transaction (`apply`). What people call is in `service`, what agents call in `tools`. SQL is in
-//! `store`, HTTP in `api`.
+//! A driver loads a workflow (`loaded_workflow`), calls the pure functions of `emergent_rules::workflow` to
+//! decide what to do, asks a model where the rules do not decide (`judge`), and writes the decisions in one
+//! transaction (`apply`). The methods for people and clients are in `service`, the tools of agents in
+//! `tools`. SQL is in `store`, HTTP in `api`.
 
 mod agent_cards;
 mod agent_similarity;

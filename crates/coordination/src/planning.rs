@@ -14,7 +14,7 @@ use crate::{apply::WorkflowWrite, loaded_workflow::LoadedWorkflow};
 pub const DEFAULT_PLANNER: &str = "task-planner";
 const MAX_PLAN_ATTEMPTS: i64 = 3;
 
-/// The next writes of planning; none while the planner runs. `run` is the planner's newest run, and
+/// Returns the next writes of planning; none while the planner runs. `run` is the planner's newest run, and
 /// `refusal` says why it could not be started.
 pub(crate) fn planning_writes(
     loaded: &LoadedWorkflow,
@@ -45,15 +45,15 @@ pub(crate) fn planning_writes(
             escalation: None,
         }];
     };
-    let mut items: Vec<WorkflowWrite> =
+    let mut writes: Vec<WorkflowWrite> =
         loaded.snapshot.tasks().iter().map(|task| WorkflowWrite::DeleteTask { task: task.id }).collect();
     if run.status == RunStatus::Cancelled || workflow.plan_attempts >= MAX_PLAN_ATTEMPTS {
-        items.push(fail_workflow(format!("no plan after {} attempts: {problem}", workflow.plan_attempts)));
-        return items;
+        writes.push(fail_workflow(format!("no plan after {} attempts: {problem}", workflow.plan_attempts)));
+        return writes;
     }
-    items.push(WorkflowWrite::RejectPlan { why: problem.clone() });
-    items.push(start_planner(loaded, Some(&problem)));
-    items
+    writes.push(WorkflowWrite::RejectPlan { why: problem.clone() });
+    writes.push(start_planner(loaded, Some(&problem)));
+    writes
 }
 
 fn fail_workflow(why: String) -> WorkflowWrite {
@@ -61,6 +61,7 @@ fn fail_workflow(why: String) -> WorkflowWrite {
     WorkflowWrite::MoveWorkflow { to: WorkflowStatus::Failed, why, summary, escalation: None }
 }
 
+/// Starts the planner with the problem of its last plan, or fails the workflow if there is no such agent.
 fn start_planner(loaded: &LoadedWorkflow, problem: Option<&str>) -> WorkflowWrite {
     let workflow = loaded.workflow();
     let name = workflow.settings.planner.as_deref().unwrap_or(DEFAULT_PLANNER);

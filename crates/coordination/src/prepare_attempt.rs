@@ -27,6 +27,7 @@ pub(crate) enum PreparedAttempt {
     Ready(Box<NewAttempt>),
     /// A model is asked for the agent, or for the prior results of the prompt.
     WaitingForJudge,
+    /// No agent can make the attempt, for this reason.
     NoAgent(String),
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn prepare_attempt(
     if let AgentChoice::NoAgent(why) = choice {
         return PreparedAttempt::NoAgent(why);
     }
-    // Both may have to ask a model; the two questions are asked concurrently.
+    // The agent and the prompt may both need an answer of a model; the questions are asked concurrently.
     let prompt = prepare_prompt(models.judge.as_ref(), answers, loaded, task);
     let (AgentChoice::Agent { name, mut why }, PromptState::Ready { prompt, selection }) = (choice, prompt)
     else {
@@ -85,10 +86,10 @@ pub(crate) fn prepare_resumed_attempt(
     let Some(agent) = loaded.agents.iter().find(|agent| agent.definition.name == name) else {
         return PreparedAttempt::NoAgent(unknown_agent_message(&name, &loaded.agents));
     };
-    let ended_well =
+    let has_completed =
         loaded.snapshot.attempts.get(&task.id).is_some_and(|attempt| attempt.status == RunStatus::Completed);
-    let (why, prompt) = match ended_well {
-        true => ("it is asked for its verdict once more", threading::verdict_reminder(task.verdict)),
+    let (why, prompt) = match has_completed {
+        true => ("the agent is asked for its verdict once more", threading::verdict_reminder(task.verdict)),
         false => ("its run goes on where a limit stopped it", String::new()),
     };
     PreparedAttempt::Ready(Box::new(NewAttempt {
@@ -107,6 +108,7 @@ pub(crate) fn prepare_resumed_attempt(
     }))
 }
 
+/// What the run of a task has to submit besides its text.
 fn deliverable_of(task: &Task) -> Option<Deliverable> {
     match task.verdict {
         VerdictKind::None => None,
@@ -131,13 +133,13 @@ fn choose_agent(
 ) -> AgentChoice {
     let selector = loaded.workflow().settings.selector;
     let cards = loaded.agent_cards_for(task);
-    let mut ruled = select::select_by_rules(task, &cards);
-    let is_unclear = !ruled.clear && task.assigned_agent.is_none() && cards.len() > 1;
+    let mut by_rules = select::select_by_rules(task, &cards);
+    let is_unclear = !by_rules.clear && task.assigned_agent.is_none() && cards.len() > 1;
     if let Some(model) = models.sentences.as_ref().filter(|_| is_unclear && selector != SelectorKind::Llm) {
         match ask_for_similarities(model, answers, task, &cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
             AnswerState::Answered(Some(JudgeAnswer::Similarities(similarities))) => {
-                ruled = select::select_with_similarity(task, &cards, &similarities);
+                by_rules = select::select_with_similarity(task, &cards, &similarities);
             }
             AnswerState::NotAsked | AnswerState::Answered(_) => {}
         }
@@ -145,7 +147,7 @@ fn choose_agent(
     let is_open = match selector {
         SelectorKind::Rules => false,
         SelectorKind::Llm => task.assigned_agent.is_none(),
-        SelectorKind::Hybrid => !ruled.clear,
+        SelectorKind::Hybrid => !by_rules.clear,
     };
     if let Some(judge) = models.judge.as_ref().filter(|_| is_open) {
         match judge::ask_for_agent(judge, answers, task, cards) {
@@ -158,16 +160,18 @@ fn choose_agent(
             AnswerState::NotAsked | AnswerState::Answered(_) => {}
         }
     }
-    match ruled.agent {
-        Some(name) => AgentChoice::Agent { name, why: ruled.reason },
-        None => AgentChoice::NoAgent(ruled.reason),
+    match by_rules.agent {
+        Some(name) => AgentChoice::Agent { name, why: by_rules.reason },
+        None => AgentChoice::NoAgent(by_rules.reason),
     }
 }
 
 fn unknown_agent_message(name: &str, agents: &[Agent]) -> String {
     match agents.is_empty() {
         true => {
-            format!("there is no agent `{name}`, and the project has none: install a product or make one")
+            format!(
+                "there is no agent `{name}`, and the project has none: install a product or create an agent"
+            )
         }
         false => format!("there is no agent `{name}`; there are {}", agent_names(agents)),
     }

@@ -1,5 +1,5 @@
-//! What a workflow adds to its runs: the tool for the deliverable, the messages of the session, and the
-//! notification of the driver when a run ends.
+//! The hooks that the executor calls for runs of workflows: they add the tool for the deliverable, write the
+//! messages of the session, and notify the driver when a run ends.
 
 use emergent_domain::run::Run;
 use emergent_executor::{NewEntry, RunHooks, TxWrite};

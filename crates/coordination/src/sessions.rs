@@ -45,12 +45,12 @@ impl SessionMessages {
         match &message.content {
             MessageContent::Text { text, .. } => self.push(role, text, message.seq, message.at, Map::new()),
             MessageContent::Parts(parts) => {
-                let mut more = Map::new();
-                let called = tool_calls_json(parts);
-                if !called.is_empty() {
-                    more.insert("tool_calls".into(), Value::Array(called));
+                let mut properties = Map::new();
+                let tool_calls = tool_calls_json(parts);
+                if !tool_calls.is_empty() {
+                    properties.insert("tool_calls".into(), Value::Array(tool_calls));
                 }
-                self.push(role, &join_text(parts), message.seq, message.at, more);
+                self.push(role, &join_text(parts), message.seq, message.at, properties);
             }
             // A summary only replaces messages that the session already has.
             MessageContent::Summary { .. } => {}
@@ -60,17 +60,16 @@ impl SessionMessages {
     /// Adds the result of a tool call, if it has one.
     pub fn push_result(&mut self, call: &RecordedToolCall, now: Timestamp) {
         let Some(seq) = call.result_seq else { return };
-        let more = Map::from_iter([("tool_name".to_owned(), json!(call.tool))]);
+        let properties = Map::from_iter([("tool_name".to_owned(), json!(call.tool))]);
         match &call.output {
-            Some(Value::String(text)) => self.push("tool", text, seq, now, more),
-            Some(value) => self.push("tool", &value.to_string(), seq, now, more),
-            None => self.push("tool", "", seq, now, more),
+            Some(Value::String(text)) => self.push("tool", text, seq, now, properties),
+            Some(value) => self.push("tool", &value.to_string(), seq, now, properties),
+            None => self.push("tool", "", seq, now, properties),
         }
     }
 
-    fn push(&mut self, role: &str, text: &str, seq: i64, at: Timestamp, more: Map<String, Value>) {
-        let end = text.char_indices().nth(MAX_CONTENT_CHARS).map(|(at, _)| at);
-        let mut properties = more;
+    fn push(&mut self, role: &str, text: &str, seq: i64, at: Timestamp, mut properties: Map<String, Value>) {
+        let end = text.char_indices().nth(MAX_CONTENT_CHARS).map(|(offset, _)| offset);
         properties.insert("role".into(), json!(role));
         properties.insert("content".into(), json!(&text[..end.unwrap_or(text.len())]));
         properties.insert("run_id".into(), json!(self.run));
@@ -147,7 +146,8 @@ fn write_with_messages(
     GraphDrafts { mut objects, mut edges }: GraphDrafts,
     session_messages: impl IntoIterator<Item = SessionMessages>,
 ) -> Result<()> {
-    let must = (objects.len(), edges.len());
+    // The drafts come first and must be written; the session messages after them are optional.
+    let (required_objects, required_edges) = (objects.len(), edges.len());
     for messages in session_messages {
         objects.extend(messages.messages);
         edges.extend(messages.edges);
@@ -157,22 +157,23 @@ fn write_with_messages(
         created
             .into_iter()
             .enumerate()
-            .try_for_each(|(at, created)| ignore_if_optional(created, at < must.0))?;
+            .try_for_each(|(index, created)| ignore_if_optional(created, index < required_objects))?;
     }
     if !edges.is_empty() {
-        let joined = relationships::create_each(tx, ctx, &edges)?;
-        joined
+        let created = relationships::create_each(tx, ctx, &edges)?;
+        created
             .into_iter()
             .enumerate()
-            .try_for_each(|(at, joined)| ignore_if_optional(joined, at < must.1))?;
+            .try_for_each(|(index, created)| ignore_if_optional(created, index < required_edges))?;
     }
     Ok(())
 }
 
-fn ignore_if_optional<T>(created: Result<T>, must: bool) -> Result<()> {
+/// Logs and ignores a validation error, unless the write is required.
+fn ignore_if_optional<T>(created: Result<T>, required: bool) -> Result<()> {
     match created {
         Ok(_) => Ok(()),
-        Err(Error::Invalid(error)) if !must => {
+        Err(Error::Invalid(error)) if !required => {
             warn!(error = %error, "a message could not be added to its session");
             Ok(())
         }
@@ -181,9 +182,9 @@ fn ignore_if_optional<T>(created: Result<T>, must: bool) -> Result<()> {
 }
 
 fn tool_calls_json(parts: &[Part]) -> Vec<Value> {
-    let call = |part: &Part| match part {
+    let call_json = |part: &Part| match part {
         Part::Call(call) => Some(json!({ "id": call.id, "name": call.name })),
         _ => None,
     };
-    parts.iter().filter_map(call).collect()
+    parts.iter().filter_map(call_json).collect()
 }

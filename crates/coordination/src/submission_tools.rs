@@ -12,12 +12,12 @@ use emergent_tools::{
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-/// Gives a run the tool for the deliverable it owes.
+/// Adds the tool with which a run submits its deliverable, if it has to submit one.
 pub(crate) fn add_submission_tool(tools: &mut ToolSet, deliverable: Option<Deliverable>) {
-    static ALL: LazyLock<[Arc<dyn Tool>; 3]> = LazyLock::new(|| {
+    static SUBMISSION_TOOLS: LazyLock<[Arc<dyn Tool>; 3]> = LazyLock::new(|| {
         [Arc::new(test_verdict_tool()), Arc::new(review_verdict_tool()), Arc::new(vote_tool())]
     });
-    let [test, review, vote] = &*ALL;
+    let [test, review, vote] = &*SUBMISSION_TOOLS;
     match deliverable {
         None => {}
         Some(Deliverable::TestVerdict) => tools.add(Arc::clone(test)),
@@ -26,6 +26,7 @@ pub(crate) fn add_submission_tool(tools: &mut ToolSet, deliverable: Option<Deliv
     }
 }
 
+/// A tool that only confirms the submission, since the record of the call already stores it.
 struct SubmissionTool(ToolInfo);
 
 fn submission_tool<I: JsonSchema>(name: &str, description: &str) -> SubmissionTool {

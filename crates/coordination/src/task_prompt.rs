@@ -1,5 +1,5 @@
-//! Prepares the prompt of an attempt. The rules choose the prior results, or a model does where the
-//! workflow wants that and there are too many.
+//! Prepares the prompt of an attempt. The rules choose the prior results that it contains. If there are too
+//! many, and the settings of the workflow say so, a model chooses.
 
 use emergent_domain::{ids::ObjectId, task::Task, workflow::ThreadingKind};
 use emergent_rules::workflow::threading::{self, PriorResults, TaskPrompt, collect_results};
@@ -27,8 +27,8 @@ pub(crate) fn prepare_prompt(
     let max_tokens = settings.context_tokens;
     let mut results = collect_results(&loaded.snapshot, &loaded.discussions, task);
     let mut selection = None;
-    let asks = settings.threading == ThreadingKind::Llm && results.need_selection(max_tokens);
-    if let Some(judge) = judge.filter(|_| asks) {
+    let needs_model = settings.threading == ThreadingKind::Llm && results.need_selection(max_tokens);
+    if let Some(judge) = judge.filter(|_| needs_model) {
         let selectable = results.selectable();
         match judge::ask_for_results(judge, answers, task, &selectable) {
             AnswerState::Pending => return PromptState::WaitingForJudge,
@@ -36,7 +36,8 @@ pub(crate) fn prepare_prompt(
                 let offered: Vec<ObjectId> = selectable.iter().map(|result| result.id).collect();
                 results.retain_selected(&offered, &selected);
                 let (selected, offered) = (selected.len(), offered.len());
-                selection = Some(format!("a model chose {selected} of {offered} sources it is told of"));
+                selection =
+                    Some(format!("a model chose {selected} of {offered} prior results for the prompt"));
             }
             // Without a usable answer the rules decide.
             AnswerState::NotAsked | AnswerState::Answered(_) => {}

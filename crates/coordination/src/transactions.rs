@@ -20,11 +20,12 @@ pub(crate) fn get_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) 
     workflows::get(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
 }
 
+/// Loads a workflow and locks its row until the transaction ends.
 pub(crate) fn lock_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
     workflows::lock(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
 }
 
-/// An event of a workflow or of one of its tasks.
+/// Builds an event of a workflow; `task` and `run` name what it is about.
 pub(crate) fn new_event(
     task: Option<ObjectId>,
     run: Option<RunId>,
@@ -34,6 +35,7 @@ pub(crate) fn new_event(
     NewWorkflowEvent { kind: body.kind(), task, run, data: body.data(), at }
 }
 
+/// Updates properties of an object. `properties` has to be a JSON object.
 pub(crate) fn update_properties(
     tx: &mut Tx<'_>,
     writer: &WriteContext,

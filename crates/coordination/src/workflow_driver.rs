@@ -1,5 +1,5 @@
-//! Drives one workflow from task to task: refresh, decide, write, wait. The state stays in memory while
-//! nobody else changes the workflow; a change from outside makes the driver load it again.
+//! Drives one workflow in a loop: refresh the state, decide, write, wait. The state stays in memory while
+//! nobody else changes the workflow; after a change from outside, the driver loads it again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -38,6 +38,7 @@ use crate::{
 /// How often the driver checks the database without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The driver of one workflow that this server owns.
 pub(crate) struct WorkflowDriver {
     dispatcher: Dispatcher,
     project: ProjectId,
@@ -50,11 +51,11 @@ pub(crate) struct WorkflowDriver {
     refused: HashMap<ObjectId, RefusedStart>,
     /// Turns of discussions that could not be started, and why.
     failed_turns: discussion::FailedTurns,
-    /// The planner could not be started.
+    /// Why the planner could not be started; `None` as long as it could.
     planner_refusal: Option<String>,
-    /// Waits that were reported already, with the reason of each.
+    /// The tasks whose wait an event reports already, with its reason.
     reported_waits: HashMap<ObjectId, String>,
-    /// More could start if this server had more slots.
+    /// True if more attempts could start if this server had more free slots.
     needs_slots: bool,
 }
 
@@ -90,36 +91,38 @@ impl WorkflowDriver {
     pub async fn run(&mut self) -> Result<()> {
         let mut changed = self.db().waiter(&workflows::changed_channel(self.id));
         let mut ended = self.dispatcher.ended_runs().subscribe(self.id);
-        let mut kept = None;
-        // Whether the database has to be checked for what happened since.
+        // The state of the previous pass; `None` if it has to be loaded again.
+        let mut cached = None;
+        // Whether this pass reads the database for changes since the state was loaded.
         let mut check_database = true;
+        // Whether this pass is based on ends of runs that this process notified.
         let mut applied_runs = false;
         loop {
-            let mut now = match kept.take() {
+            let mut loaded = match cached.take() {
                 Some(loaded) => loaded,
                 None => match self.load().await? {
                     Some(loaded) if loaded.workflow().status.is_active() => loaded,
                     _ => return Ok(()),
                 },
             };
-            if std::mem::replace(&mut check_database, true) && !self.refresh(&mut now).await? {
+            if std::mem::replace(&mut check_database, true) && !self.refresh(&mut loaded).await? {
                 continue;
             }
-            let writes = self.decide(&mut now).await?;
+            let writes = self.decide(&mut loaded).await?;
             if !writes.is_empty() {
-                let (answered, counts) =
+                let (used_questions, counts) =
                     (judge::questions_behind(&writes), DecisionCounts::from_writes(&writes));
                 let reload = writes.iter().any(|write| {
                     !matches!(write, WorkflowWrite::StartAttempt(_) | WorkflowWrite::ConcludeAttempt(_))
                 });
-                match self.commit(&now, writes).await {
+                match self.commit(&loaded, writes).await {
                     Ok(commit) => {
-                        self.judge_answers.discard_used(&answered);
+                        self.judge_answers.discard_used(&used_questions);
                         self.dispatcher.counters().record_commit(counts, &commit);
                         if !reload {
-                            now.snapshot.set_committed(&commit.versions, commit.revision);
-                            kept = Some(now);
-                            // A change in the meantime wakes the driver.
+                            loaded.snapshot.set_committed(&commit.versions, commit.revision);
+                            cached = Some(loaded);
+                            // No check is needed: a change in the meantime wakes the driver.
                             (check_database, applied_runs) = (false, false);
                         }
                     }
@@ -136,21 +139,22 @@ impl WorkflowDriver {
                 }
                 continue;
             }
-            // The wake-up may have been for more than the runs that were applied.
+            // The wake-up may have had other causes too, so the next pass checks the database.
             if std::mem::take(&mut applied_runs) {
-                kept = Some(now);
+                cached = Some(loaded);
                 continue;
             }
-            self.slots.shrink_to(now.snapshot.running_attempts());
+            self.slots.shrink_to(loaded.snapshot.running_attempts());
             tokio::select! {
                 () = changed.wait(POLL_INTERVAL) => {
-                    applied_runs = now.apply_ended_runs(&mut ended);
+                    applied_runs = loaded.apply_ended_runs(&mut ended);
                     check_database = !applied_runs;
                 }
                 () = self.dispatcher.slots().freed.notified(), if self.needs_slots => {}
                 true = self.judge_answers.next_answer() => {}
             }
-            kept = (!now.snapshot.has_foreign_blockers()).then_some(now);
+            // Changes of foreign blockers do not wake this driver, so they are loaded in every pass.
+            cached = (!loaded.snapshot.has_foreign_blockers()).then_some(loaded);
         }
     }
 
@@ -159,43 +163,45 @@ impl WorkflowDriver {
         Ok(self.db().snapshot(move |tx| loaded_workflow::load_workflow(tx, project, id)).await?)
     }
 
-    /// Loads the runs that have ended in the meantime; false if somebody else changed tasks.
+    /// Loads the runs that have ended in the meantime. Returns false if somebody else changed the workflow.
     async fn refresh(&self, loaded: &mut LoadedWorkflow) -> Result<bool> {
-        let (project, id, seen, awaited) =
+        let (project, id, revision, pending_runs) =
             (self.project, self.id, loaded.workflow().revision, loaded.pending_runs());
-        let waits: HashSet<RunId> = awaited.iter().copied().collect();
-        let at_work = loaded.snapshot.tasks().iter().filter_map(|task| Some((task.run?, task)));
-        let tasks: HashMap<RunId, Task> =
-            at_work.filter(|(run, _)| waits.contains(run)).map(|(run, task)| (run, task.clone())).collect();
+        let pending: HashSet<RunId> = pending_runs.iter().copied().collect();
+        let attempted = loaded.snapshot.tasks().iter().filter_map(|task| Some((task.run?, task)));
+        let tasks: HashMap<RunId, Task> = attempted
+            .filter(|(run, _)| pending.contains(run))
+            .map(|(run, task)| (run, task.clone()))
+            .collect();
         let read = move |tx: &mut Tx<'_>| {
             let Some(workflow) = workflows::get(tx, project, id)? else { return Ok(None) };
-            if workflow.revision != seen || !workflow.status.is_active() {
+            if workflow.revision != revision || !workflow.status.is_active() {
                 return Ok(None);
             }
             let mut attempts = Vec::new();
-            let mut others = Vec::new();
-            for run in workflows::list_ended(tx, project, &awaited)? {
+            let mut other_runs = Vec::new();
+            for run in workflows::list_ended(tx, project, &pending_runs)? {
                 match tasks.get(&run.id) {
                     Some(task) => attempts.push((task.id, attempts::load_attempt(tx, task, &run)?)),
-                    None => others.push(run),
+                    None => other_runs.push(run),
                 }
             }
-            Ok::<_, emergent_store::Error>(Some((attempts, others)))
+            Ok::<_, emergent_store::Error>(Some((attempts, other_runs)))
         };
-        let Some((attempts, others)) = self.db().read(read).await? else { return Ok(false) };
+        let Some((attempts, other_runs)) = self.db().read(read).await? else { return Ok(false) };
         attempts.into_iter().for_each(|(task, attempt)| loaded.record_attempt_end(task, attempt));
-        if !others.is_empty() {
-            // A turn of a discussion, or the planner: load everything again.
+        if !other_runs.is_empty() {
+            // The run of a turn or of the planner has ended; only a full load reads its result.
             let fresh = self.load().await?;
             match fresh {
-                Some(fresh) if fresh.workflow().revision == seen => *loaded = fresh,
+                Some(fresh) if fresh.workflow().revision == revision => *loaded = fresh,
                 _ => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    /// The writes of this pass, in order.
+    /// Returns the writes of this pass, in order.
     async fn decide(&mut self, loaded: &mut LoadedWorkflow) -> Result<Vec<WorkflowWrite>> {
         if loaded.workflow().status == WorkflowStatus::Planning {
             let run = self.planner_run(loaded.workflow()).await?;
@@ -227,30 +233,30 @@ impl WorkflowDriver {
         Ok(found?)
     }
 
-    /// Reports the waits that the newest event of their task does not report already. That event is
-    /// read once per wait, not in every pass.
+    /// Returns writes that report the waits which the newest event of their task does not report yet. That
+    /// event is read once per wait, not in every pass.
     async fn unreported_waits(&mut self, waits: Vec<(ObjectId, String)>) -> Result<Vec<WorkflowWrite>> {
         // A task that stopped waiting may wait for the same again, which is reported again.
-        self.reported_waits.retain(|task, _| waits.iter().any(|(one, _)| one == task));
-        let mut items = Vec::new();
-        for (task, why) in waits {
-            if self.reported_waits.get(&task) == Some(&why) {
+        self.reported_waits.retain(|task, _| waits.iter().any(|(waiting, _)| waiting == task));
+        let mut writes = Vec::new();
+        for (task, reason) in waits {
+            if self.reported_waits.get(&task) == Some(&reason) {
                 continue;
             }
             let id = self.id;
             let read = move |tx: &mut Tx<'_>| workflows::latest_task_event(tx, id, task);
             let newest: Result<_, emergent_store::Error> = self.db().read(read).await;
-            let waiting = WorkflowEventBody::TaskWaiting { reason: why.clone() };
+            let waiting = WorkflowEventBody::TaskWaiting { reason: reason.clone() };
             let is_reported = newest?.is_some_and(|(kind, data)| {
                 WorkflowEventBody::from_stored(&kind, &data).is_ok_and(|stored| stored == waiting)
             });
             if is_reported {
-                self.reported_waits.insert(task, why);
+                self.reported_waits.insert(task, reason);
             } else {
-                items.push(WorkflowWrite::ReportWait { task, why });
+                writes.push(WorkflowWrite::ReportWait { task, why: reason });
             }
         }
-        Ok(items)
+        Ok(writes)
     }
 
     fn after_ended_run(&mut self, pass: &mut Pass<'_>, action: Action) {
@@ -258,7 +264,7 @@ impl WorkflowDriver {
             Action::ConcludeAttempt(task) => self.conclude(pass, task),
             Action::OpenReview(task) => match open_review(pass.loaded, task) {
                 Some(write) => pass.push(write),
-                // Without anybody to review it, the result stands.
+                // No agent can review the result, so it is accepted without a review.
                 None => self.conclude(pass, task),
             },
             Action::AdvanceDiscussions(task) => {
@@ -273,6 +279,7 @@ impl WorkflowDriver {
         }
     }
 
+    /// Concludes an ended attempt, unless the judge has not answered yet.
     fn conclude(&mut self, pass: &mut Pass<'_>, id: ObjectId) {
         let snapshot = &pass.loaded.snapshot;
         let (Some(task), Some(attempt)) = (snapshot.get(id), snapshot.attempts.get(&id)) else { return };
@@ -307,6 +314,7 @@ impl WorkflowDriver {
         })));
     }
 
+    /// Starts as many attempts as this server has free slots for.
     fn start_attempts(&mut self, pass: &mut Pass<'_>) {
         self.slots.shrink_to(pass.loaded.snapshot.running_attempts());
         let mut actions = decide::startable(&pass.loaded.snapshot, usize::MAX);
@@ -346,6 +354,7 @@ impl WorkflowDriver {
         Some(Judge::new(self.dispatcher.executor().clone(), model, self.project, self.id))
     }
 
+    /// The write for an action that is decided when nothing runs or can start.
     async fn idle_write(&self, loaded: &LoadedWorkflow, action: Action) -> Result<Option<WorkflowWrite>> {
         Ok(match action {
             Action::SkipTask { task, why } => loaded.snapshot.get(task).map(|before| {
@@ -384,9 +393,9 @@ impl WorkflowDriver {
         };
         let executor = self.dispatcher.executor().clone();
         let slots = executor.try_acquire_slots(batch.writes.iter().map(WorkflowWrite::run_count).sum());
-        let on = executor.clone();
+        let tx_executor = executor.clone();
         executor
-            .commit_and_drive(slots, move |tx, admissions| apply::apply(tx, admissions, &on, &batch))
+            .commit_and_drive(slots, move |tx, admissions| apply::apply(tx, admissions, &tx_executor, &batch))
             .await
     }
 }
@@ -409,13 +418,14 @@ impl Pass<'_> {
         self.writes.push(write);
     }
 
-    /// A task that no agent can do, or whose run was refused.
+    /// Fails a task that no agent can do, or whose run was refused.
     fn fail_unstarted(&mut self, task: &Task, reason: &str, options: &[&str]) {
         let step = fail_unstarted(&self.loaded.snapshot, task, reason, options);
         self.push(WorkflowWrite::ChangeTask { step, before: Box::new(task.clone()) });
     }
 }
 
+/// Opens the review of an attempt, or returns `None` if no agent can review it.
 fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
     let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
     let write = discussion::open_review(task, attempt, loaded.agent_cards())?;

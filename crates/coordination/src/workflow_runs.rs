@@ -10,8 +10,8 @@ use emergent_executor::{AdmissionBatch, Executor, LinkedRun, Result, Resumable, 
 use emergent_store::{Tx, runs, workflows};
 
 /// Starts or queues a run that resumes a paused run of a workflow, or a completed one that did not submit
-/// its deliverable. The caller has locked that run. The new run has its own session, and keeps the
-/// workflow and the task.
+/// its deliverable. The caller has locked that run. The new run has its own session; its workflow and task
+/// are those of the earlier run.
 pub fn resume_workflow_run(
     tx: &mut Tx<'_>,
     executor: &Executor,

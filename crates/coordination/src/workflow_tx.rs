@@ -1,4 +1,4 @@
-//! The transaction that writes what was decided about a workflow, and the writes that its parts share.
+//! The transaction that writes the decisions about a workflow, and the small writes that they have in common.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -25,16 +25,18 @@ use crate::{
     workflow_runs::resume_workflow_run,
 };
 
-/// What a transaction changed: the new versions of tasks, and the new revision of the workflow.
+/// What a transaction changed.
 #[derive(Debug, Default)]
 pub(crate) struct CommitResult {
+    /// The new versions of tasks. A task that changed more than once has several.
     pub versions: Vec<(ObjectId, i64)>,
+    /// The new revision of the workflow.
     pub revision: i64,
     /// How long the runs of attempts that ended were queued.
     pub queue_times: Vec<Duration>,
 }
 
-/// The transaction that writes a batch, with what its writes share.
+/// The transaction that writes a batch, with the state that its writes share.
 pub(crate) struct WorkflowTx<'a, 'b> {
     pub tx: &'a mut Tx<'b>,
     pub executor: &'a Executor,
@@ -46,6 +48,7 @@ pub(crate) struct WorkflowTx<'a, 'b> {
     pub applied: CommitResult,
     /// New objects and edges, written together at the end.
     pub drafts: GraphDrafts,
+    /// The agents that were loaded in this transaction.
     pub agents: HashMap<AgentId, Agent>,
 }
 
@@ -75,6 +78,7 @@ pub(crate) struct RunAdmission {
     pub resumed_run: Option<RunId>,
     pub start: StartOptions,
     pub link: WorkflowLink,
+    /// The index of a turn in its discussion; 0 for other runs.
     pub child_index: i64,
     pub run: RunId,
     pub task: Option<ObjectId>,
@@ -109,7 +113,7 @@ impl WorkflowTx<'_, '_> {
         self.events.push(new_event(task, run, body, self.now));
     }
 
-    /// A new object, written at the end.
+    /// Adds a new object, which is written at the end.
     pub fn draft_object(
         &mut self,
         author: Author,
@@ -123,12 +127,12 @@ impl WorkflowTx<'_, '_> {
             .map_err(emergent_graph::Error::from)?
             .with_id(id)
             .with_author(author);
-        // Sessions are found by their words; a vector for each would cost more than the attempt.
+        // Full-text search finds sessions; embedding each of them would cost more than the attempt.
         self.drafts.objects.push(if type_ == "Session" { draft.without_vector() } else { draft });
         Ok(())
     }
 
-    /// New edges, written at the end.
+    /// Adds new edges, which are written at the end.
     pub fn draft_edges(&mut self, author: Author, edges: &[NewEdge]) -> Result<()> {
         for NewEdge { type_, from, to, sequence } in edges {
             let mut properties = Map::new();
@@ -143,14 +147,15 @@ impl WorkflowTx<'_, '_> {
         Ok(())
     }
 
+    /// Loads an agent. A deleted agent makes the batch stale.
     pub fn get_agent(&mut self, id: AgentId) -> Result<Agent> {
-        if let Some(known) = self.agents.get(&id) {
-            return Ok(known.clone());
+        if let Some(agent) = self.agents.get(&id) {
+            return Ok(agent.clone());
         }
-        let found = agents::get(self.tx, self.workflow.project, id)?;
-        let found = found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))?;
-        self.agents.insert(id, found.clone());
-        Ok(found)
+        let agent = agents::get(self.tx, self.workflow.project, id)?;
+        let agent = agent.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))?;
+        self.agents.insert(id, agent.clone());
+        Ok(agent)
     }
 
     /// Queues a run. If it cannot be started, the failure belongs to its task or turn, not to the
@@ -161,13 +166,20 @@ impl WorkflowTx<'_, '_> {
         let turn = link.discussion.map(|discussion| (discussion, child_index));
         let admitted = match resumed_run {
             Some(paused) => {
-                let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
-                let found = found.ok_or_else(|| Error::not_found("run", paused))?;
-                resume_workflow_run(self.tx, self.executor, self.admissions, &found, link, run, start.input)
+                let paused_run = runs::get_for_update(self.tx, self.workflow.project, paused)?;
+                let paused_run = paused_run.ok_or_else(|| Error::not_found("run", paused))?;
+                resume_workflow_run(
+                    self.tx,
+                    self.executor,
+                    self.admissions,
+                    &paused_run,
+                    link,
+                    run,
+                    start.input,
+                )
             }
             None => {
                 let agent = self.get_agent(agent)?;
-                // The index of a turn in its discussion.
                 let run = LinkedRun { id: run, link, child_index, started_by };
                 admit_linked_run(self.tx, self.executor, self.admissions, &agent, run, &start)
             }
@@ -184,8 +196,8 @@ impl WorkflowTx<'_, '_> {
     fn is_budget_spent(&mut self) -> Result<bool> {
         let Limit { microusd, tokens } = self.workflow.settings.budget;
         let spent = budget::workflow_spend(self.tx, self.workflow.project, self.workflow.id)?.spent;
-        Ok(microusd.is_some_and(|most| spent.microusd >= most)
-            || tokens.is_some_and(|most| spent.tokens >= most))
+        Ok(microusd.is_some_and(|limit| spent.microusd >= limit)
+            || tokens.is_some_and(|limit| spent.tokens >= limit))
     }
 }
 

@@ -21,12 +21,15 @@ use crate::{
     workflow_tx::{NewEdge, WorkflowTx, run_author},
 };
 
+/// The most characters of an attempt's summary that its task stores.
+const MAX_SUMMARY_CHARS: usize = 2_000;
+
 impl WorkflowTx<'_, '_> {
     pub(super) fn conclude_attempt(&mut self, end: &AttemptEnd) -> Result<()> {
         let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
-        let (messages, tokens_in, tokens_out, answers) = workflows::conversation_stats(self.tx, end.run)?;
+        let (messages, tokens_in, tokens_out, model_calls) = workflows::conversation_stats(self.tx, end.run)?;
         let author = run_author(end.run);
         if let Some(session) = end.session {
             let status = match end.status {
@@ -46,7 +49,7 @@ impl WorkflowTx<'_, '_> {
             let mut writer = self.writer.clone();
             (writer.author, writer.embed) = (author, false);
             objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
-                // The session was deleted in the meantime; it is gone when the workflow is loaded again.
+                // The session was deleted in the meantime. Loading the workflow again finds no session.
                 emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
                 other => other.into(),
             })?;
@@ -64,14 +67,14 @@ impl WorkflowTx<'_, '_> {
             "start_time": started,
             "completion_time": ended,
             "duration_seconds": ended.since(started).as_secs_f64(),
-            "llm_calls": answers,
+            "llm_calls": model_calls,
             "tokens_used": tokens_in + tokens_out,
         });
         for (step, task) in &end.transitions {
             let own = step.task == end.task;
             let mut changes = transition_properties(step, task);
             if own {
-                changes["summary"] = json!(truncate(&end.summary, 2_000));
+                changes["summary"] = json!(truncate(&end.summary, MAX_SUMMARY_CHARS));
                 changes["metrics"] = metrics.clone();
             }
             self.update_task(step.task, task.version, changes, &step.reason)?;
@@ -86,7 +89,7 @@ impl WorkflowTx<'_, '_> {
 /// The properties that a transition writes on its task.
 pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
     let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
-    let again = |failure_context: &str, agent: Value| {
+    let pending_again = |failure_context: &str, agent: Value| {
         json!({
             "status": TaskStatus::Pending.as_str(),
             "retry_count": task.retry_count + 1,
@@ -99,9 +102,11 @@ pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
         TransitionTo::Completed { output } => {
             json!({ "status": TaskStatus::Completed.as_str(), "output": output })
         }
-        TransitionTo::Retry { failure_context, agent: Some(other) } => again(failure_context, json!(other)),
+        TransitionTo::Retry { failure_context, agent: Some(other) } => {
+            pending_again(failure_context, json!(other))
+        }
         TransitionTo::Retry { failure_context, agent: None } | TransitionTo::SentBack { failure_context } => {
-            again(failure_context, agent)
+            pending_again(failure_context, agent)
         }
         TransitionTo::FailureNoted { failure_context } => json!({ "failure_context": failure_context }),
         TransitionTo::Reopened => {

@@ -33,7 +33,7 @@ use crate::{
     workflow_tx::{CommitResult, WorkflowTx},
 };
 
-/// The writes that were decided on a snapshot at this revision.
+/// The writes of one pass over a workflow, decided on a snapshot at `revision`.
 pub(crate) struct WriteBatch {
     pub project: ProjectId,
     pub workflow: WorkflowId,
@@ -44,38 +44,39 @@ pub(crate) struct WriteBatch {
     pub writes: Vec<WorkflowWrite>,
 }
 
+/// One write that was decided about a workflow.
 pub(crate) enum WorkflowWrite {
     StartAttempt(Box<NewAttempt>),
     ConcludeAttempt(Box<AttemptEnd>),
-    /// A task without an attempt is skipped, or has failed before its first step.
+    /// Skips a task, or fails a task whose attempt could not be started.
     ChangeTask {
         step: Transition,
         before: Box<Task>,
     },
     AdvanceDiscussion(Box<discussion::DiscussionWrite>),
-    /// The planner is started, or started again.
+    /// Starts the planner, for the first time or after a plan was rejected.
     StartPlanner {
         agent: AgentId,
         prompt: String,
         run: RunId,
     },
-    /// A task waits for something that this workflow does not drive.
+    /// Records that a task waits for something that this workflow does not drive.
     ReportWait {
         task: ObjectId,
         why: String,
     },
-    /// The workflow moves on or ends.
+    /// Changes the status of the workflow.
     MoveWorkflow {
         to: WorkflowStatus,
         why: String,
         summary: Option<String>,
         escalation: Option<NewEscalation>,
     },
-    /// The plan fails the checks.
+    /// Records that the plan fails the checks.
     RejectPlan {
         why: String,
     },
-    /// A task of a rejected plan.
+    /// Deletes a task of a rejected plan.
     DeleteTask {
         task: ObjectId,
     },
@@ -104,7 +105,7 @@ impl WorkflowWrite {
         })
     }
 
-    /// How many runs it starts.
+    /// How many runs the write starts.
     pub fn run_count(&self) -> usize {
         match self {
             WorkflowWrite::StartAttempt(_) | WorkflowWrite::StartPlanner { .. } => 1,
@@ -125,6 +126,7 @@ pub(crate) struct NewAttempt {
     pub session: ObjectId,
     /// The session of the previous attempt.
     pub previous_session: Option<ObjectId>,
+    /// The sessions whose results are in the prompt.
     pub informed_by: Vec<ObjectId>,
     pub deliverable: Option<Deliverable>,
     /// The run to resume, instead of a new conversation.
@@ -139,26 +141,28 @@ pub(crate) struct AttemptEnd {
     pub run: RunId,
     pub status: RunStatus,
     pub session: Option<ObjectId>,
-    /// Each with its task as it was before.
+    /// Each transition with its task as it was before.
     pub transitions: Vec<(Transition, Task)>,
     pub verdict: Option<Verdict>,
     pub summary: String,
 }
 
+/// Writes a batch. Fails with [`Error::Lost`] if this server does not own the workflow any more, and with
+/// [`Error::Stale`] if the workflow was changed since the batch was decided.
 pub(crate) fn apply(
     tx: &mut Tx<'_>,
     admissions: &mut AdmissionBatch,
     executor: &Executor,
-    work: &WriteBatch,
+    batch: &WriteBatch,
 ) -> Result<CommitResult> {
-    let id = work.workflow;
-    let Some((revision, _)) = workflows::fence(tx, id, &work.owner, work.lease_until)? else {
+    let id = batch.workflow;
+    let Some((revision, _)) = workflows::fence(tx, id, &batch.owner, batch.lease_until)? else {
         return Err(Error::Lost(id));
     };
-    if revision != work.revision + 1 {
+    if revision != batch.revision + 1 {
         return Err(Error::Stale(id));
     }
-    let actor = Actor { project: work.project, author: Author::System };
+    let actor = Actor { project: batch.project, author: Author::System };
     let (writer, workflow) = executor.graph().workflow_write_context(tx, actor, id)?;
     let now = writer.now;
     let applied = CommitResult { revision, ..CommitResult::default() };
@@ -174,8 +178,8 @@ pub(crate) fn apply(
         drafts: GraphDrafts::default(),
         agents: HashMap::new(),
     };
-    for item in &work.writes {
-        writing.apply_write(item)?;
+    for write in &batch.writes {
+        writing.apply_write(write)?;
     }
     let WorkflowTx { tx, admissions, writer, events, applied, drafts, .. } = writing;
     sessions::write_drafts(tx, &writer, drafts, admissions)?;
@@ -184,10 +188,10 @@ pub(crate) fn apply(
 }
 
 impl WorkflowTx<'_, '_> {
-    fn apply_write(&mut self, item: &WorkflowWrite) -> Result<()> {
-        match item {
-            WorkflowWrite::StartAttempt(begin) => self.start_attempt(begin),
-            WorkflowWrite::ConcludeAttempt(settle) => self.conclude_attempt(settle),
+    fn apply_write(&mut self, write: &WorkflowWrite) -> Result<()> {
+        match write {
+            WorkflowWrite::StartAttempt(attempt) => self.start_attempt(attempt),
+            WorkflowWrite::ConcludeAttempt(end) => self.conclude_attempt(end),
             WorkflowWrite::ChangeTask { step, before } => {
                 self.update_task(
                     step.task,

@@ -16,11 +16,16 @@ use crate::{
     workflow_tx::{NewEdge, RunAdmission, WorkflowTx, run_author},
 };
 
+/// The most characters of the prompt that a session stores.
+const MAX_CONTEXT_CHARS: usize = 1_000;
+/// The most characters of the reason for a retry that a session stores.
+const MAX_REASON_CHARS: usize = 500;
+
 impl WorkflowTx<'_, '_> {
     pub(super) fn start_attempt(&mut self, attempt: &NewAttempt) -> Result<()> {
         let (task, run, session) = (&attempt.task, attempt.run, attempt.session);
         let number = task.retry_count + 1;
-        // No event tells this workflow that another one reopened a completed task.
+        // Another workflow may have reopened its blocker, which does not change the revision of this one.
         if attempt.has_foreign_blocker
             && attempt.resumed_run.is_none()
             && tasks::is_blocked(self.tx, task.id)?
@@ -40,23 +45,25 @@ impl WorkflowTx<'_, '_> {
         let mut properties = json!({
             "status": "active",
             "agent_name": attempt.agent_name,
-            "task_context": truncate(&attempt.prompt, 1_000),
+            "task_context": truncate(&attempt.prompt, MAX_CONTEXT_CHARS),
             "started_at": self.now,
             "run_id": run.to_string(),
         });
-        if let Some(before) = attempt.previous_session {
-            properties["retry_of"] = json!(before.to_string());
+        if let Some(previous) = attempt.previous_session {
+            properties["retry_of"] = json!(previous.to_string());
             let reason = match attempt.resumed_run {
                 Some(_) => attempt.reason.clone(),
-                // A verifying task that runs again has not failed.
-                None if task.failure_context.is_empty() => "what it stands on was done again".to_owned(),
-                None => truncate(newest_failure(&task.failure_context), 500),
+                // A verifying task also runs again without having failed.
+                None if task.failure_context.is_empty() => {
+                    "a task that it verifies was done again".to_owned()
+                }
+                None => truncate(newest_failure(&task.failure_context), MAX_REASON_CHARS),
             };
             properties["retry_reason"] = json!(reason);
         }
         self.draft_object(author, session, "Session", properties)?;
         let mut edges = vec![NewEdge::new("has_session", task.id, session)];
-        edges.extend(attempt.previous_session.map(|before| NewEdge::new("follows_up", session, before)));
+        edges.extend(attempt.previous_session.map(|previous| NewEdge::new("follows_up", session, previous)));
         edges.extend(attempt.informed_by.iter().map(|other| NewEdge::new("informed_by", session, *other)));
         self.draft_edges(author, &edges)?;
         let link = WorkflowLink {

@@ -1,4 +1,4 @@
-//! The workflow itself moves: planned, escalated, ended.
+//! Writes changes of the workflow itself: its planner is started, or its status changes.
 
 use emergent_domain::{
     ids::{AgentId, RunId},
@@ -46,10 +46,11 @@ impl WorkflowTx<'_, '_> {
         }
     }
 
+    /// Changes the status of the workflow. A `summary` or `escalation` replaces the stored one.
     pub(super) fn move_to(
         &mut self,
         to: WorkflowStatus,
-        why: &str,
+        reason: &str,
         summary: Option<String>,
         escalation: Option<&NewEscalation>,
     ) -> Result<()> {
@@ -64,7 +65,7 @@ impl WorkflowTx<'_, '_> {
         }
         let moved = WorkflowMove {
             status: to,
-            reason: why.to_owned(),
+            reason: reason.to_owned(),
             options: escalation.map(|escalation| escalation.options.clone()),
             summary: summary.clone(),
         };
@@ -81,6 +82,7 @@ impl WorkflowTx<'_, '_> {
         Ok(())
     }
 
+    /// Saves the workflow if its stored status is still `from`.
     fn save_workflow(&mut self, from: WorkflowStatus) -> Result<()> {
         self.workflow.updated_at = self.now;
         match workflows::update(self.tx, from, &self.workflow)? {

@@ -34,7 +34,7 @@ pub(crate) fn advance_all(
     failed_turns: &FailedTurns,
 ) -> Vec<DiscussionWrite> {
     let find_agent = |name: &str| agents.iter().find(|agent| agent.definition.name == name);
-    let advance_one = |discussion: &TaskDiscussion| {
+    let advance_discussion = |discussion: &TaskDiscussion| {
         let step =
             advance(discussion, |turn: &NewTurn| match failed_turns.get(&(discussion.id, turn.index)) {
                 Some(reason) => Some(reason.clone()),
@@ -47,6 +47,7 @@ pub(crate) fn advance_all(
         let started = step.turns.iter().filter_map(start).collect();
         Some(DiscussionWrite::Advance { id: discussion.id, task, step, started })
     };
-    let open = discussions.iter().filter(|one| one.progress() == DiscussionProgress::Open);
-    open.filter_map(advance_one).collect()
+    let open_discussions =
+        discussions.iter().filter(|discussion| discussion.progress() == DiscussionProgress::Open);
+    open_discussions.filter_map(advance_discussion).collect()
 }

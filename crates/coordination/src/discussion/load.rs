@@ -23,33 +23,35 @@ pub(crate) fn load_discussion(
     object: &Object,
 ) -> Result<Option<TaskDiscussion>, emergent_store::Error> {
     let map = object.properties.to_map();
-    let kept =
-        map.get("settings").and_then(|kept| serde_json::from_value::<DiscussionSettings>(kept.clone()).ok());
-    let Some(settings) = kept else { return Ok(None) };
+    // Only discussions that the dispatcher conducts have settings.
+    let settings = map
+        .get("settings")
+        .and_then(|settings| serde_json::from_value::<DiscussionSettings>(settings.clone()).ok());
+    let Some(settings) = settings else { return Ok(None) };
     let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let of_run: Option<RunId> = text("run_id").parse().ok();
-    let attempt = match of_run {
+    let attempt_run: Option<RunId> = text("run_id").parse().ok();
+    let attempt = match attempt_run {
         Some(run) => first_run_of_attempt(tx, project, run)?,
         None => None,
     };
-    let mut found = Vec::new();
+    let mut indexed_runs = Vec::new();
     // In a review loop the attempt itself is the first turn.
     if settings.kind == DiscussionKind::ReviewLoop
-        && let Some(run) = of_run
+        && let Some(run) = attempt_run
     {
-        found.extend(runs::get(tx, project, run)?.map(|run| (0, run)));
+        indexed_runs.extend(runs::get(tx, project, run)?.map(|run| (0, run)));
     }
-    found.extend(workflows::list_turns(tx, object.id)?.into_iter().map(|run| (run.child_index, run)));
-    let mut turns = Vec::with_capacity(found.len());
-    let mut turn_runs = Vec::with_capacity(found.len());
-    for (index, run) in found {
+    indexed_runs.extend(workflows::list_turns(tx, object.id)?.into_iter().map(|run| (run.child_index, run)));
+    let mut turns = Vec::with_capacity(indexed_runs.len());
+    let mut turn_runs = Vec::with_capacity(indexed_runs.len());
+    for (index, run) in indexed_runs {
         let result = match run.status.is_terminal() {
             true => Some(TurnResult {
                 ok: matches!(run.status, RunStatus::Completed | RunStatus::Paused),
                 text: run.summary.clone().unwrap_or_default(),
                 vote: match run.workflow_link.deliverable {
                     Some(Deliverable::Vote) => runs::submission(tx, run.id)?
-                        .and_then(|given| serde_json::from_value::<Vote>(given).ok()),
+                        .and_then(|value| serde_json::from_value::<Vote>(value).ok()),
                     _ => None,
                 },
             }),
@@ -59,10 +61,11 @@ pub(crate) fn load_discussion(
         turns.push(DiscussionTurn { index, agent: run.agent_name, phase: String::new(), round: 0, result });
     }
     let absent: Vec<AbsentParticipant> =
-        map.get("absent").and_then(|kept| serde_json::from_value(kept.clone()).ok()).unwrap_or_default();
+        map.get("absent").and_then(|absent| serde_json::from_value(absent.clone()).ok()).unwrap_or_default();
     turns.extend(absent.iter().map(AbsentParticipant::turn));
     let recorded = map.get("entered").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let decided = map.get("decided_by_person").and_then(|given| serde_json::from_value(given.clone()).ok());
+    let person_decision =
+        map.get("decided_by_person").and_then(|value| serde_json::from_value(value.clone()).ok());
     let decision = map.get("final_decision");
     Ok(Some(TaskDiscussion {
         id: object.id,
@@ -74,9 +77,9 @@ pub(crate) fn load_discussion(
         recorded: recorded.iter().filter_map(Value::as_i64).collect(),
         absent,
         required: map.get(REQUIRED_PROPERTY).and_then(Value::as_bool).unwrap_or_default(),
-        person_decision: decided,
+        person_decision,
         outcome: decision
-            .and_then(|one| one.get("text"))
+            .and_then(|decision| decision.get("text"))
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned(),

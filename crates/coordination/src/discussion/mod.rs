@@ -1,5 +1,5 @@
-//! The discussions of tasks: loaded from the runs of their turns, advanced by the rules, and written
-//! to the graph as they happen.
+//! The discussions of tasks: loads them with the runs of their turns, advances them by the rules, and
+//! writes their entries and outcomes to the graph.
 
 mod advance;
 mod load;
@@ -22,7 +22,7 @@ pub(crate) type FailedTurns = HashMap<(ObjectId, i64), String>;
 
 /// What a transaction writes for a discussion.
 pub(crate) enum DiscussionWrite {
-    /// The discussion starts, with the attempt as its first turn.
+    /// Opens the review of an attempt, with the attempt as its first turn.
     Open {
         id: ObjectId,
         task: ObjectId,
@@ -31,6 +31,7 @@ pub(crate) enum DiscussionWrite {
         proposal: String,
         settings: Box<DiscussionSettings>,
     },
+    /// Writes the next step of an open discussion.
     Advance {
         id: ObjectId,
         task: ObjectId,
@@ -41,7 +42,7 @@ pub(crate) enum DiscussionWrite {
 }
 
 impl DiscussionWrite {
-    /// How many runs it starts.
+    /// How many runs the write starts.
     pub fn run_count(&self) -> usize {
         match self {
             DiscussionWrite::Open { .. } => 0,
@@ -50,6 +51,7 @@ impl DiscussionWrite {
     }
 }
 
+/// A turn with the agent and the id of the run that it is started with.
 pub(crate) struct StartedTurn {
     turn: NewTurn,
     agent: AgentId,

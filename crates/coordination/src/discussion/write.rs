@@ -21,16 +21,22 @@ use crate::{
     workflow_tx::{NewEdge, RunAdmission, WorkflowTx, run_author},
 };
 
+/// The most characters of the context that a discussion stores beside its settings.
+const MAX_CONTEXT_CHARS: usize = 2_000;
+/// The most characters of an entry or a decision in an event.
+const MAX_EVENT_TEXT_CHARS: usize = 300;
+
 pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &DiscussionWrite) -> Result<()> {
     match step {
         DiscussionWrite::Open { id, task, run, agent, proposal, settings } => {
             let author = run_author(*run);
-            let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
+            let names: Vec<&str> =
+                settings.participants.iter().map(|participant| participant.agent.as_str()).collect();
             let properties = json!({
                 "topic": settings.topic,
                 "status": "active",
                 "discussion_type": settings.kind.as_str(),
-                "context": truncate(&settings.context, 2_000),
+                "context": truncate(&settings.context, MAX_CONTEXT_CHARS),
                 "participating_agents": names,
                 "decision_criteria": settings.criteria,
                 "settings": settings,
@@ -56,7 +62,11 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
             let started = WorkflowEventBody::DiscussionStarted {
                 discussion: *id,
                 topic: settings.topic.clone(),
-                participants: settings.participants.iter().map(|one| one.agent.clone()).collect(),
+                participants: settings
+                    .participants
+                    .iter()
+                    .map(|participant| participant.agent.clone())
+                    .collect(),
             };
             writing.push_event(Some(*task), Some(*run), &started);
             Ok(())
@@ -69,12 +79,12 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     agent: entry.turn.agent.clone(),
                     entry_type: entry.turn.entry_type.as_str().to_owned(),
                     round: entry.turn.round,
-                    text: truncate(&entry.content, 300),
+                    text: truncate(&entry.content, MAX_EVENT_TEXT_CHARS),
                 };
                 writing.push_event(Some(*task), Some(entry.run), &event);
             }
             for StartedTurn { turn, agent, run } in started {
-                let duty = WorkflowLink {
+                let link = WorkflowLink {
                     workflow: Some(writing.workflow.id),
                     task: Some(*task),
                     session: None,
@@ -86,7 +96,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     agent: *agent,
                     resumed_run: None,
                     start,
-                    link: duty,
+                    link,
                     child_index: turn.index,
                     run: *run,
                     task: Some(*task),
@@ -147,7 +157,7 @@ fn update_discussion(
             let resolved = WorkflowEventBody::DiscussionResolved {
                 discussion: id,
                 consensus_level: outcome.consensus_level,
-                text: truncate(&outcome.text, 300),
+                text: truncate(&outcome.text, MAX_EVENT_TEXT_CHARS),
             };
             writing.push_event(Some(task), None, &resolved);
         }
@@ -184,7 +194,9 @@ fn cancel_open_turns(writing: &mut WorkflowTx<'_, '_>, id: ObjectId, end: &Discu
     }
     let why = match end {
         DiscussionEnd::Resolved(_) => "its discussion was decided without it".to_owned(),
-        DiscussionEnd::Escalated { reason, .. } => format!("its discussion ended without it: {reason}"),
+        DiscussionEnd::Escalated { reason, .. } => {
+            format!("its discussion ended without it: {reason}")
+        }
     };
     let project = writing.workflow.project;
     let stopped = runs::record::cancel_trees(writing.tx, project, open, &why, writing.now)?;
@@ -219,9 +231,9 @@ fn create_follow_up_tasks(
     if outcome.tasks.is_empty() {
         return Ok(());
     }
-    let made = match create::add_tasks(writing.tx, &writing.writer, writing.workflow.id, &outcome.tasks) {
-        Ok(made) => made,
-        // They are checked before anything is written, so the decision stands without the tasks.
+    let created = match create::add_tasks(writing.tx, &writing.writer, writing.workflow.id, &outcome.tasks) {
+        Ok(created) => created,
+        // The tasks are checked before one is written, so the decision is stored without them.
         Err(emergent_graph::Error::Invalid(invalid)) => {
             let refused = WorkflowEventBody::TasksRefused { discussion, reason: invalid.to_string() };
             writing.push_event(None, None, &refused);
@@ -230,6 +242,6 @@ fn create_follow_up_tasks(
         Err(error) => return Err(error.into()),
     };
     let edges: Vec<_> =
-        made.iter().map(|task| NewEdge::new("resulted_in_task", discussion, task.id)).collect();
+        created.iter().map(|task| NewEdge::new("resulted_in_task", discussion, task.id)).collect();
     writing.draft_edges(writing.writer.author, &edges)
 }

@@ -53,6 +53,7 @@ pub(crate) enum AnswerState {
     Answered(Option<JudgeAnswer>),
 }
 
+/// The questions that a workflow has asked, and the answers that were not used yet.
 #[derive(Default)]
 pub(crate) struct JudgeAnswers {
     running: JoinSet<Option<JudgeAnswer>>,
@@ -63,17 +64,17 @@ pub(crate) struct JudgeAnswers {
 impl JudgeAnswers {
     /// The state of a question.
     pub fn get(&self, about: QuestionKey, question: &Question) -> AnswerState {
-        if self.pending.values().any(|(one, _)| *one == about) {
+        if self.pending.values().any(|(pending, _)| *pending == about) {
             return AnswerState::Pending;
         }
         match self.answered.get(&about) {
-            Some((asked, said)) if asked == question => AnswerState::Answered(said.clone()),
-            // The task changed in between, and so did the question.
+            Some((asked, answer)) if asked == question => AnswerState::Answered(answer.clone()),
+            // An answer to another question is not used: the task has changed since.
             _ => AnswerState::NotAsked,
         }
     }
 
-    /// Starts to ask, concurrently with everything else.
+    /// Starts to ask a question. `answer` runs concurrently with everything else.
     pub fn ask(
         &mut self,
         about: QuestionKey,
@@ -87,37 +88,38 @@ impl JudgeAnswers {
     /// Waits for the next answer; false if no question is pending.
     pub async fn next_answer(&mut self) -> bool {
         match self.running.join_next_with_id().await {
-            Some(came) => {
-                self.store(came);
+            Some(finished) => {
+                self.store(finished);
                 true
             }
             None => false,
         }
     }
 
-    fn store(&mut self, came: Result<(Id, Option<JudgeAnswer>), JoinError>) {
-        let (id, thought) = came.unwrap_or_else(|error| {
-            warn!(error = %error, "a question to a model came to nothing, rules decide");
+    fn store(&mut self, finished: Result<(Id, Option<JudgeAnswer>), JoinError>) {
+        let (id, answer) = finished.unwrap_or_else(|error| {
+            warn!(error = %error, "a question to a model failed, rules decide");
             (error.id(), None)
         });
         if let Some((about, question)) = self.pending.remove(&id) {
-            self.answered.insert(about, (question, thought));
+            self.answered.insert(about, (question, answer));
         }
     }
 
+    /// Whether no question is pending.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
     /// Whether the next attempt at a task waits for an answer.
     pub fn blocks_attempt(&self, task: ObjectId) -> bool {
-        let before = questions_before_attempt(task);
-        self.pending.values().any(|(about, _)| before.contains(about))
+        let questions = questions_before_attempt(task);
+        self.pending.values().any(|(about, _)| questions.contains(about))
     }
 
     /// Removes answers whose consequences are written.
-    pub fn discard_used(&mut self, of: &[QuestionKey]) {
-        for about in of {
+    pub fn discard_used(&mut self, used: &[QuestionKey]) {
+        for about in used {
             self.answered.remove(about);
         }
     }
@@ -129,18 +131,18 @@ fn questions_before_attempt(task: ObjectId) -> [QuestionKey; 3] {
 }
 
 /// The questions whose answers may have led to these writes.
-pub(crate) fn questions_behind(items: &[WorkflowWrite]) -> Vec<QuestionKey> {
-    let mut found = Vec::new();
-    for item in items {
-        match item {
-            WorkflowWrite::StartAttempt(begun) => found.extend(questions_before_attempt(begun.task.id)),
-            WorkflowWrite::ConcludeAttempt(settled) => {
-                found.push(QuestionKey::Attempt(settled.task, settled.run))
+pub(crate) fn questions_behind(writes: &[WorkflowWrite]) -> Vec<QuestionKey> {
+    let mut questions = Vec::new();
+    for write in writes {
+        match write {
+            WorkflowWrite::StartAttempt(attempt) => {
+                questions.extend(questions_before_attempt(attempt.task.id))
             }
+            WorkflowWrite::ConcludeAttempt(end) => questions.push(QuestionKey::Attempt(end.task, end.run)),
             _ => {}
         }
     }
-    found
+    questions
 }
 
 #[cfg(test)]

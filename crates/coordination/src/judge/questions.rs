@@ -1,4 +1,4 @@
-//! When a model is asked, with which question, and how its answer is read.
+//! Decides when a model is asked, builds its question, and parses its answer.
 
 use emergent_domain::{
     agent::ModelConfig,
@@ -24,6 +24,11 @@ use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
 /// How long a model may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A choice is a name or a few numbers.
+const MAX_CHOICE_TOKENS: u32 = 500;
+/// A judgement also has reasons.
+const MAX_JUDGEMENT_TOKENS: u32 = 1_000;
+
 /// The model that is asked for one workflow.
 pub(crate) struct Judge {
     executor: Executor,
@@ -37,32 +42,32 @@ impl Judge {
         Self { executor, model, project, workflow }
     }
 
-    /// Asks a question once. While its answer is stored, it is returned instead. `who` is the name in
-    /// spend reports.
+    /// Asks a question unless it was asked before, and returns its state. `role` is the name of the asker in
+    /// spend reports; `parse` reads the answer.
     fn ask(
         &self,
         answers: &mut JudgeAnswers,
         about: QuestionKey,
-        who: &'static str,
+        role: &'static str,
         question: Question,
-        read: impl FnOnce(&str) -> Option<JudgeAnswer> + Send + 'static,
+        parse: impl FnOnce(&str) -> Option<JudgeAnswer> + Send + 'static,
     ) -> AnswerState {
         match answers.get(about, &question) {
             AnswerState::NotAsked => {}
-            asked => return asked,
+            state => return state,
         }
         let (QuestionKey::Agent(task)
         | QuestionKey::Similarities(task)
         | QuestionKey::PriorResults(task)
         | QuestionKey::Attempt(task, _)) = about;
         let Question { system, prompt, schema } = question.clone();
-        // A choice is a name or a few numbers; a judgement also has reasons.
-        let max_tokens = if matches!(about, QuestionKey::Attempt(..)) { 1_000 } else { 500 };
-        let ask = ModelQuery {
+        let max_tokens =
+            if matches!(about, QuestionKey::Attempt(..)) { MAX_JUDGEMENT_TOKENS } else { MAX_CHOICE_TOKENS };
+        let query = ModelQuery {
             project: self.project,
             workflow: Some(self.workflow),
             task: Some(task),
-            agent: who.to_owned(),
+            agent: role.to_owned(),
             model: self.model.clone(),
             system,
             prompt,
@@ -72,10 +77,10 @@ impl Judge {
         };
         let executor = self.executor.clone();
         answers.ask(about, question, async move {
-            match executor.query_model(ask).await {
-                Ok(answer) => read(&answer),
+            match executor.query_model(query).await {
+                Ok(answer) => parse(&answer),
                 Err(error) => {
-                    warn!(task.id = %task, error = %error, "the {who} did not answer, rules decide");
+                    warn!(task.id = %task, error = %error, "the {role} did not answer, rules decide");
                     None
                 }
             }
@@ -97,7 +102,7 @@ pub(crate) fn ask_for_agent(
     })
 }
 
-/// Asks which of these prior results a task needs.
+/// Asks which of these prior results the prompt of a task needs.
 pub(crate) fn ask_for_results(
     judge: &Judge,
     answers: &mut JudgeAnswers,
@@ -105,13 +110,13 @@ pub(crate) fn ask_for_results(
     sources: &[PriorResult],
 ) -> AnswerState {
     let question = threading::narrowing_question(task, sources);
-    let among: Vec<ObjectId> = sources.iter().map(|source| source.id).collect();
+    let offered: Vec<ObjectId> = sources.iter().map(|source| source.id).collect();
     judge.ask(answers, QuestionKey::PriorResults(task.id), "threader", question, move |answer| {
-        threading::parse_narrowing(answer, &among).map(JudgeAnswer::Results)
+        threading::parse_narrowing(answer, &offered).map(JudgeAnswer::Results)
     })
 }
 
-/// What is known about an attempt that has ended.
+/// The judgement of an attempt that has ended.
 pub(crate) enum AttemptJudgement {
     /// A model is being asked.
     Pending,
@@ -138,13 +143,14 @@ pub(crate) fn judge_attempt(
 ) -> AttemptJudgement {
     let about = QuestionKey::Attempt(task.id, attempt.run);
     let evaluates = evaluates && attempt.status == RunStatus::Completed && task.verdict == VerdictKind::None;
-    let (asked, by_rules) = if evaluates {
+    let (answer_state, by_rules) = if evaluates {
         let by_rules = from_evaluation(evaluate::evaluate_by_rules(&attempt.summary));
         let question = evaluate::evaluation_question(task, &attempt.summary);
-        let read = |answer: &str| {
-            evaluate::parse_evaluation(answer).map(|said| JudgeAnswer::Judgement(from_evaluation(said)))
+        let parse = |answer: &str| {
+            evaluate::parse_evaluation(answer)
+                .map(|evaluation| JudgeAnswer::Judgement(from_evaluation(evaluation)))
         };
-        (judge.map(|judge| judge.ask(answers, about, "evaluator", question, read)), by_rules)
+        (judge.map(|judge| judge.ask(answers, about, "evaluator", question, parse)), by_rules)
     } else if attempt.status == RunStatus::Failed && task.has_retries_left() {
         let failure = Failure {
             agent: attempt.agent.clone(),
@@ -157,19 +163,19 @@ pub(crate) fn judge_attempt(
             return AttemptJudgement::Judged(Judgement::GiveUp { why: reason });
         }
         let question = triage::triage_question(task, &failure, &cards);
-        let judged = task.clone();
-        let read = move |answer: &str| {
-            triage::parse_triage(answer, &judged, &failure, &cards)
-                .map(|said| JudgeAnswer::Judgement(from_triage(said)))
+        let failed_task = task.clone();
+        let parse = move |answer: &str| {
+            triage::parse_triage(answer, &failed_task, &failure, &cards)
+                .map(|triage| JudgeAnswer::Judgement(from_triage(triage)))
         };
         let by_rules = Some(Judgement::Retry { note: String::new() });
-        (judge.map(|judge| judge.ask(answers, about, "triage", question, read)), by_rules)
+        (judge.map(|judge| judge.ask(answers, about, "triage", question, parse)), by_rules)
     } else {
         return AttemptJudgement::Accepted;
     };
-    match asked {
+    match answer_state {
         Some(AnswerState::Pending) => AttemptJudgement::Pending,
-        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judged)))) => judged.into(),
+        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judgement)))) => judgement.into(),
         _ => by_rules.into(),
     }
 }

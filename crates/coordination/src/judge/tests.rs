@@ -1,3 +1,5 @@
+//! Tests of the questions to the judge and its stored answers.
+
 use serde_json::json;
 
 use super::*;
@@ -11,7 +13,7 @@ fn redo(why: &str) -> Option<JudgeAnswer> {
 }
 
 #[tokio::test]
-async fn what_was_said_of_one_attempt_is_not_said_of_the_next() {
+async fn the_answer_about_an_attempt_does_not_count_for_the_next_attempt() {
     let (task, first, second) = (ObjectId::new(), RunId::new(), RunId::new());
     let mut answers = JudgeAnswers::default();
     answers.ask(QuestionKey::Attempt(task, first), question("good?"), async { redo("too short") });
@@ -24,7 +26,7 @@ async fn what_was_said_of_one_attempt_is_not_said_of_the_next() {
 }
 
 #[tokio::test]
-async fn an_answer_is_kept_until_what_follows_from_it_is_written() {
+async fn an_answer_is_stored_until_it_is_discarded_and_counts_only_for_its_question() {
     let task = ObjectId::new();
     let (agent, results) = (QuestionKey::Agent(task), QuestionKey::PriorResults(task));
     let mut answers = JudgeAnswers::default();
@@ -34,30 +36,30 @@ async fn an_answer_is_kept_until_what_follows_from_it_is_written() {
     assert!(answers.next_answer().await && !answers.blocks_attempt(task) && answers.is_idle());
     answers.discard_used(&[results]);
     for _ in 0..2 {
-        let said = AnswerState::Answered(Some(JudgeAnswer::Agent("builder".to_owned())));
-        assert_eq!(answers.get(agent, &question("who?")), said);
+        let expected = AnswerState::Answered(Some(JudgeAnswer::Agent("builder".to_owned())));
+        assert_eq!(answers.get(agent, &question("who?")), expected);
     }
     assert_eq!(answers.get(agent, &question("who, now that the task is another?")), AnswerState::NotAsked);
     answers.discard_used(&[agent]);
     assert_eq!(answers.get(agent, &question("who?")), AnswerState::NotAsked);
-    assert!(!answers.next_answer().await, "nobody thinks");
+    assert!(!answers.next_answer().await, "no question is pending");
 }
 
 #[tokio::test]
-async fn a_question_that_crashes_is_without_an_answer_and_the_others_go_on() {
-    let (one, other) = (QuestionKey::Agent(ObjectId::new()), QuestionKey::Agent(ObjectId::new()));
-    let (say, said) = tokio::sync::oneshot::channel();
+async fn a_question_that_panics_has_no_answer_and_other_questions_continue() {
+    let (panicking, other) = (QuestionKey::Agent(ObjectId::new()), QuestionKey::Agent(ObjectId::new()));
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut answers = JudgeAnswers::default();
-    answers.ask(one, question("who?"), async { panic!("this question crashes") });
-    answers.ask(other, question("who?"), async { said.await.ok().map(JudgeAnswer::Agent) });
+    answers.ask(panicking, question("who?"), async { panic!("this question crashes") });
+    answers.ask(other, question("who?"), async { receiver.await.ok().map(JudgeAnswer::Agent) });
     assert!(answers.next_answer().await);
     assert_eq!(
-        answers.get(one, &question("who?")),
+        answers.get(panicking, &question("who?")),
         AnswerState::Answered(None),
         "rules decide, and it is not asked again"
     );
     assert_eq!(answers.get(other, &question("who?")), AnswerState::Pending);
-    say.send("builder".to_owned()).unwrap();
+    sender.send("builder".to_owned()).unwrap();
     assert!(answers.next_answer().await);
     assert_eq!(
         answers.get(other, &question("who?")),

@@ -1,4 +1,4 @@
-//! What a project and its agents may spend in a day (UTC), and have spent today.
+//! Reads and sets the daily budgets (UTC) of a project and its agents, with what was spent today.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::{dispatcher::Dispatcher, error::Result};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budgets {
     pub project: DayBudget,
-    /// By name: those that have a limit, or had one today.
+    /// The agents that have a limit, or had one today, sorted by name.
     pub agents: Vec<(String, DayBudget)>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DayBudget {
     pub limit: Limit,
-    /// `None` where nothing is counted, since there was no limit today.
+    /// What was spent today. `None` if there was no limit today: without a limit, spend is not counted.
     pub today: Option<Counter>,
 }
 
@@ -31,8 +31,7 @@ impl Dispatcher {
         self.executor().graph().db().snapshot(read).await
     }
 
-    /// Sets what a project may spend in a day, or one of its agents when it is named; a limit of
-    /// nothing takes it away.
+    /// Sets the daily budget of a project, or of the named agent. An unlimited `limit` removes it.
     pub async fn set_budget(
         &self,
         project: ProjectId,
@@ -41,7 +40,7 @@ impl Dispatcher {
     ) -> Result<Budgets> {
         let now = self.executor().graph().clock().now();
         let work = move |tx: &mut Tx<'_>| {
-            // The limit of an agent that is gone can still be taken away.
+            // The limit of an agent that was deleted can still be removed.
             if let Some(name) = agent.as_deref().filter(|_| !limit.is_unlimited())
                 && agents::get_by_name(tx, project, name)?.is_none()
             {
@@ -58,13 +57,16 @@ impl Dispatcher {
 }
 
 fn load_budgets(tx: &mut Tx<'_>, project: ProjectId, today: i64) -> Result<Budgets> {
-    let mut all: BTreeMap<Option<String>, DayBudget> = BTreeMap::new();
+    let mut budgets: BTreeMap<Option<String>, DayBudget> = BTreeMap::new();
     for (agent, limit) in budget::list_day_limits(tx, project)? {
-        all.entry(agent).or_default().limit = limit;
+        budgets.entry(agent).or_default().limit = limit;
     }
     for (agent, counter) in budget::day_counters(tx, project, today)? {
-        all.entry(agent).or_default().today = Some(counter);
+        budgets.entry(agent).or_default().today = Some(counter);
     }
-    let project = all.remove(&None).unwrap_or_default();
-    Ok(Budgets { project, agents: all.into_iter().filter_map(|(agent, one)| Some((agent?, one))).collect() })
+    let project = budgets.remove(&None).unwrap_or_default();
+    Ok(Budgets {
+        project,
+        agents: budgets.into_iter().filter_map(|(agent, day_budget)| Some((agent?, day_budget))).collect(),
+    })
 }

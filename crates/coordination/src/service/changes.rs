@@ -1,4 +1,4 @@
-//! Checks and changes that several commands of people share.
+//! Checks and changes that several commands on workflows, tasks and discussions share.
 
 use emergent_domain::{
     author::Author,
@@ -19,7 +19,7 @@ use crate::{
 
 const MAX_NOTE_BYTES: usize = 20_000;
 
-/// Checks a text of a person before it is stored.
+/// Checks a text that a person wrote before it is stored. `field` is its name in the request.
 pub(super) fn check_note(field: &str, text: Option<&str>) -> Result<()> {
     let Some(text) = text else { return Ok(()) };
     if text.contains('\0') {
@@ -55,7 +55,7 @@ pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&s
         None if task.agent_is_named => json!(task.assigned_agent),
         None => Value::Null,
     };
-    // A task that has not ended has not used up anything.
+    // Only a task that has ended may have used up its retries.
     let max_retries = match task.status {
         TaskStatus::Failed | TaskStatus::Skipped => task.max_retries.max(task.retry_count + 1),
         _ => task.max_retries,
@@ -71,7 +71,7 @@ pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&s
     })
 }
 
-/// Lets a locked workflow run again.
+/// Lets a workflow run again. The caller has locked it.
 pub(super) fn resume_workflow(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -80,9 +80,9 @@ pub(super) fn resume_workflow(
 ) -> Result<Workflow> {
     let (from, now, id) = (workflow.status, writer.now, workflow.id);
     // A workflow that failed before it had tasks is planned again.
-    let planned = tasks::count(tx, workflow.project, id)? > 0;
-    workflow.status = if planned { WorkflowStatus::Running } else { WorkflowStatus::Planning };
-    if !planned {
+    let has_tasks = tasks::count(tx, workflow.project, id)? > 0;
+    workflow.status = if has_tasks { WorkflowStatus::Running } else { WorkflowStatus::Planning };
+    if !has_tasks {
         (workflow.plan_attempts, workflow.planner_run) = (0, None);
     }
     workflow.escalation = None;

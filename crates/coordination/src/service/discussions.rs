@@ -1,4 +1,4 @@
-//! Showing a discussion, and deciding one that was escalated.
+//! Loads a discussion, and decides one that was escalated to a person.
 
 use emergent_domain::{
     author::Author,
@@ -23,13 +23,13 @@ use crate::{
 
 pub const DISCUSSION_TYPE: &str = "Discussion";
 
-/// A discussion with what was said in it.
+/// A discussion with its entries and the runs of its turns.
 #[derive(Debug, Clone)]
 pub struct DiscussionDetail {
     pub discussion: Object,
-    /// In the order they were said.
+    /// The entries, in the order in which they were made.
     pub entries: Vec<Object>,
-    /// The turns, in the order they were asked for.
+    /// The runs of the turns, in the order in which they were started.
     pub runs: Vec<Run>,
 }
 
@@ -57,8 +57,8 @@ impl Dispatcher {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             // The workflow's row is locked before its objects, in the same order as the dispatcher.
-            let before = get_discussion(tx, actor.project, id)?;
-            let workflow = match find_workflow(tx, actor.project, &before)? {
+            let unlocked = get_discussion(tx, actor.project, id)?;
+            let workflow = match find_workflow(tx, actor.project, &unlocked)? {
                 Some(workflow) => Some(lock_workflow(tx, actor.project, workflow)?),
                 None => None,
             };
@@ -71,13 +71,14 @@ impl Dispatcher {
                 Author::Token { id } => Some(id.to_string()),
                 _ => None,
             };
-            let words = reason.clone().unwrap_or_default();
+            let reason_text = reason.clone().unwrap_or_default();
             let mut changes =
-                json!({ "decided_by_person": { "decision": decision, "reason": words, "by": by } });
+                json!({ "decided_by_person": { "decision": decision, "reason": reason_text, "by": by } });
             if workflow.is_none() {
-                // No workflow drives it, so the decision is also its end.
+                // No workflow drives the discussion, so the decision resolves it here.
                 changes["status"] = json!("resolved");
-                changes["final_decision"] = json!({ "decision": decision, "reason": words, "by": "person" });
+                changes["final_decision"] =
+                    json!({ "decision": decision, "reason": reason_text, "by": "person" });
             }
             update_properties(tx, &writer, id, changes)?;
             if let Some(workflow) = workflow {
@@ -85,7 +86,7 @@ impl Dispatcher {
                 let decided = WorkflowEventBody::DiscussionDecided {
                     discussion: id,
                     decision: decision.clone(),
-                    reason: words,
+                    reason: reason_text,
                     by: EventActor::Person,
                 };
                 workflows::append_events(tx, workflow.id, &[new_event(task, None, &decided, writer.now)])?;
@@ -108,32 +109,33 @@ fn get_discussion(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<O
 }
 
 fn list_entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec<Object>> {
-    let wanted = relationships::RelationshipFilter {
+    let filter = relationships::RelationshipFilter {
         types: vec!["has_entry".to_owned()],
         from: Some(id),
         ..Default::default()
     };
-    let mut places = Vec::new();
+    let mut order = Vec::new();
     let mut page = Page::first(Page::MAX);
     loop {
-        let edges = relationships::list(tx, project, &wanted, &page)?;
+        let edges = relationships::list(tx, project, &filter, &page)?;
         for edge in edges.items {
-            let place = edge.properties.to_map().get("sequence").and_then(Value::as_i64);
-            places.push((place.unwrap_or(i64::MAX), edge.created_at, edge.to));
+            let sequence = edge.properties.to_map().get("sequence").and_then(Value::as_i64);
+            order.push((sequence.unwrap_or(i64::MAX), edge.created_at, edge.to));
         }
         match edges.next {
             Some(after) => page.after = Some(after),
             None => break,
         }
     }
-    places.sort_unstable();
-    let mut said = Vec::with_capacity(places.len());
-    for (_, _, entry) in places {
-        said.extend(objects::get(tx, project, entry)?);
+    order.sort_unstable();
+    let mut entries = Vec::with_capacity(order.len());
+    for (_, _, entry) in order {
+        entries.extend(objects::get(tx, project, entry)?);
     }
-    Ok(said)
+    Ok(entries)
 }
 
+/// The workflow of the task that a discussion is about; `None` if there is no such task or workflow.
 fn find_workflow(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -147,6 +149,7 @@ fn find_workflow(
     Ok(task.and_then(|task| Task::from_object(&task).workflow))
 }
 
+/// Checks that a discussion is escalated and was not decided yet.
 fn check_decidable(discussion: &Object) -> Result<()> {
     let status = string_property(discussion, "status").unwrap_or_default();
     let decided = discussion.properties.to_map().contains_key("decided_by_person");
@@ -154,7 +157,7 @@ fn check_decidable(discussion: &Object) -> Result<()> {
         "escalated" if !decided => Ok(()),
         "escalated" => Err(Error::Conflict(format!("discussion `{}` was decided already", discussion.id))),
         status => Err(Error::Conflict(format!(
-            "discussion `{}` is {status}: a person decides only one that is escalated",
+            "discussion `{}` is {status}: a person can decide only an escalated discussion",
             discussion.id
         ))),
     }

@@ -1,4 +1,4 @@
-//! Starting a workflow, checking one without starting it, and adding a task.
+//! Starts a workflow, does a dry run of one, and adds a single task.
 
 use std::collections::HashMap;
 
@@ -27,11 +27,12 @@ use crate::{
 
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
 const MAX_CONCURRENT_TASKS: usize = 1_000;
+const MAX_RETRIES: i64 = 100;
 
-/// What would be done: every task, each layer waiting for those before it.
+/// The result of a dry run: the tasks in layers, where each layer waits for the ones before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRun {
-    /// Who would make the tasks; `None` when they were given.
+    /// The agent that would create the tasks; `None` if the request has tasks.
     pub planner: Option<String>,
     pub layers: Vec<Vec<DryRunTask>>,
     /// Keys of the tasks that would start at once, in order.
@@ -42,10 +43,11 @@ pub struct DryRun {
 pub struct DryRunTask {
     pub task: Task,
     pub blocked_by: Vec<String>,
-    /// Who would do it by the rules, and why.
+    /// The agent that the rules choose; `None` if they find none.
     pub agent: Option<String>,
+    /// Why the rules choose this agent, or none.
     pub reason: String,
-    /// Whether the rules leave no doubt; where they do, a model may be asked.
+    /// Whether the choice of the rules is clear. If it is not, a model may be asked.
     pub clear: bool,
 }
 
@@ -61,35 +63,36 @@ impl Dispatcher {
         self.executor().graph().db().write(work).await
     }
 
-    /// What [`Dispatcher::dispatch`] would do. It is done and undone, so that what is refused here
-    /// is what is refused there.
+    /// Returns what [`Dispatcher::dispatch`] would do. The workflow is created in a transaction that is
+    /// rolled back, so a dry run fails for exactly the requests that a dispatch refuses.
     pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| -> Result<(), DryRunOutcome> {
             let planner = check_request(tx, actor.project, &new)?;
             let writer = graph.write_context(tx, actor).map_err(Error::from)?;
-            let started = create_workflow(tx, &writer, &new).map_err(Error::from)?;
-            let tasks: Vec<Task> = started.tasks.iter().map(Task::from_object).collect();
-            let blocks = tasks::list_blocks(tx, actor.project, started.workflow.id)?;
+            let created = create_workflow(tx, &writer, &new).map_err(Error::from)?;
+            let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
+            let blocks = tasks::list_blocks(tx, actor.project, created.workflow.id)?;
             let agents = agents::list_all(tx, actor.project)?;
-            let outcomes = load_outcomes(tx, actor.project, started.workflow.id, &tasks)?;
+            let outcomes = load_outcomes(tx, actor.project, created.workflow.id, &tasks)?;
             let cards = agent_cards(&agents, &outcomes);
-            let snapshot = Snapshot::new(started.workflow, tasks, &blocks, &[]);
+            let snapshot = Snapshot::new(created.workflow, tasks, &blocks, &[]);
             Err(DryRunOutcome::Done(Box::new(build_dry_run(&snapshot, planner, &blocks, &cards))))
         };
         match self.executor().graph().db().write(work).await {
-            Err(DryRunOutcome::Done(checked)) => Ok(*checked),
+            Err(DryRunOutcome::Done(dry_run)) => Ok(*dry_run),
             Err(DryRunOutcome::Failed(error)) => Err(error),
-            Ok(()) => Err(Error::Conflict("nothing was checked".to_owned())),
+            Ok(()) => Err(Error::Conflict("the dry run was committed without a result".to_owned())),
         }
     }
 
-    /// Adds a task to a workflow that is not over; without one, it is for whoever takes it.
+    /// Adds a task to a workflow that has not ended. Without a workflow, the task waits until somebody
+    /// takes it.
     pub async fn add_task(&self, actor: Actor, workflow: Option<WorkflowId>, task: NewTask) -> Result<Task> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             let writer = graph.write_context(tx, actor)?;
-            let made: Option<Object> = match workflow {
+            let created: Option<Object> = match workflow {
                 Some(workflow) => add_tasks(tx, &writer, workflow, std::slice::from_ref(&task))
                     .map_err(without_list_index)?
                     .pop(),
@@ -98,13 +101,13 @@ impl Dispatcher {
                     Some(objects::create(tx, &writer, &objects::ObjectDraft::new(task.to_object(None))?)?)
                 }
             };
-            made.as_ref().map(Task::from_object).ok_or_else(|| Error::not_found("task", &task.key))
+            created.as_ref().map(Task::from_object).ok_or_else(|| Error::not_found("task", &task.key))
         };
         self.executor().graph().db().write(work).await
     }
 }
 
-/// How a check ends: what it found is thrown, so that nothing of it stays.
+/// The error with which the transaction of a dry run always ends, so that it is rolled back.
 enum DryRunOutcome {
     Done(Box<DryRun>),
     Failed(Error),
@@ -122,7 +125,7 @@ impl From<emergent_store::Error> for DryRunOutcome {
     }
 }
 
-/// What is wrong beside the tasks; who plans, if somebody has to.
+/// Checks a request except for its tasks. Returns the name of the planner if it has no tasks.
 fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Result<Option<String>> {
     let mut problems = Vec::new();
     if new.description.trim().is_empty() {
@@ -140,9 +143,9 @@ fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Resu
     }
     let planner = planner_name(&new.settings);
     let names = agents::list_names(tx, project)?;
-    // With tasks, a planner is named in vain, but has to be there all the same.
-    let needed = new.tasks.is_empty() || new.settings.planner.is_some();
-    if needed && !names.contains(&planner) {
+    // A planner that the request names must exist even if its tasks make planning unnecessary.
+    let must_exist = new.tasks.is_empty() || new.settings.planner.is_some();
+    if must_exist && !names.contains(&planner) {
         problems.push(Problem::new("planner", unknown_planner_message(&planner, &names)));
     }
     Invalid::if_any(problems)?;
@@ -155,8 +158,8 @@ fn planner_name(settings: &WorkflowSettings) -> String {
 
 fn unknown_planner_message(name: &str, names: &[String]) -> String {
     match nearest_name(name, names.iter().map(String::as_str)) {
-        Some(hint) if name != DEFAULT_PLANNER => {
-            format!("there is no agent `{name}`; did you mean `{hint}`?")
+        Some(suggestion) if name != DEFAULT_PLANNER => {
+            format!("there is no agent `{name}`; did you mean `{suggestion}`?")
         }
         _ => format!(
             "there is no agent `{name}` to plan with: install emergent.code, name another one, or give `tasks`"
@@ -174,39 +177,43 @@ fn build_dry_run(
         snapshot.tasks().iter().map(|task| (task.id, task.key.as_str())).collect();
     let mut layers: Vec<Vec<DryRunTask>> = Vec::new();
     let mut layer_of: HashMap<ObjectId, usize> = HashMap::new();
-    // No way leads round, so each time at least one more task has a layer.
+    // The tasks have no dependency cycle, so each round finds the layer of at least one more task.
     while layer_of.len() < snapshot.tasks().len() {
-        let before = layer_of.len();
+        let placed_before = layer_of.len();
         for task in snapshot.tasks() {
             if layer_of.contains_key(&task.id) {
                 continue;
             }
-            let known: Option<Vec<usize>> =
+            let blocker_layers: Option<Vec<usize>> =
                 snapshot.blockers(task.id).map(|blocker| layer_of.get(&blocker.id).copied()).collect();
-            let Some(known) = known else { continue };
-            let layer = known.into_iter().max().map_or(0, |last| last + 1);
+            let Some(blocker_layers) = blocker_layers else { continue };
+            let layer = blocker_layers.into_iter().max().map_or(0, |last| last + 1);
             layer_of.insert(task.id, layer);
             layers.resize_with(layers.len().max(layer + 1), Vec::new);
-            let ruled = select::select_by_rules(task, cards);
-            let waits = blocks.iter().filter(|(_, to)| *to == task.id);
+            let selection = select::select_by_rules(task, cards);
+            let edges_to_task = blocks.iter().filter(|(_, to)| *to == task.id);
             layers[layer].push(DryRunTask {
-                blocked_by: waits.filter_map(|(from, _)| keys.get(from)).map(|&key| key.to_owned()).collect(),
-                agent: ruled.agent,
-                reason: ruled.reason,
-                clear: ruled.clear,
+                blocked_by: edges_to_task
+                    .filter_map(|(from, _)| keys.get(from))
+                    .map(|&key| key.to_owned())
+                    .collect(),
+                agent: selection.agent,
+                reason: selection.reason,
+                clear: selection.clear,
                 task: task.clone(),
             });
         }
-        if layer_of.len() == before {
+        if layer_of.len() == placed_before {
             break;
         }
     }
-    let most = snapshot.workflow.settings.max_concurrent;
-    let first = snapshot.available().into_iter().take(most).map(|task| task.key.clone()).collect();
-    DryRun { planner, layers, startable: first }
+    let max_concurrent = snapshot.workflow.settings.max_concurrent;
+    let startable =
+        snapshot.available().into_iter().take(max_concurrent).map(|task| task.key.clone()).collect();
+    DryRun { planner, layers, startable }
 }
 
-/// The problems of a list of one task, as those of the task.
+/// Removes the list index from the problems of a request that has a single task, and no list.
 fn without_list_index(error: emergent_graph::Error) -> Error {
     match error {
         emergent_graph::Error::Invalid(mut invalid) => {
@@ -221,28 +228,28 @@ fn without_list_index(error: emergent_graph::Error) -> Error {
     }
 }
 
-/// A task of no workflow waits for nobody it could name, and judges nothing.
+/// Checks a task without a workflow. Such a task has no blockers, and judges no other task.
 fn check_standalone_task(tx: &mut Tx<'_>, project: ProjectId, task: &NewTask) -> Result<()> {
     let mut problems = Vec::new();
     let mut add = |field: &str, reason: &str| problems.push(Problem::new(field, reason));
     if task.title.trim().is_empty() {
         add("title", "is required");
     }
-    let of_a_workflow = "is only for a task of a workflow: give `workflowId`";
+    let needs_workflow = "is only for a task of a workflow: give `workflowId`";
     for (field, given) in [
         ("blockedBy", !task.blocked_by.is_empty()),
         ("verifies", !task.verifies.is_empty()),
         ("verdict", task.verdict != VerdictKind::None),
     ] {
         if given {
-            add(field, of_a_workflow);
+            add(field, needs_workflow);
         }
     }
     if task.complexity.is_some_and(|complexity| !(1..=10).contains(&complexity)) {
         add("complexity", "must be 1 to 10");
     }
-    if task.max_retries.is_some_and(|retries| !(0..=100).contains(&retries)) {
-        add("maxRetries", "must be 0 to 100");
+    if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
+        add("maxRetries", &format!("must be 0 to {MAX_RETRIES}"));
     }
     let names = agents::list_names(tx, project)?;
     if let Some(name) = task.assigned_agent.as_ref().filter(|name| !names.contains(name)) {

@@ -1,5 +1,5 @@
-//! Following a workflow: every event after a place, as it happens. A follower that reconnects after
-//! its last event misses nothing and sees nothing twice.
+//! Streams the events of a workflow after a given `seq`, as they happen. A client that reconnects with the
+//! `seq` of its last event misses no event and gets none twice.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use tokio::time::Duration;
 
 use crate::{dispatcher::Dispatcher, error::Result, transactions::get_workflow};
 
-/// How often to look for what another server recorded.
+/// How often the database is checked for events of which no wake-up arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAGE_SIZE: usize = 200;
 
@@ -21,15 +21,18 @@ struct Follower {
     dispatcher: Dispatcher,
     project: ProjectId,
     id: WorkflowId,
+    /// The `seq` of the last event that was returned.
     last: i64,
     changed: Waiter,
+    /// Events that were read and not returned yet.
     ready: VecDeque<WorkflowEvent>,
+    /// True once the workflow has ended and all of its events were read.
     ended: bool,
 }
 
 impl Dispatcher {
-    /// Ends once the workflow is over and everything was told. One that waits for a person is
-    /// followed on.
+    /// Streams the events of a workflow after the `seq` in `after`. The stream ends after the last event of
+    /// a workflow that has ended; while a workflow waits for a person, the stream stays open.
     pub fn follow(
         &self,
         project: ProjectId,
@@ -41,7 +44,7 @@ impl Dispatcher {
             project,
             id,
             last: after,
-            // Before the first look, so that nothing falls between looking and listening.
+            // Created before the first read, so that an event after that read wakes the follower.
             changed: self.executor().graph().db().waiter(&workflows::events_channel(id)),
             ready: VecDeque::new(),
             ended: false,
@@ -73,20 +76,20 @@ impl Follower {
         }
     }
 
-    /// Reads what is new; whether there was something.
+    /// Reads the events after the last one. Returns whether there were any.
     async fn read_new_events(&mut self) -> Result<bool> {
         let (project, id, last) = (self.project, self.id, self.last);
         let read = move |tx: &mut Tx<'_>| {
-            // In this order: what is over has no events after those that are read next.
+            // The workflow is read before its events: if it has ended, they are complete.
             let workflow = get_workflow(tx, project, id)?;
             let events = workflows::list_events(tx, id, last, PAGE_SIZE)?;
             Ok::<_, crate::error::Error>((workflow, events))
         };
         let (workflow, events) = self.dispatcher.executor().graph().db().read(read).await?;
-        let some = !events.is_empty();
+        let has_new = !events.is_empty();
         let newest = events.last().map_or(last, |event| event.seq);
         self.ready.extend(events);
         self.ended = workflow.status.is_terminal() && newest >= workflow.event_seq;
-        Ok(some)
+        Ok(has_new)
     }
 }

@@ -1,4 +1,4 @@
-//! Retrying, reassigning and skipping a single task.
+//! Retries, reassigns or skips a single task, as a person commands.
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
@@ -51,19 +51,20 @@ impl Dispatcher {
                 None => None,
             };
             workflow.as_ref().map_or(Ok(()), check_not_ended)?;
-            let mut before = get_task(tx, actor.project, task)?;
-            let (moves, why) = command_changes(tx, actor.project, &before, workflow.as_ref(), &command)?;
+            let mut current = get_task(tx, actor.project, task)?;
+            let (updates, reason) =
+                command_changes(tx, actor.project, &current, workflow.as_ref(), &command)?;
             let mut writer = match &workflow {
                 Some(workflow) => graph.workflow_write_context(tx, actor, workflow.id)?.0,
                 None => graph.unassigned_write_context(tx, actor)?,
             };
-            writer.reason = Some(why.clone());
-            for changes in moves {
-                before = Task::from_object(&update_properties(tx, &writer, task, changes)?);
+            writer.reason = Some(reason.clone());
+            for changes in updates {
+                current = Task::from_object(&update_properties(tx, &writer, task, changes)?);
             }
             if let Some(workflow) = workflow {
                 let now = graph.clock().now();
-                let moved = TaskMove { by: Some(EventActor::Person), ..TaskMove::new(why) };
+                let moved = TaskMove { by: Some(EventActor::Person), ..TaskMove::new(reason) };
                 let event = match command {
                     TaskCommand::Skip { .. } => WorkflowEventBody::TaskSkipped(moved),
                     _ => WorkflowEventBody::TaskRetried(moved),
@@ -78,7 +79,7 @@ impl Dispatcher {
                     }
                 }
             }
-            Ok(before)
+            Ok(current)
         };
         self.executor().graph().db().write(work).await
     }
@@ -89,7 +90,7 @@ fn get_task(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task>
     Ok(Task::from_object(&object.ok_or_else(|| Error::not_found("task", task))?))
 }
 
-/// What is written on a task, one after the other, and why.
+/// Returns the updates that a command makes on a task, in order, and their reason.
 fn command_changes(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -97,7 +98,8 @@ fn command_changes(
     workflow: Option<&Workflow>,
     command: &TaskCommand,
 ) -> Result<(Vec<Value>, String)> {
-    let by_hand = task.status == TaskStatus::InProgress && !has_running_attempt(tx, project, task)?;
+    // Somebody set the status without an attempt of the dispatcher.
+    let by_hand = task.status == TaskStatus::InProgress && !has_attempt_run(tx, project, task)?;
     let refuse = |what: &str, possible: &str| {
         Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
     };
@@ -107,24 +109,25 @@ fn command_changes(
             if !open && !by_hand {
                 return refuse("skipping", "one that is pending, failed, paused or taken by hand");
             }
-            let why = reason.clone().unwrap_or_else(|| "a person skipped it".to_owned());
+            let why = reason.clone().unwrap_or_else(|| "a person skipped the task".to_owned());
             let skipped = json!({ "status": TaskStatus::Skipped.as_str(), "needs_person": null });
-            // Only what is not begun is skipped: it is taken back first.
-            let taken_back = by_hand.then(|| retry_properties(task, None, None));
-            Ok((taken_back.into_iter().chain([skipped]).collect(), why))
+            // Only a pending task can be skipped, so the task becomes pending first.
+            let make_pending = by_hand.then(|| retry_properties(task, None, None));
+            Ok((make_pending.into_iter().chain([skipped]).collect(), why))
         }
         TaskCommand::Retry { note } => {
-            // One that waits in vain for another workflow is looked at again.
-            let asked = workflow.and_then(|workflow| workflow.escalation.as_ref()?.task);
-            let waits = task.status == TaskStatus::Pending && asked == Some(task.id);
-            let settled = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped);
-            if !settled && !by_hand && !waits {
+            // A pending task can be retried if the workflow was escalated because the task waits for another
+            // workflow.
+            let escalated_task = workflow.and_then(|workflow| workflow.escalation.as_ref()?.task);
+            let is_asked_about = task.status == TaskStatus::Pending && escalated_task == Some(task.id);
+            let has_ended = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped);
+            if !has_ended && !by_hand && !is_asked_about {
                 return refuse(
                     "trying again",
                     "one that failed, was skipped or taken by hand, or is asked about",
                 );
             }
-            let why = note.clone().unwrap_or_else(|| "a person wants it".to_owned());
+            let why = note.clone().unwrap_or_else(|| "a person retried the task".to_owned());
             Ok((vec![retry_properties(task, note.as_deref(), None)], why))
         }
         TaskCommand::Reassign { agent, note } => {
@@ -140,14 +143,14 @@ fn command_changes(
             }
             Ok((
                 vec![retry_properties(task, note.as_deref(), Some(agent))],
-                format!("a person gave it to `{agent}`"),
+                format!("a person assigned the task to `{agent}`"),
             ))
         }
     }
 }
 
-/// Whether a run of the dispatcher is at a task.
-fn has_running_attempt(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<bool> {
+/// Whether the task has a run of the dispatcher.
+fn has_attempt_run(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<bool> {
     Ok(match task.run {
         Some(run) => runs::get(tx, project, run)?.is_some(),
         None => false,

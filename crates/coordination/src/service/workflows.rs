@@ -1,4 +1,4 @@
-//! Showing, cancelling and resuming workflows.
+//! Loads, lists, cancels and resumes workflows.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,10 @@ use crate::{
     workflow_runs::cancel_workflow_runs,
 };
 
-/// A workflow with everything that is shown of it.
+/// The reason that the runs and tasks of a cancelled workflow record.
+const CANCELLED_REASON: &str = "its workflow was cancelled";
+
+/// A workflow with its tasks and its spend.
 #[derive(Debug, Clone)]
 pub struct WorkflowDetail {
     pub workflow: Workflow,
@@ -37,9 +40,9 @@ pub struct TaskDetail {
     pub task: Task,
     /// Its attempts, the oldest first.
     pub runs: Vec<RunId>,
-    /// Keys of the tasks it waits for; ids of those that are of another workflow.
+    /// Its blockers: the keys of tasks of this workflow, and the ids of other objects.
     pub blocked_by: Vec<String>,
-    /// What it waits for that is not done in this workflow, in words.
+    /// Describes what the task waits for outside this workflow; `None` if it waits for nothing there.
     pub waiting: Option<String>,
 }
 
@@ -58,17 +61,17 @@ impl Dispatcher {
         Ok(self.executor().graph().db().read(read).await?)
     }
 
-    /// What happened after a place, in order.
+    /// Lists at most `max` events after the `seq` in `after`, in order.
     pub async fn events(
         &self,
         project: ProjectId,
         id: WorkflowId,
         after: i64,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<WorkflowEvent>> {
         let read = move |tx: &mut Tx<'_>| {
             get_workflow(tx, project, id)?;
-            Ok(workflows::list_events(tx, id, after, most)?)
+            Ok(workflows::list_events(tx, id, after, max)?)
         };
         self.executor().graph().db().read(read).await
     }
@@ -76,21 +79,21 @@ impl Dispatcher {
     pub async fn tasks(
         &self,
         project: ProjectId,
-        wanted: tasks::TaskFilter,
+        filter: tasks::TaskFilter,
         page: Page,
     ) -> Result<ResultPage<Object>> {
-        let read = move |tx: &mut Tx<'_>| tasks::list(tx, project, &wanted, &page);
+        let read = move |tx: &mut Tx<'_>| tasks::list(tx, project, &filter, &page);
         Ok(self.executor().graph().db().read(read).await?)
     }
 
-    /// Ends a workflow and every run of it.
+    /// Cancels a workflow and all of its runs.
     pub async fn cancel(&self, actor: Actor, id: WorkflowId) -> Result<Workflow> {
         let graph = self.executor().graph().clone();
         let executor = self.executor().clone();
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
             if workflow.status.is_terminal() {
-                let message = format!("workflow `{id}` is over: it is {}", workflow.status);
+                let message = format!("workflow `{id}` has ended: it is {}", workflow.status);
                 return Err(Error::Conflict(message));
             }
             let now = graph.clock().now();
@@ -100,10 +103,9 @@ impl Dispatcher {
             workflow.completed_at = Some(now);
             workflow.updated_at = now;
             workflows::update(tx, from, &workflow)?;
-            let cancelled =
-                cancel_workflow_runs(tx, &executor, actor.project, id, "its workflow was cancelled")?;
+            let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
             let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
-            writer.reason = Some("its workflow was cancelled".to_owned());
+            writer.reason = Some(CANCELLED_REASON.to_owned());
             for object in tasks::list_for_workflow(tx, actor.project, id)? {
                 let task = Task::from_object(&object);
                 let to = match task.status {
@@ -163,30 +165,30 @@ impl Dispatcher {
 
 fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
     let workflow = get_workflow(tx, project, id)?;
-    let all: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
-    let keys: HashMap<ObjectId, String> = all.iter().map(|task| (task.id, task.key.clone())).collect();
-    let mut blocked: HashMap<ObjectId, Vec<String>> = HashMap::new();
+    let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
+    let keys: HashMap<ObjectId, String> = tasks.iter().map(|task| (task.id, task.key.clone())).collect();
+    let mut blocked_by: HashMap<ObjectId, Vec<String>> = HashMap::new();
     let blocks = tasks::list_blocks(tx, project, id)?;
-    let elsewhere = load_foreign_blockers(tx, project, &all, &blocks)?;
-    let mut outside: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
+    let foreign_blockers = load_foreign_blockers(tx, project, &tasks, &blocks)?;
+    let mut foreign_by_task: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
     for (from, to) in blocks {
-        let name = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
-        blocked.entry(to).or_default().push(name);
-        let open = elsewhere.iter().filter(|one| one.id == from).cloned();
-        outside.entry(to).or_default().extend(open);
+        let blocker = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
+        blocked_by.entry(to).or_default().push(blocker);
+        let open_blockers = foreign_blockers.iter().filter(|blocker| blocker.id == from).cloned();
+        foreign_by_task.entry(to).or_default().extend(open_blockers);
     }
     let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
     for (task, run) in workflows::list_attempts(tx, id)? {
         runs.entry(task).or_default().push(run);
     }
-    let shown = |task: Task| {
+    let task_detail = |task: Task| {
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
-        let outside = outside.remove(&task.id).unwrap_or_default();
-        let waiting = describe_wait(&task, attempted, &outside);
-        TaskDetail { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
+        let foreign_blockers = foreign_by_task.remove(&task.id).unwrap_or_default();
+        let waiting = describe_wait(&task, attempted, &foreign_blockers);
+        TaskDetail { runs, blocked_by: blocked_by.remove(&task.id).unwrap_or_default(), waiting, task }
     };
-    let tasks = all.into_iter().map(shown).collect();
+    let tasks = tasks.into_iter().map(task_detail).collect();
     let spent = budget::workflow_spend(tx, project, id)?;
     Ok(WorkflowDetail { workflow, tasks, spent })
 }
