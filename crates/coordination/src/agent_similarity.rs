@@ -19,13 +19,13 @@ use tracing::warn;
 
 use crate::judge::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
 
-/// The rules do not wait longer for a better choice.
+/// After this time, the rules choose without the model.
 const EMBED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Enough for the sentences of about a hundred agents.
+/// The size of the vector cache: enough for the sentences of about a hundred agents.
 const MAX_VECTORS: usize = 1_000;
 
-/// Agents beyond this are compared by their words only.
+/// Only this many agents are compared by the model; the rules compare the others by words.
 const MAX_AGENTS: usize = 50;
 
 /// The sentence model with the vectors of the agents' sentences; clones share them. Agents change rarely,
@@ -46,7 +46,8 @@ impl SentenceModel {
         })
     }
 
-    /// Returns `None` if the model does not answer in time; the rules then decide without it.
+    /// Compares a task with the sentences of each agent. Returns `None` if the model fails or does not answer
+    /// in time; the rules then decide without it.
     async fn compare(&self, task: String, agents: Vec<(String, Vec<String>)>) -> Option<AgentSimilarities> {
         match timeout(EMBED_TIMEOUT, self.try_compare(task, agents)).await {
             Ok(Ok(similarities)) => Some(similarities),
@@ -70,27 +71,28 @@ impl SentenceModel {
         agents: Vec<(String, Vec<String>)>,
     ) -> Result<AgentSimilarities, emergent_llm::Error> {
         self.embed_missing(&agents).await?;
-        let vectors = self.embedder.embed(&[task], EmbedTask::Query).await?;
-        let Some(task) = vectors.first() else { return Ok(AgentSimilarities::default()) };
-        let mut known = self.sentences.lock();
+        let task_vectors = self.embedder.embed(&[task], EmbedTask::Query).await?;
+        let Some(task) = task_vectors.first() else { return Ok(AgentSimilarities::default()) };
+        let mut vectors = self.sentences.lock();
         let similarities = agents.into_iter().filter_map(|(agent, sentences)| {
-            let each = sentences.iter().filter_map(|text| known.get(text).map(|vector| dot(task, vector)));
-            Some((agent, each.reduce(f64::max)?))
+            let similarities =
+                sentences.iter().filter_map(|text| vectors.get(text).map(|vector| dot(task, vector)));
+            Some((agent, similarities.reduce(f64::max)?))
         });
         Ok(AgentSimilarities::new(similarities))
     }
 
     async fn embed_missing(&self, agents: &[(String, Vec<String>)]) -> Result<(), emergent_llm::Error> {
         let missing: HashSet<&String> = {
-            let mut known = self.sentences.lock();
-            agents.iter().flat_map(|(_, texts)| texts).filter(|text| known.get(*text).is_none()).collect()
+            let mut cached = self.sentences.lock();
+            agents.iter().flat_map(|(_, texts)| texts).filter(|text| cached.get(*text).is_none()).collect()
         };
         let missing: Vec<String> = missing.into_iter().cloned().collect();
         for batch in missing.chunks(self.embedder.max_batch().max(1)) {
             let vectors = self.embedder.embed(batch, EmbedTask::Document).await?;
-            let mut known = self.sentences.lock();
+            let mut cached = self.sentences.lock();
             for (text, vector) in batch.iter().zip(vectors) {
-                known.insert(text.clone(), vector.into());
+                cached.insert(text.clone(), vector.into());
             }
         }
         Ok(())
@@ -124,7 +126,7 @@ pub(crate) fn ask_for_similarities(
     let about = QuestionKey::Similarities(task.id);
     match answers.get(about, &question) {
         AnswerState::NotAsked => {}
-        asked => return asked,
+        state => return state,
     }
     let model = model.clone();
     answers.ask(

@@ -30,9 +30,11 @@ use crate::{
     workflow_driver::WorkflowDriver,
 };
 
+/// How often the dispatcher tries to claim workflows without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The most workflows that are claimed in one transaction.
 const CLAIM_BATCH: usize = 64;
-/// Failures in a row before a workflow goes to a person.
+/// After this many failures in a row, a workflow is escalated to a person.
 const MAX_FAILURES: u32 = 6;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
@@ -45,11 +47,12 @@ impl Dispatcher {
             let ended = self.run_with_owner(&owner, &mut stop).await;
             self.abort_all();
             let Err(error) = ended else { return };
-            warn!(error = %error, "the dispatcher starts again under a new name");
+            warn!(error = %error, "the dispatcher starts again under a new owner name");
             tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
         }
     }
 
+    /// Claims and drives workflows under one owner name, until it stops or loses its leases.
     async fn run_with_owner(&self, owner: &Arc<str>, stop: &mut watch::Receiver<bool>) -> Result<()> {
         let clock = self.executor().graph().clock();
         let keeper = LeaseKeeper::new("the workflows of this server", clock, LEASE);
@@ -57,7 +60,7 @@ impl Dispatcher {
         // has no driver yet.
         let claiming = Mutex::new(());
         tokio::select! {
-            // The leases are kept beside the loop: a slow claim must not hide that they have expired.
+            // Leases are renewed concurrently with the loop, so that a slow claim does not hide their expiry.
             biased;
             expired = self.keep_leases(owner, keeper, &claiming) => {
                 return Err(Error::Conflict(expired.to_string()));
@@ -111,23 +114,24 @@ impl Dispatcher {
 
     /// Renews the leases, and stops the drivers of workflows that were lost.
     async fn renew_leases(&self, owner: &Arc<str>, until: Timestamp) -> Result<()> {
-        let who = Arc::clone(owner);
-        let ours: Result<Vec<WorkflowId>, emergent_store::Error> =
-            self.executor().graph().db().write(move |tx| workflows::renew(tx, &who, until)).await;
-        let ours = ours?;
-        let idle: Vec<WorkflowId> = {
+        let owner_name = Arc::clone(owner);
+        let owned: Result<Vec<WorkflowId>, emergent_store::Error> =
+            self.executor().graph().db().write(move |tx| workflows::renew(tx, &owner_name, until)).await;
+        let owned = owned?;
+        let undriven: Vec<WorkflowId> = {
             let mut drivers = self.drivers().lock();
             drivers.retain(|id, RunningDriver { handle, .. }| {
-                let kept = ours.contains(id) && !handle.is_finished();
-                if !kept {
+                let is_driven = owned.contains(id) && !handle.is_finished();
+                if !is_driven {
                     handle.abort();
                 }
-                kept
+                is_driven
             });
-            ours.into_iter().filter(|id| !drivers.contains_key(id)).collect()
+            owned.into_iter().filter(|id| !drivers.contains_key(id)).collect()
         };
-        // Claimed, but not driven here: its driver crashed, or the reply to the claim was lost.
-        for id in idle {
+        // This server owns these workflows without driving them, because their driver crashed or the reply
+        // to the claim was lost.
+        for id in undriven {
             let now = self.executor().graph().clock().now();
             let released: Result<(), emergent_store::Error> =
                 self.executor().graph().db().write(move |tx| workflows::make_claimable(tx, id, now)).await;
@@ -142,12 +146,12 @@ impl Dispatcher {
             return Ok(());
         }
         let now = self.executor().graph().clock().now();
-        let who = Arc::clone(owner);
+        let owner_name = Arc::clone(owner);
         let claimed: Result<Vec<Workflow>, emergent_store::Error> = self
             .executor()
             .graph()
             .db()
-            .write(move |tx| workflows::claim(tx, &who, now, now + LEASE, capacity))
+            .write(move |tx| workflows::claim(tx, &owner_name, now, now + LEASE, capacity))
             .await;
         for workflow in claimed? {
             self.spawn_driver(workflow, owner);
@@ -158,7 +162,7 @@ impl Dispatcher {
     fn spawn_driver(&self, workflow: Workflow, owner: &Arc<str>) {
         let (id, dispatcher, owner) = (workflow.id, self.clone(), Arc::clone(owner));
         let number = self.next_driver_number();
-        // Locked until the handle is in the map, so that the task cannot remove itself before.
+        // The lock is held until the handle is in the map, so that the task cannot remove itself before.
         let mut drivers = self.drivers().lock();
         #[expect(
             clippy::disallowed_methods,
@@ -173,8 +177,9 @@ impl Dispatcher {
                     Err(error) => error,
                 };
                 error!(workflow.id = %id, error = %error, "workflow `{id}` was interrupted, driving it again");
-                let ours = !matches!(error, Error::Store(_));
-                if ours
+                // A failure of the database is not caused by the workflow, so it is never escalated.
+                let workflow_failed = !matches!(error, Error::Store(_));
+                if workflow_failed
                     && failures >= MAX_FAILURES
                     && dispatcher.escalate_unwritable(&workflow, &owner, &error).await
                 {
@@ -184,12 +189,13 @@ impl Dispatcher {
             }
         });
         let running = RunningDriver { number, handle: task.abort_handle() };
-        if let Some(before) = drivers.insert(id, running) {
-            before.handle.abort();
+        if let Some(replaced) = drivers.insert(id, running) {
+            replaced.handle.abort();
         }
     }
 
-    /// Escalates a workflow whose changes cannot be written, however often it is tried.
+    /// Escalates a workflow whose changes cannot be written. Returns false if that failed too, and the
+    /// workflow has to be driven again.
     async fn escalate_unwritable(&self, workflow: &Workflow, owner: &Arc<str>, error: &Error) -> bool {
         let (project, id, owner) = (workflow.project, workflow.id, Arc::clone(owner));
         let reason = format!("it could not go on: {error}");
@@ -216,11 +222,12 @@ impl Dispatcher {
             workflows::append_events(tx, id, &[new_event(None, None, &escalated, now)])?;
             Ok(true)
         };
-        let done: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;
-        if let Ok(true) = done {
+        let escalated: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;
+        if let Ok(true) = escalated {
             self.counters().record_escalation();
         }
-        done.inspect_err(|error| warn!(workflow.id = %id, error = %error, "could not escalate the workflow"))
+        escalated
+            .inspect_err(|error| warn!(workflow.id = %id, error = %error, "could not escalate the workflow"))
             .is_ok()
     }
 

@@ -1,4 +1,4 @@
-//! The state of a workflow that its driver keeps in memory, loaded in one transaction.
+//! The state of a workflow that its driver holds in memory, and how it is loaded in one transaction.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -31,7 +31,7 @@ pub(crate) struct LoadedWorkflow {
     pub agents: Vec<Agent>,
     /// How earlier tasks of other workflows ended.
     outcomes: Vec<TaskOutcome>,
-    /// Computed at the first use, since agents do not change until the workflow is loaded again.
+    /// Computed at the first use; `agents` stays the same until the workflow is loaded again.
     cards: OnceLock<Vec<AgentCard>>,
     /// Tasks that wait for something this workflow does not drive; `None` once they were reported.
     pub unreported_waits: Option<Vec<(ObjectId, String)>>,
@@ -44,18 +44,18 @@ pub(crate) fn load_workflow(
     id: WorkflowId,
 ) -> Result<Option<LoadedWorkflow>, emergent_store::Error> {
     let Some(workflow) = workflows::get(tx, project, id)? else { return Ok(None) };
-    let all: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
+    let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
     let blocks = tasks::list_blocks(tx, project, id)?;
-    let outside = foreign_blockers::load_foreign_blockers(tx, project, &all, &blocks)?;
-    let attempts = attempts::load_attempts(tx, project, &all)?;
+    let foreign_blockers = foreign_blockers::load_foreign_blockers(tx, project, &tasks, &blocks)?;
+    let attempts = attempts::load_attempts(tx, project, &tasks)?;
     let sessions = workflows::list_sessions(tx, id)?.into_iter().collect();
-    let discussions = load_discussions(tx, project, &all)?;
+    let discussions = load_discussions(tx, project, &tasks)?;
     let agents = agents::list_all(tx, project)?;
-    let outcomes = agent_cards::load_outcomes(tx, project, id, &all)?;
-    let mut snapshot = Snapshot::new(workflow, all, &blocks, &outside);
+    let outcomes = agent_cards::load_outcomes(tx, project, id, &tasks)?;
+    let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &foreign_blockers);
     snapshot.attempts = attempts;
-    let runs = snapshot.workflow.status == WorkflowStatus::Running;
-    let waits = runs.then(|| decide::foreign_waits(&snapshot));
+    let is_running = snapshot.workflow.status == WorkflowStatus::Running;
+    let waits = is_running.then(|| decide::foreign_waits(&snapshot));
     let mut loaded = LoadedWorkflow {
         snapshot,
         sessions,
@@ -69,27 +69,31 @@ pub(crate) fn load_workflow(
     Ok(Some(loaded))
 }
 
+/// Loads the discussions of the current attempt of each task.
 fn load_discussions(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    all: &[Task],
+    tasks: &[Task],
 ) -> Result<HashMap<ObjectId, Vec<TaskDiscussion>>, emergent_store::Error> {
-    let about: Vec<ObjectId> = all.iter().map(|task| task.id).collect();
-    let at: HashMap<ObjectId, RunId> = all.iter().filter_map(|task| Some((task.id, task.run?))).collect();
-    let mut begun: HashMap<ObjectId, Option<RunId>> = HashMap::new();
+    let task_ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    let current_runs: HashMap<ObjectId, RunId> =
+        tasks.iter().filter_map(|task| Some((task.id, task.run?))).collect();
+    let mut first_runs: HashMap<ObjectId, Option<RunId>> = HashMap::new();
     let mut discussions: HashMap<ObjectId, Vec<TaskDiscussion>> = HashMap::new();
-    for (task, object) in tasks::list_discussions(tx, project, &about)? {
-        let Some(run) = at.get(&task) else { continue };
-        let attempt = match begun.get(&task) {
-            Some(known) => *known,
-            None => *begun.entry(task).or_insert(attempts::first_run_of_attempt(tx, project, *run)?),
+    for (task, object) in tasks::list_discussions(tx, project, &task_ids)? {
+        let Some(run) = current_runs.get(&task) else { continue };
+        let attempt = match first_runs.get(&task) {
+            Some(first_run) => *first_run,
+            None => *first_runs.entry(task).or_insert(attempts::first_run_of_attempt(tx, project, *run)?),
         };
-        // Discussions of earlier attempts are over.
-        let found = load_discussion(tx, project, &object)?;
-        if let Some(mut found) = found.filter(|one| one.attempt.is_some() && one.attempt == attempt) {
-            let of_task = discussions.entry(task).or_default();
-            found.include_earlier_outcomes(of_task);
-            of_task.push(found);
+        // Discussions of earlier attempts no longer matter.
+        let discussion = load_discussion(tx, project, &object)?;
+        if let Some(mut discussion) =
+            discussion.filter(|discussion| discussion.attempt.is_some() && discussion.attempt == attempt)
+        {
+            let task_discussions = discussions.entry(task).or_default();
+            discussion.include_earlier_outcomes(task_discussions);
+            task_discussions.push(discussion);
         }
     }
     Ok(discussions)
@@ -105,7 +109,7 @@ impl LoadedWorkflow {
         self.cards.get_or_init(|| agent_cards::agent_cards(&self.agents, &self.outcomes))
     }
 
-    /// The same, with how tasks of the same kind ended in this workflow.
+    /// The agents as the selector sees them, including how tasks of the same kind ended in this workflow.
     pub fn agent_cards_for(&self, task: &Task) -> Vec<AgentCard> {
         let mut cards = self.agent_cards().to_vec();
         agent_cards::count_tasks_of_kind(&mut cards, &task.kind, self.snapshot.tasks());
@@ -139,14 +143,17 @@ impl LoadedWorkflow {
         self.snapshot.attempts.insert(task, attempt);
     }
 
-    /// The discussion of a task that a person has to decide.
+    /// The discussion of a task that a person has to decide, if there is one.
     pub fn escalated_discussion(&self, task: ObjectId) -> Option<ObjectId> {
         self.snapshot
             .discussions
             .get(&task)
             .filter(|progress| **progress == DiscussionProgress::Escalated)?;
         let discussions = self.discussions.get(&task)?;
-        discussions.iter().find(|one| one.progress() == DiscussionProgress::Escalated).map(|one| one.id)
+        discussions
+            .iter()
+            .find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
+            .map(|discussion| discussion.id)
     }
 
     /// Applies runs that ended in this process. Returns false if the caller has to read the database
@@ -168,7 +175,7 @@ impl LoadedWorkflow {
         applied
     }
 
-    /// The runs whose end would change something.
+    /// The runs that the workflow waits for: of attempts, of turns, and of the planner.
     pub fn pending_runs(&self) -> Vec<RunId> {
         let attempts = self.snapshot.attempts.values().filter(|attempt| !attempt.status.is_terminal());
         let turns = self.discussions.values().flatten().flat_map(TaskDiscussion::open_turns);
@@ -177,7 +184,7 @@ impl LoadedWorkflow {
 
     fn pending_planner_run(&self) -> Option<RunId> {
         let workflow = self.workflow();
-        let plans = workflow.status == WorkflowStatus::Planning;
-        workflow.planner_run.filter(|_| plans)
+        let is_planning = workflow.status == WorkflowStatus::Planning;
+        workflow.planner_run.filter(|_| is_planning)
     }
 }

@@ -1,5 +1,5 @@
-//! Metrics of the workflows that this process drives, counted since it started. They are counted
-//! after a transaction has committed, because a stale one has decided nothing.
+//! Metrics of the workflows that this process drives, counted since it started. Decisions are counted only
+//! after their transaction has committed, because a stale transaction changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const ESCALATE: &str = "escalate";
 
-/// All labels are words of this crate and of `domain`, so their number needs no limit.
+/// The metrics. All label values come from this crate and `domain`, so their number needs no limit.
 pub(crate) struct Counters {
     ended: Family<EndLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,

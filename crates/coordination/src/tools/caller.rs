@@ -16,7 +16,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Caller {
     pub run: Option<RunId>,
-    pub duty: WorkflowLink,
+    pub link: WorkflowLink,
 }
 
 impl Caller {
@@ -25,7 +25,7 @@ impl Caller {
             Some(run) => runs::get(tx, project, run)?,
             None => None,
         };
-        Ok(Self { run, duty: found.map(|run| run.workflow_link).unwrap_or_default() })
+        Ok(Self { run, link: found.map(|run| run.workflow_link).unwrap_or_default() })
     }
 
     /// The workflow of a call: the one it names, the run's own, or the one the run started.
@@ -33,13 +33,13 @@ impl Caller {
         &self,
         tx: &mut Tx<'_>,
         project: ProjectId,
-        named: Option<WorkflowId>,
+        workflow: Option<WorkflowId>,
     ) -> Result<Option<WorkflowId>> {
-        if let Some(id) = named {
-            let there = workflows::get(tx, project, id)?.is_some();
-            return if there { Ok(Some(id)) } else { Err(not_found("workflow", id)) };
+        if let Some(id) = workflow {
+            let exists = workflows::get(tx, project, id)?.is_some();
+            return if exists { Ok(Some(id)) } else { Err(not_found("workflow", id)) };
         }
-        match (self.duty.workflow, self.run) {
+        match (self.link.workflow, self.run) {
             (Some(own), _) => Ok(Some(own)),
             (None, Some(run)) => Ok(workflows::find_started_by(tx, project, run)?),
             (None, None) => Ok(None),
@@ -58,6 +58,7 @@ pub(super) fn not_found(what: &'static str, id: impl ToString) -> Error {
 pub(super) struct TaskRef(#[schemars(length(min = 1, max = 700))] pub String);
 
 impl TaskRef {
+    /// Loads the task. `workflow` is where its key is looked up.
     pub fn resolve(
         &self,
         tx: &mut Tx<'_>,
@@ -69,6 +70,7 @@ impl TaskRef {
         found.ok_or_else(|| not_found("task", &self.0))
     }
 
+    /// The id of the task. A key of an object is tried before a key in the workflow.
     fn id(&self, tx: &mut Tx<'_>, project: ProjectId, workflow: Option<WorkflowId>) -> Result<ObjectId> {
         let text = self.0.as_str();
         if text.contains('\0') {
@@ -77,19 +79,19 @@ impl TaskRef {
         if let Ok(id) = text.parse() {
             return Ok(id);
         }
-        let of_object = text.strip_prefix(TASK_TYPE).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(id) = objects::id_by_key(tx, project, TASK_TYPE, of_object.unwrap_or(text))? {
+        let object_key = text.strip_prefix(TASK_TYPE).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(id) = objects::id_by_key(tx, project, TASK_TYPE, object_key.unwrap_or(text))? {
             return Ok(id);
         }
         let Some(workflow) = workflow else {
             let message = format!("there is no task `{text}`: give its id, or `workflowId` with its key");
             return Err(Error::Conflict { message });
         };
-        let known = tasks::list_keys(tx, project, workflow)?;
-        if let Some((_, id)) = known.iter().find(|(key, _)| key == text) {
+        let tasks = tasks::list_keys(tx, project, workflow)?;
+        if let Some((_, id)) = tasks.iter().find(|(key, _)| key == text) {
             return Ok(*id);
         }
-        let hint = nearest_name(text, known.iter().map(|(key, _)| key.as_str()));
+        let hint = nearest_name(text, tasks.iter().map(|(key, _)| key.as_str()));
         let hint = hint.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
         Err(Error::Conflict { message: format!("this workflow has no task `{text}`{hint}") })
     }

@@ -1,4 +1,4 @@
-//! `tasks_create` and `create_subtasks`.
+//! The tools `tasks_create` and `create_subtasks`.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -27,6 +27,8 @@ use super::{
 };
 use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge};
 
+/// The most characters of a description that is made from titles.
+const MAX_DESCRIPTION_CHARS: usize = 500;
 /// The most tasks of one tool call.
 const MAX_TASKS_PER_CALL: usize = 200;
 
@@ -120,7 +122,7 @@ impl TaskInput {
         let key = details.key.clone().unwrap_or_else(|| unused_key(title, taken));
         taken.insert(key.clone());
         let mut keys = |refs: &[TaskRef]| -> Result<Vec<String>> {
-            refs.iter().map(|one| one.key_in_workflow(tx, project, workflow)).collect()
+            refs.iter().map(|task| task.key_in_workflow(tx, project, workflow)).collect()
         };
         Ok(NewTask {
             key,
@@ -141,11 +143,14 @@ impl TaskInput {
     }
 }
 
-/// A key made from a title, different from those taken.
+/// The most bytes of a title that its key contains.
+const MAX_GENERATED_KEY_BYTES: usize = 40;
+
+/// Makes a key from a title, different from those in `taken`.
 fn unused_key(title: &str, taken: &HashSet<String>) -> String {
     let mut key = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
-        if key.len() + c.len_utf8() > 40 {
+        if key.len() + c.len_utf8() > MAX_GENERATED_KEY_BYTES {
             break;
         }
         if c.is_alphanumeric() {
@@ -159,20 +164,22 @@ fn unused_key(title: &str, taken: &HashSet<String>) -> String {
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
+/// Converts inputs to new tasks. A task without a key gets an unused one.
 fn new_tasks(
     tx: &mut Tx<'_>,
     project: ProjectId,
     workflow: Option<WorkflowId>,
-    wanted: &[TaskInput],
+    inputs: &[TaskInput],
 ) -> Result<Vec<NewTask>> {
-    let mut taken: HashSet<String> = wanted.iter().filter_map(|task| task.details.key.clone()).collect();
+    let mut taken: HashSet<String> = inputs.iter().filter_map(|task| task.details.key.clone()).collect();
     if let Some(workflow) = workflow {
         taken.extend(tasks::list_keys(tx, project, workflow)?.into_iter().map(|(key, _)| key));
     }
-    wanted.iter().map(|one| one.to_new_task(tx, project, workflow, &mut taken)).collect()
+    inputs.iter().map(|input| input.to_new_task(tx, project, workflow, &mut taken)).collect()
 }
 
-/// Adds tasks to a workflow, or starts one with them.
+/// Adds tasks to a workflow, or starts a workflow with them. Without a description, the workflow is
+/// described by the titles of its tasks.
 fn create_tasks(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -183,9 +190,9 @@ fn create_tasks(
     if let Some(workflow) = workflow {
         return Ok((workflow, create::add_tasks(tx, writer, workflow, &new)?));
     }
-    let titles: Vec<&str> = new.iter().map(|one| one.title.as_str()).collect();
-    let description =
-        description.map_or_else(|| titles.join("; ").chars().take(500).collect(), str::to_owned);
+    let titles: Vec<&str> = new.iter().map(|task| task.title.as_str()).collect();
+    let description = description
+        .map_or_else(|| titles.join("; ").chars().take(MAX_DESCRIPTION_CHARS).collect(), str::to_owned);
     let new = NewWorkflow { description, settings: WorkflowSettings::default(), tasks: new };
     let CreatedWorkflow { workflow, tasks } = create::create_workflow(tx, writer, &new)?;
     Ok((workflow.id, tasks))
@@ -217,8 +224,8 @@ struct CreateInput {
 
 async fn create(_: ToolContext, input: CreateInput) -> CallResult {
     let CreateInput { title, details, tasks: several, workflow_id, workflow: description } = input;
-    let alone = several.is_empty();
-    let wanted = match (title, alone) {
+    let is_single = several.is_empty();
+    let inputs = match (title, is_single) {
         (Some(title), true) => vec![TaskInput { title, details }],
         (None, false) => several,
         (None, true) => return Err(refuse("`title` is required, or several tasks in `tasks`")),
@@ -227,17 +234,18 @@ async fn create(_: ToolContext, input: CreateInput) -> CallResult {
     graph_change(move |tx, writer| {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
-        if let (Some(own), Some(other)) = (caller.duty.workflow, workflow_id)
+        if let (Some(own), Some(other)) = (caller.link.workflow, workflow_id)
             && own != other
         {
             let message = format!("you work for the workflow `{own}` and can add tasks to that one only");
             return Err(Error::Conflict { message });
         }
         let workflow = caller.workflow(tx, project, workflow_id)?;
-        let new = new_tasks(tx, project, workflow, &wanted)?;
-        let made = create_tasks(tx, writer, workflow, description.as_deref(), new);
-        let (workflow, made) = made.map_err(|error| if alone { without_list_index(error) } else { error })?;
-        Ok(json!({ "workflowId": workflow, "tasks": view(&made) }))
+        let new = new_tasks(tx, project, workflow, &inputs)?;
+        let created = create_tasks(tx, writer, workflow, description.as_deref(), new);
+        let (workflow, created) =
+            created.map_err(|error| if is_single { without_list_index(error) } else { error })?;
+        Ok(json!({ "workflowId": workflow, "tasks": view(&created) }))
     })
 }
 
@@ -256,8 +264,8 @@ fn without_list_index(error: Error) -> Error {
     }
 }
 
-fn view(made: &[Object]) -> Vec<Value> {
-    TaskFields::only(["key", "title", "status", "assignedAgent"]).tasks(made)
+fn view(tasks: &[Object]) -> Vec<Value> {
+    TaskFields::only(["key", "title", "status", "assignedAgent"]).tasks(tasks)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -283,32 +291,34 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
     graph_change(move |tx, writer| {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
-        let parent = caller.duty.task;
+        let parent = caller.link.task;
         if blocks_parent && parent.is_none() {
             let message = "`blocksParent` is for a run that works at a task, and yours does not".to_owned();
             return Err(Error::Conflict { message });
         }
         let workflow = caller.workflow(tx, project, None)?;
-        let wanted: Vec<TaskInput> = parts.iter().cloned().chain(synthesis.clone()).collect();
-        let mut new = new_tasks(tx, project, workflow, &wanted)?;
+        let inputs: Vec<TaskInput> = parts.iter().cloned().chain(synthesis.clone()).collect();
+        let mut new = new_tasks(tx, project, workflow, &inputs)?;
         if synthesis.is_some() {
-            let keys: Vec<String> = new[..parts.len()].iter().map(|one| one.key.clone()).collect();
+            let keys: Vec<String> = new[..parts.len()].iter().map(|task| task.key.clone()).collect();
             new[parts.len()].blocked_by.extend(keys);
         }
-        let (workflow, made) = create_tasks(tx, writer, workflow, None, new)?;
-        let (of_parts, last) = made.split_at(parts.len());
+        let (workflow, created) = create_tasks(tx, writer, workflow, None, new)?;
+        let (part_objects, synthesis_objects) = created.split_at(parts.len());
         if let Some(parent) = parent.filter(|_| blocks_parent) {
-            let waited_for = if last.is_empty() { of_parts } else { last };
-            let (_, waiting) = tasks::neighbours(tx, project, parent)?;
-            // A task that has started waits for nothing any more.
-            let waiting = waiting.iter().filter(|one| Task::from_object(one).status == TaskStatus::Pending);
-            let edges = waiting
-                .flat_map(|after| waited_for.iter().map(move |one| new_edge(BLOCKS_TYPE, one.id, after.id)));
+            let blockers = if synthesis_objects.is_empty() { part_objects } else { synthesis_objects };
+            let (_, dependents) = tasks::neighbours(tx, project, parent)?;
+            // Only pending tasks wait for blockers.
+            let dependents =
+                dependents.iter().filter(|task| Task::from_object(task).status == TaskStatus::Pending);
+            let edges = dependents.flat_map(|dependent| {
+                blockers.iter().map(move |blocker| new_edge(BLOCKS_TYPE, blocker.id, dependent.id))
+            });
             let drafts = edges.map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
             relationships::create_all(tx, writer, &drafts)?;
         }
-        let mut answer = json!({ "workflowId": workflow, "tasks": view(of_parts) });
-        if let [synthesis] = view(last).as_slice() {
+        let mut answer = json!({ "workflowId": workflow, "tasks": view(part_objects) });
+        if let [synthesis] = view(synthesis_objects).as_slice() {
             answer["synthesis"] = synthesis.clone();
         }
         Ok(answer)

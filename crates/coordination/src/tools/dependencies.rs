@@ -1,4 +1,4 @@
-//! `tasks_dependencies`.
+//! The tool `tasks_dependencies`, which shows what a task waits for and what waits for it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -46,27 +46,28 @@ async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<
     let read = move |tx: &mut Tx<'_>| {
         let caller = Caller::load(tx, project, run)?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
-        let named = input.id.or(caller.duty.task.map(|id| TaskRef(id.to_string())));
+        let named = input.id.or(caller.link.task.map(|id| TaskRef(id.to_string())));
         let Some(named) = named else {
             let message = "`id` is required: you were started for no task".to_owned();
             return Err(Error::Conflict { message });
         };
         let object = named.resolve(tx, project, workflow)?;
-        let (before, after) = tasks::neighbours(tx, project, object.id)?;
+        let (blockers, dependents) = tasks::neighbours(tx, project, object.id)?;
         let waiting: HashSet<ObjectId> =
             tasks::reachable_blocks(tx, &[object.id])?.into_iter().map(|(_, to)| to).collect();
-        Ok((object, before, after, waiting.len(), input.fields))
+        Ok((object, blockers, dependents, waiting.len(), input.fields))
     };
-    let (object, before, after, waiting, fields) = context.graph.db().snapshot(read).await?;
+    let (object, blockers, dependents, waiting_count, fields) = context.graph.db().snapshot(read).await?;
     let view = TaskFields::new(fields);
-    let open = before.iter().map(Task::from_object).filter(|task| task.status != TaskStatus::Completed);
-    let open: Vec<String> = open.map(|task| task.key).collect();
+    let open_blockers =
+        blockers.iter().map(Task::from_object).filter(|task| task.status != TaskStatus::Completed);
+    let open_blockers: Vec<String> = open_blockers.map(|task| task.key).collect();
     Ok(json!({
         "task": view.task(&object),
-        "blockedBy": view.tasks(&before),
-        "blocks": view.tasks(&after),
-        "canStart": open.is_empty() && Task::from_object(&object).status == TaskStatus::Pending,
-        "waitsFor": open,
-        "waiting": waiting,
+        "blockedBy": view.tasks(&blockers),
+        "blocks": view.tasks(&dependents),
+        "canStart": open_blockers.is_empty() && Task::from_object(&object).status == TaskStatus::Pending,
+        "waitsFor": open_blockers,
+        "waiting": waiting_count,
     }))
 }

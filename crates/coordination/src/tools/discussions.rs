@@ -1,4 +1,4 @@
-//! `discussions_get` and `discussions_start`.
+//! The tools `discussions_get` and `discussions_start`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -35,6 +35,8 @@ use crate::{
 };
 
 const DISCUSSION_TYPE: &str = "Discussion";
+/// The most characters of the context that a discussion stores beside its settings.
+const MAX_CONTEXT_CHARS: usize = 2_000;
 /// The most entries in one answer; a discussion has fewer.
 const MAX_ENTRIES: usize = 500;
 
@@ -77,15 +79,16 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
                 latest_discussion(tx, project, &caller, input.task.as_ref())?
             }
         };
-        let found = rows::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
-        let found = found.ok_or_else(|| not_found("discussion", id))?;
+        let discussion = rows::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
+        let discussion = discussion.ok_or_else(|| not_found("discussion", id))?;
         let entries = if input.fields.includes("entries") { entries(tx, project, id)? } else { Vec::new() };
-        Ok::<_, Error>((found, entries, input.fields))
+        Ok::<_, Error>((discussion, entries, input.fields))
     };
-    let (found, entries, fields) = context.graph.db().snapshot(read).await?;
-    Ok(json!({ "discussion": fields.select(view(&found, &entries)) }))
+    let (discussion, entries, fields) = context.graph.db().snapshot(read).await?;
+    Ok(json!({ "discussion": fields.select(view(&discussion, &entries)) }))
 }
 
+/// The newest discussion of the given task, or of the task that the caller works on.
 fn latest_discussion(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -94,18 +97,20 @@ fn latest_discussion(
 ) -> Result<ObjectId> {
     let task = resolve_task(tx, project, caller, task)?;
     let types = ["spawned_discussion".to_owned()];
-    let found = edges::list_for_object(tx, project, task.id, Direction::Out, &types, &Page::first(1))?.items;
-    let newest = found.first().map(|edge| edge.to);
+    let discussion_edges =
+        edges::list_for_object(tx, project, task.id, Direction::Out, &types, &Page::first(1))?.items;
+    let newest = discussion_edges.first().map(|edge| edge.to);
     newest.ok_or_else(|| Error::Conflict { message: format!("the task `{}` has no discussion", task.key) })
 }
 
+/// The given task, or the task that the caller works on.
 fn resolve_task(
     tx: &mut Tx<'_>,
     project: ProjectId,
     caller: &Caller,
     named: Option<&TaskRef>,
 ) -> Result<Task> {
-    let own = caller.duty.task.map(|id| TaskRef(id.to_string()));
+    let own = caller.link.task.map(|id| TaskRef(id.to_string()));
     let Some(task) = named.or(own.as_ref()) else {
         let message = "name a `task`: you were started for none".to_owned();
         return Err(Error::Conflict { message });
@@ -118,20 +123,21 @@ fn resolve_task(
 fn entries(tx: &mut Tx<'_>, project: ProjectId, discussion: ObjectId) -> Result<Vec<Object>> {
     let types = ["has_entry".to_owned()];
     let page = Page::first(MAX_ENTRIES);
-    let found = edges::list_for_object(tx, project, discussion, Direction::Out, &types, &page)?.items;
-    let places: HashMap<ObjectId, i64> = found
+    let entry_edges = edges::list_for_object(tx, project, discussion, Direction::Out, &types, &page)?.items;
+    let sequences: HashMap<ObjectId, i64> = entry_edges
         .iter()
         .map(|edge| {
             (edge.to, edge.properties.to_map().get("sequence").and_then(Value::as_i64).unwrap_or(i64::MAX))
         })
         .collect();
-    let ids: Vec<ObjectId> = found.iter().map(|edge| edge.to).collect();
+    let ids: Vec<ObjectId> = entry_edges.iter().map(|edge| edge.to).collect();
     let mut entries = transfer::objects_by_id(tx, project, &ids)?;
     entries.retain(|entry| entry.deleted_at.is_none());
-    entries.sort_by_key(|entry| (places.get(&entry.id).copied(), entry.created_at, entry.id));
+    entries.sort_by_key(|entry| (sequences.get(&entry.id).copied(), entry.created_at, entry.id));
     Ok(entries)
 }
 
+/// The JSON of a discussion.
 fn view(discussion: &Object, entries: &[Object]) -> Value {
     let map = discussion.properties.to_map();
     let get = |name: &str| map.get(name).cloned().unwrap_or_default();
@@ -147,13 +153,14 @@ fn view(discussion: &Object, entries: &[Object]) -> Value {
         "escalation": get("escalation"),
         "taskId": get("task_id"),
         "createdAt": discussion.created_at,
-        "entries": entries.iter().map(entry).collect::<Vec<_>>(),
+        "entries": entries.iter().map(entry_json).collect::<Vec<_>>(),
     })
 }
 
-fn entry(entry: &Object) -> Value {
+/// The JSON of an entry, without the fields that it does not have.
+fn entry_json(entry: &Object) -> Value {
     let map = entry.properties.to_map();
-    let parts = [
+    let fields = [
         ("agent", "agent_name"),
         ("type", "entry_type"),
         ("phase", "phase"),
@@ -163,7 +170,8 @@ fn entry(entry: &Object) -> Value {
         ("confidence", "confidence"),
         ("reason", "reason"),
     ];
-    let shown = parts.iter().filter_map(|(shown, name)| Some(((*shown).to_owned(), map.get(*name)?.clone())));
+    let shown =
+        fields.iter().filter_map(|(field, name)| Some(((*field).to_owned(), map.get(*name)?.clone())));
     Value::Object(shown.collect())
 }
 
@@ -241,7 +249,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     let mut settings = DiscussionSettings::new(kind.unwrap_or(DiscussionKind::Consensus), topic, &[]);
     settings.participants = participants
         .into_iter()
-        .map(|who| match who {
+        .map(|participant| match participant {
             ParticipantInput::Named(name) => Participant::new(name),
             ParticipantInput::Detailed(ParticipantDetails { agent, role, weight }) => {
                 Participant { agent, weight, role }
@@ -254,23 +262,25 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     settings.rounds = rounds;
     let problems = settings.problems();
     if !problems.is_empty() {
-        return Err(refuse(format!("This cannot be discussed so: {}", problems.join("; "))));
+        return Err(refuse(format!("The discussion cannot be started: {}", problems.join("; "))));
     }
     graph_change(move |tx, writer| {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
         let task = resolve_task(tx, project, &caller, task.as_ref())?;
         let Some(workflow) = task.workflow else {
-            let message =
-                format!("the task `{}` belongs to no workflow, and nobody would lead a discussion", task.key);
+            let message = format!(
+                "the task `{}` belongs to no workflow, so no dispatcher would conduct the discussion",
+                task.key
+            );
             return Err(Error::Conflict { message });
         };
-        // Locks the workflow, so that the task does not end meanwhile.
+        // This locks the workflow, so that the task does not end before the commit.
         workflows::bump_revision(tx, project, workflow)?;
         // The discussion is about the current attempt at the task. A run that only discusses the task
         // is no attempt.
-        let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
-        let run = if own { caller.run } else { task.run };
+        let is_own_task = caller.link.task == Some(task.id) && caller.link.session.is_some();
+        let run = if is_own_task { caller.run } else { task.run };
         let Some(run) = run.filter(|_| task.status == TaskStatus::InProgress) else {
             let message = format!(
                 "the task `{}` is {}: only one that is in progress is discussed",
@@ -279,44 +289,46 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
             return Err(Error::Conflict { message });
         };
         check_agents(&agents::list_names(tx, project)?, &settings)?;
-        let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
+        let names: Vec<&str> =
+            settings.participants.iter().map(|participant| participant.agent.as_str()).collect();
         let properties = json!({
             "topic": settings.topic,
             "status": "active",
             "discussion_type": settings.kind.as_str(),
-            "context": settings.context.chars().take(2_000).collect::<String>(),
+            "context": settings.context.chars().take(MAX_CONTEXT_CHARS).collect::<String>(),
             "participating_agents": names,
             "decision_criteria": settings.criteria,
             "settings": settings,
             "run_id": run,
             "task_id": task.id,
         });
-        let made = objects::create(
+        let created = objects::create(
             tx,
             writer,
             &objects::ObjectDraft::new(new_object(DISCUSSION_TYPE, properties))?,
         )?;
-        let joined = relationships::RelationshipDraft::new(new_edge("spawned_discussion", task.id, made.id))?;
-        relationships::create(tx, writer, &joined)?;
+        let edge =
+            relationships::RelationshipDraft::new(new_edge("spawned_discussion", task.id, created.id))?;
+        relationships::create(tx, writer, &edge)?;
         let started = WorkflowEventBody::DiscussionStarted {
-            discussion: made.id,
+            discussion: created.id,
             topic: settings.topic.clone(),
             participants: names.into_iter().map(str::to_owned).collect(),
         };
         let event = new_event(Some(task.id), caller.run, &started, writer.now);
         workflows::append_events(tx, workflow, &[event])?;
-        let shown = FieldSelection::only(["topic", "status", "kind", "participants", "taskId"]);
-        Ok(json!({ "discussion": shown.select(view(&made, &[])) }))
+        let fields = FieldSelection::only(["topic", "status", "kind", "participants", "taskId"]);
+        Ok(json!({ "discussion": fields.select(view(&created, &[])) }))
     })
 }
 
-fn check_agents(known: &[String], settings: &DiscussionSettings) -> Result<(), Invalid> {
-    for (at, one) in settings.participants.iter().enumerate() {
-        if !known.contains(&one.agent) {
-            let hint = nearest_name(&one.agent, known.iter().map(String::as_str));
-            let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-            let reason = format!("there is no agent `{}`{hint}", one.agent);
-            return Err(Invalid::new(format!("participants[{at}]"), reason));
+fn check_agents(agent_names: &[String], settings: &DiscussionSettings) -> Result<(), Invalid> {
+    for (index, participant) in settings.participants.iter().enumerate() {
+        if !agent_names.contains(&participant.agent) {
+            let suggestion = nearest_name(&participant.agent, agent_names.iter().map(String::as_str));
+            let suggestion = suggestion.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            let reason = format!("there is no agent `{}`{suggestion}", participant.agent);
+            return Err(Invalid::new(format!("participants[{index}]"), reason));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `tasks_list` and `tasks_available`.
+//! The tools `tasks_list` and `tasks_available`.
 
 use std::{
     cmp::Reverse,
@@ -111,48 +111,48 @@ impl From<&ToolContext> for CallContext {
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let page = input.paging.page().map_err(Error::from)?;
-    let asking = CallContext::from(&context);
+    let call = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
-        let workflow = input.workflow.resolve(tx, &asking)?;
-        let which = TaskFilter { workflow, status: input.status, available: false };
-        Ok::<_, Error>((tasks::list(tx, asking.project, &which, &page)?, input.fields))
+        let workflow = input.workflow.resolve(tx, &call)?;
+        let filter = TaskFilter { workflow, status: input.status, available: false };
+        Ok::<_, Error>((tasks::list(tx, call.project, &filter, &page)?, input.fields))
     };
-    let (found, fields) = context.graph.db().read(read).await?;
-    Ok(page_json("tasks", TaskFields::new(fields).tasks(&found.items), found.next))
+    let (task_page, fields) = context.graph.db().read(read).await?;
+    Ok(page_json("tasks", TaskFields::new(fields).tasks(&task_page.items), task_page.next))
 }
 
 async fn available(context: ToolContext, input: AvailableInput) -> Result<Value, ToolError> {
     let limit = input.limit.get();
-    let asking = CallContext::from(&context);
+    let call = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
-        let workflow = input.workflow.resolve(tx, &asking)?;
-        let which = TaskFilter { workflow, status: None, available: true };
-        let found = tasks::list(tx, asking.project, &which, &Page::first(MAX_TASKS))?.items;
-        let ids: Vec<ObjectId> = found.iter().map(|one| one.id).collect();
-        Ok::<_, Error>((sort_by_urgency(found, &tasks::reachable_blocks(tx, &ids)?), input.fields))
+        let workflow = input.workflow.resolve(tx, &call)?;
+        let filter = TaskFilter { workflow, status: None, available: true };
+        let available = tasks::list(tx, call.project, &filter, &Page::first(MAX_TASKS))?.items;
+        let ids: Vec<ObjectId> = available.iter().map(|task| task.id).collect();
+        Ok::<_, Error>((sort_by_urgency(available, &tasks::reachable_blocks(tx, &ids)?), input.fields))
     };
-    let (found, fields) = context.graph.db().snapshot(read).await?;
-    let shown = &found[..limit.min(found.len())];
-    Ok(json!({ "tasks": TaskFields::new(fields).tasks(shown), "total": found.len() }))
+    let (available, fields) = context.graph.db().snapshot(read).await?;
+    let shown = &available[..limit.min(available.len())];
+    Ok(json!({ "tasks": TaskFields::new(fields).tasks(shown), "total": available.len() }))
 }
 
-/// The most urgent, then what most others wait for, then the oldest.
-fn sort_by_urgency(found: Vec<Object>, ahead: &[(ObjectId, ObjectId)]) -> Vec<Object> {
-    let mut after: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for (before, next) in ahead {
-        after.entry(*before).or_default().push(*next);
+/// Sorts tasks by priority, then by how many tasks wait for them, then by age. `blocks` has the edges from
+/// a blocker to a task that waits for it.
+fn sort_by_urgency(mut tasks: Vec<Object>, blocks: &[(ObjectId, ObjectId)]) -> Vec<Object> {
+    let mut dependents: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
+    for (blocker, dependent) in blocks {
+        dependents.entry(*blocker).or_default().push(*dependent);
     }
-    let waiting = |id: ObjectId| {
+    let waiting_count = |id: ObjectId| {
         let mut seen = HashSet::from([id]);
         let mut open = vec![id];
-        while let Some(one) = open.pop() {
-            open.extend(after.get(&one).into_iter().flatten().filter(|next| seen.insert(**next)));
+        while let Some(blocker) = open.pop() {
+            open.extend(dependents.get(&blocker).into_iter().flatten().filter(|next| seen.insert(**next)));
         }
         seen.len()
     };
-    let mut found = found;
-    found.sort_by_cached_key(|one| {
-        (Task::from_object(one).priority, Reverse(waiting(one.id)), one.created_at, one.id)
+    tasks.sort_by_cached_key(|task| {
+        (Task::from_object(task).priority, Reverse(waiting_count(task.id)), task.created_at, task.id)
     });
-    found
+    tasks
 }

@@ -1,7 +1,7 @@
-//! The tools with which agents see and make tasks and discussions.
+//! The tools with which agents list, create and change tasks, and read and start discussions.
 //!
-//! A run that works for a workflow means that one wherever none is named. A task is named by its
-//! id, by its key in that workflow, or as `SpecTask/<key of the object>`.
+//! If a call names no workflow, it is about the workflow that its run works for. An input names a task by
+//! its id, by its key in that workflow, or as `SpecTask/<key of the object>`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ mod list;
 mod update;
 mod view;
 
-/// Every tool of coordination, to be put into a pool beside the built-in ones.
+/// All tools of this crate. The server adds them to the pool of built-in tools.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
     [create::tools(), list::tools(), update::tools(), dependencies::tools(), discussions::tools()]
         .into_iter()

@@ -1,4 +1,4 @@
-//! `tasks_update`.
+//! The tool `tasks_update`, which changes a task.
 
 use std::sync::Arc;
 
@@ -108,9 +108,9 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
         let task = Task::from_object(&input.id.resolve(tx, project, workflow)?);
         if let Some(Some(agent)) = &input.assigned_agent {
-            let known = agents::list_names(tx, project)?;
-            if !known.contains(agent) {
-                let hint = nearest_name(agent, known.iter().map(String::as_str));
+            let agent_names = agents::list_names(tx, project)?;
+            if !agent_names.contains(agent) {
+                let hint = nearest_name(agent, agent_names.iter().map(String::as_str));
                 let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
                 return Err(
                     Invalid::new("assignedAgent", format!("there is no agent `{agent}`{hint}")).into()
@@ -122,8 +122,9 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
             workflows::bump_revision(tx, project, workflow)?;
         }
         let mut properties = properties.clone();
-        let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
-        if let Some(status) = input.status.filter(|_| !own) {
+        // The dispatcher sets the status of the task that the caller's own run is an attempt at.
+        let is_own_task = caller.link.task == Some(task.id) && caller.link.session.is_some();
+        if let Some(status) = input.status.filter(|_| !is_own_task) {
             properties.insert("status".to_owned(), status.as_str().into());
         }
         let patch = ObjectPatch {
@@ -131,9 +132,9 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
             expected_version: input.expected_version,
             ..ObjectPatch::default()
         };
-        let after = objects::update(tx, writer, task.id, &patch.check().map_err(Error::from)?)?;
-        let mut answer = json!({ "task": TaskFields::new(input.fields.clone()).task(&after) });
-        if own && input.status.is_some() {
+        let updated = objects::update(tx, writer, task.id, &patch.check().map_err(Error::from)?)?;
+        let mut answer = json!({ "task": TaskFields::new(input.fields.clone()).task(&updated) });
+        if is_own_task && input.status.is_some() {
             answer["note"] =
                 json!("This is the task you were started for: its status follows from how your run ends.");
         }

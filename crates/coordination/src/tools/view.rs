@@ -1,4 +1,4 @@
-//! How answers show tasks, limited to the requested fields.
+//! Converts tasks to the JSON of tool answers, with only the requested fields.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ impl TaskFields {
 
     pub fn task(&self, object: &Object) -> Value {
         let task = Task::from_object(object);
-        let list = |words: Vec<String>| if words.is_empty() { Value::Null } else { json!(words) };
+        let list = |items: Vec<String>| if items.is_empty() { Value::Null } else { json!(items) };
         let text = |text: String| if text.is_empty() { Value::Null } else { json!(text) };
         self.0.select(json!({
             "id": task.id,
