@@ -6,6 +6,7 @@ use emergent_domain::{ids::ProjectId, invalid::Invalid};
 
 use crate::SecretName;
 
+/// Why an operation on secrets failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the secret key in {location} is invalid: {reason}")]

@@ -28,6 +28,7 @@ impl KeySource {
         Self::File(KeyFile { path: path.into() })
     }
 
+    /// Where the key is configured, for error messages.
     pub(crate) fn location(&self) -> String {
         match self {
             Self::Environment(_) => "EMERGENT_SECRET_KEY".to_owned(),
@@ -35,6 +36,7 @@ impl KeySource {
         }
     }
 
+    /// Returns the configured keys; `None` if the key file has no key yet.
     pub(crate) fn read(&self) -> Result<Option<Keyring>> {
         match self {
             Self::Environment(ring) => Ok(Some(ring.clone())),
@@ -89,8 +91,8 @@ impl LockedKeyFile {
     pub(crate) fn write(&self, ring: &Keyring) -> Result<()> {
         let path = &self.file.path;
         let new_file = path.with_extension("new");
-        let written = (|| {
-            // The file is left over if a process was killed here.
+        let result = (|| {
+            // A process that was killed before the rename has left its file behind.
             match fs::remove_file(&new_file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -106,10 +108,10 @@ impl LockedKeyFile {
             fs::rename(&new_file, path)?;
             sync_folder(path)
         })();
-        written.map_err(|source| self.file.failed(source))
+        result.map_err(|source| self.file.failed(source))
     }
 
-    /// Deletes the file, if it was created but another server was first.
+    /// Deletes the key file. Used if another server stored its key in the database first.
     pub(crate) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.file.path).map_err(|source| self.file.failed(source))
     }

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::{Error, Result, Secret, SecretName};
 
 const KEY_LEN: usize = 32;
+/// The known text that [`Key::proof`] encrypts.
 const PROOF_TEXT: &[u8] = b"emergent knows this key";
 
 /// Accepts a missing `=` at the end, which is easily lost when a key is copied.
@@ -44,8 +45,11 @@ pub(crate) struct SealedValue {
     pub bytes: Vec<u8>,
 }
 
+/// Why a stored value cannot be decrypted.
 pub(crate) enum UnsealError {
+    /// The keyring does not contain the key of the value.
     NoSuchKey,
+    /// The value was modified, belongs to another project or name, or was encrypted with another key.
     NotAuthentic,
 }
 
@@ -99,10 +103,12 @@ impl Keyring {
         &self.0
     }
 
+    /// Finds a key by its id.
     pub(crate) fn get(&self, id: &str) -> Option<&Key> {
         self.0.iter().find(|key| key.id == id)
     }
 
+    /// Decrypts the value of a secret.
     pub(crate) fn unseal(
         &self,
         project: ProjectId,
@@ -132,6 +138,7 @@ impl Key {
         &self.id
     }
 
+    /// Encrypts the value of a secret for this project and name.
     pub(crate) fn seal(&self, project: ProjectId, name: &SecretName, value: &Secret) -> Result<SealedValue> {
         let bytes = self.seal_bytes(&associated_data(project, name), value.expose().as_bytes())?;
         Ok(SealedValue { key: self.id.clone(), bytes })
@@ -143,25 +150,28 @@ impl Key {
         self.seal_bytes(PROOF_TEXT, PROOF_TEXT)
     }
 
+    /// Whether a stored proof was made with this key.
     pub(crate) fn proves(&self, proof: &[u8]) -> bool {
         self.unseal(PROOF_TEXT, proof).is_some_and(|plain| &plain[..] == PROOF_TEXT)
     }
 
-    fn seal_bytes(&self, bound: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
+    /// Encrypts `plain`, and authenticates `associated` with it.
+    fn seal_bytes(&self, associated: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(|_| Error::RandomUnavailable)?;
         let mut sealed = plain.to_vec();
         let key = self.cipher().ok_or(Error::RandomUnavailable)?;
-        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut sealed)
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(associated), &mut sealed)
             .map_err(|_| Error::RandomUnavailable)?;
         Ok([&nonce, sealed.as_slice()].concat())
     }
 
-    fn unseal(&self, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    /// Decrypts `sealed`; `None` if it was not encrypted with this key and this associated data.
+    fn unseal(&self, associated: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut text = Zeroizing::new(text.to_vec());
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let length = self.cipher()?.open_in_place(nonce, Aad::from(bound), &mut text).ok()?.len();
+        let length = self.cipher()?.open_in_place(nonce, Aad::from(associated), &mut text).ok()?.len();
         text.truncate(length);
         Some(text)
     }
@@ -187,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_where_it_belongs_and_nowhere_else() {
+    fn a_value_is_decrypted_only_for_its_own_project_and_name() {
         let ring = Keyring::generate().unwrap();
         let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
         let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
         assert!(ring.unseal(project, &name("A"), &sealed).is_ok_and(|opened| opened == value));
         let again = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
-        assert_ne!(sealed.bytes, again.bytes, "equal values do not look equal");
+        assert_ne!(sealed.bytes, again.bytes, "equal values have different ciphertexts");
 
         for (project, name) in [(ProjectId::new(), name("A")), (project, name("B")), (project, name("AA"))] {
             assert!(matches!(ring.unseal(project, &name, &sealed), Err(UnsealError::NotAuthentic)));
@@ -209,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_opens_nothing() {
+    fn another_key_decrypts_nothing() {
         let (ring, other) = (Keyring::generate().unwrap(), Keyring::generate().unwrap());
         let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
         let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
@@ -222,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_as_they_are_written_and_a_bad_one_is_not_shown() {
+    fn written_keys_can_be_parsed_and_an_error_does_not_contain_the_key() {
         let ring = Keyring::generate().unwrap().prepended_to(&Keyring::generate().unwrap());
         let text = ring.to_text();
         let ids = |ring: &Keyring| ring.keys().iter().map(|key| key.id().to_owned()).collect::<Vec<_>>();

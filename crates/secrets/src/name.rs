@@ -19,12 +19,12 @@ impl SecretName {
 impl FromStr for SecretName {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let mut letters = text.bytes();
-        let fits = letters.next().is_some_and(|first| first.is_ascii_uppercase())
-            && letters.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        let mut bytes = text.bytes();
+        let is_valid = bytes.next().is_some_and(|first| first.is_ascii_uppercase())
+            && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
             && text.len() <= MAX_NAME_CHARS;
         // The text may be the value instead of a name, so the message does not quote it.
-        fits.then(|| Self(text.to_owned())).ok_or_else(|| {
+        is_valid.then(|| Self(text.to_owned())).ok_or_else(|| {
             Invalid::new(
                 "name",
                 format!(
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_variables_and_a_wrong_one_is_not_repeated() {
+    fn names_follow_the_rules_of_variables_and_an_error_does_not_quote_the_text() {
         for good in ["A", "GITHUB_TOKEN", "K8S_2"] {
             assert_eq!(good.parse::<SecretName>().unwrap().as_str(), good);
         }

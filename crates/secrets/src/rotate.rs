@@ -20,8 +20,9 @@ use crate::{
 };
 
 /// The number of rows that are encrypted again per query.
-const BATCH: usize = 500;
+const RESEAL_BATCH: usize = 500;
 
+/// The result of a key rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
     /// The id of the key that now encrypts everything.
@@ -33,29 +34,29 @@ pub struct KeyRotation {
 impl Secrets {
     /// Introduces a new key: a generated one for a file, or the first of `EMERGENT_SECRET_KEY`.
     pub async fn rotate(&self) -> Result<KeyRotation> {
-        let _one = self.0.rotating.lock().await;
+        let _rotation_guard = self.0.rotating.lock().await;
         let rotated = match &self.0.keys {
             KeySource::Environment(ring) => {
-                let stored_keys = self.known_keys().await?;
+                let stored_keys = self.stored_keys().await?;
                 check_keys(ring, &stored_keys, &self.0.keys.location())?;
                 check_new_key(ring, &stored_keys)?;
                 self.reseal(ring.clone()).await?
             }
             KeySource::File(file) => {
-                let (waited, closed) = (file.clone(), |_| emergent_store::Error::Closed);
+                let (key_file, closed) = (file.clone(), |_| emergent_store::Error::Closed);
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "awaited here; `rotating` lets one rotation run at a time"
                 )]
-                let locked = tokio::task::spawn_blocking(move || waited.lock()).await.map_err(closed)??;
+                let locked = tokio::task::spawn_blocking(move || key_file.lock()).await.map_err(closed)??;
                 let ring = file.read()?.ok_or(Error::RandomUnavailable)?;
-                let ring = add_new_key(ring, &self.known_keys().await?, &self.0.keys.location())?;
+                let ring = add_new_key(ring, &self.stored_keys().await?, &self.0.keys.location())?;
                 locked.write(&ring)?;
                 *self.0.ring.write() = ring.clone();
                 let rotated = self.reseal(ring.clone()).await?;
-                let alone = ring.filtered(|key| key.id() == rotated.key);
-                locked.write(&alone)?;
-                *self.0.ring.write() = alone;
+                let new_ring = ring.filtered(|key| key.id() == rotated.key);
+                locked.write(&new_ring)?;
+                *self.0.ring.write() = new_ring;
                 rotated
             }
         };
@@ -63,7 +64,7 @@ impl Secrets {
         Ok(rotated)
     }
 
-    async fn known_keys(&self) -> Result<Vec<KeyRow>> {
+    async fn stored_keys(&self) -> Result<Vec<KeyRow>> {
         Ok(self.0.db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?)
     }
 
@@ -83,12 +84,12 @@ impl Secrets {
             rows::retire_other_keys(tx, first.id(), now)?;
             let mut resealed = 0;
             loop {
-                let batch = rows::list_sealed_with_other_keys(tx, first.id(), BATCH)?;
+                let batch = rows::list_sealed_with_other_keys(tx, first.id(), RESEAL_BATCH)?;
                 for row in &batch {
                     reseal_row(tx, &ring, &location, row)?;
                 }
                 resealed += batch.len() as u64;
-                if batch.len() < BATCH {
+                if batch.len() < RESEAL_BATCH {
                     return Ok(KeyRotation { key: first.id().to_owned(), resealed });
                 }
             }
@@ -97,6 +98,7 @@ impl Secrets {
     }
 }
 
+/// Encrypts one secret again with the first key of the ring.
 fn reseal_row(tx: &mut Tx<'_>, ring: &Keyring, location: &str, row: &rows::SealedRow) -> Result<()> {
     let (project, name): (ProjectId, SecretName) = (row.project, row.name.parse()?);
     let sealed = SealedValue { key: row.key.clone(), bytes: row.sealed.clone() };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// The value is wiped from memory when it is dropped. [`Secret::expose`] is the only way to access
-/// it.
+/// A secret value. It is wiped from memory when it is dropped, and [`Secret::expose`] is the only way to
+/// access it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 

@@ -62,22 +62,22 @@ impl Secrets {
     pub async fn open(db: Db, clock: Clock, keys: KeySource, redactor: Redactor) -> Result<Self> {
         let stored_keys = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?;
         let (ring, created) = load_or_create_keys(&keys, &stored_keys)?;
-        let (ours, location, now) = (ring.clone(), keys.location(), clock.now());
+        let (loaded_ring, location, now) = (ring.clone(), keys.location(), clock.now());
         let checked = db
             .write(move |tx| {
                 // The lock makes two servers that start at the same time agree on one key.
                 tx.advisory_lock("secret keys")?;
                 let mut stored_keys = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
                 if !stored_keys.iter().any(KeyRow::is_active) {
-                    let first = &ours.keys()[0];
+                    let first = &loaded_ring.keys()[0];
                     rows::insert_key(tx, first.id(), &first.proof()?, now)?;
                     stored_keys = rows::list_keys(tx, rows::LockMode::None)?;
                 }
-                check_keys(&ours, &stored_keys, &location)?;
+                check_keys(&loaded_ring, &stored_keys, &location)?;
                 Ok::<_, Error>((stored_keys, rows::keys_in_use(tx)?))
             })
             .await;
-        let (stored_keys, used) = match (checked, &keys) {
+        let (stored_keys, used_keys) = match (checked, &keys) {
             (Ok(checked), _) => checked,
             // Another server was first, so the key file that was just created is deleted, because
             // it would later be mistaken for the key. After any other error it is unknown whether
@@ -88,7 +88,7 @@ impl Secrets {
             }
             (Err(error), _) => return Err(error),
         };
-        let ring = prune_key_file(&keys, ring, &stored_keys, &used)?;
+        let ring = prune_key_file(&keys, ring, &stored_keys, &used_keys)?;
         let (ring, rotating) = (RwLock::new(ring), Mutex::default());
         Ok(Self(Arc::new(Inner { db, clock, keys, ring, redactor, rotating })))
     }
@@ -110,7 +110,7 @@ impl Secrets {
             Err(Error::WrongKey { .. }) if self.reload()? => {
                 self.put_once(project, author, name, value.clone()).await?
             }
-            done => done?,
+            result => result?,
         };
         // The value is added to the redactor only after it is stored. A rejected value is not a
         // secret, and must not be redacted. A concurrent reader of the secret adds it as well.
@@ -118,6 +118,7 @@ impl Secrets {
         Ok(info)
     }
 
+    /// Sets a secret with the keys in memory. Fails with `WrongKey` if the active key is not among them.
     async fn put_once(
         &self,
         project: ProjectId,
@@ -143,7 +144,7 @@ impl Secrets {
                 let reason = format!("a project has at most {MAX_SECRETS} secrets; delete one first");
                 return Err(Invalid::new("name", reason).into());
             }
-            to_info(row, &load_users(tx, project)?)
+            to_info(row, &load_server_configs(tx, project)?)
         };
         self.0.db.write(work).await
     }
@@ -151,8 +152,8 @@ impl Secrets {
     /// Lists the secrets by name, never their values.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<SecretInfo>> {
         let work = move |tx: &mut Tx<'_>| {
-            let users = load_users(tx, project)?;
-            rows::list(tx, project)?.into_iter().map(|row| to_info(row, &users)).collect()
+            let servers = load_server_configs(tx, project)?;
+            rows::list(tx, project)?.into_iter().map(|row| to_info(row, &servers)).collect()
         };
         self.0.db.snapshot(work).await
     }
@@ -162,7 +163,7 @@ impl Secrets {
     pub async fn delete(&self, project: ProjectId, name: &SecretName) -> Result<SecretInfo> {
         let name = name.clone();
         let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
-            Some(row) => to_info(row, &load_users(tx, project)?),
+            Some(row) => to_info(row, &load_server_configs(tx, project)?),
             None => Err(Error::NotFound { name: name.clone() }),
         };
         self.0.db.write(work).await
@@ -191,8 +192,8 @@ impl Secrets {
         Ok(Secret::new(text))
     }
 
-    /// Reads the key again, because another server that shares the file may have changed it.
-    /// Returns whether it changed.
+    /// Reads the key file again, because another server that shares it may have changed it. Returns
+    /// false if the keys are from the environment, or the file has no key.
     fn reload(&self) -> Result<bool> {
         let KeySource::File(file) = &self.0.keys else { return Ok(false) };
         let Some(ring) = file.read()? else { return Ok(false) };
@@ -200,12 +201,13 @@ impl Secrets {
         Ok(true)
     }
 
+    /// Decrypts a value and adds it to the redactor. Reads the key file again if its key is missing.
     fn unseal(&self, project: ProjectId, name: &SecretName, sealed: &SealedValue) -> Result<Secret> {
-        let mut opened = self.0.ring.read().unseal(project, name, sealed);
-        if matches!(opened, Err(UnsealError::NoSuchKey)) && self.reload()? {
-            opened = self.0.ring.read().unseal(project, name, sealed);
+        let mut unsealed = self.0.ring.read().unseal(project, name, sealed);
+        if matches!(unsealed, Err(UnsealError::NoSuchKey)) && self.reload()? {
+            unsealed = self.0.ring.read().unseal(project, name, sealed);
         }
-        match opened {
+        match unsealed {
             Ok(value) => {
                 self.0.redactor.add_secret(project, name.as_str(), value.expose());
                 Ok(value)
@@ -248,6 +250,7 @@ pub(crate) fn check_keys(ring: &Keyring, stored_keys: &[KeyRow], location: &str)
     Ok(())
 }
 
+/// The error for a keyring without the required key.
 pub(crate) fn wrong_key(ring: &Keyring, required: &str, location: &str) -> Error {
     let available: Vec<_> = ring.keys().iter().map(|key| format!("`{}`", key.id())).collect();
     Error::WrongKey {
@@ -273,21 +276,22 @@ fn prune_key_file(
     keys: &KeySource,
     ring: Keyring,
     stored_keys: &[KeyRow],
-    used: &[String],
+    used_keys: &[String],
 ) -> Result<Keyring> {
     let KeySource::File(file) = keys else { return Ok(ring) };
-    let spent = |key: &Key| {
-        let retired = stored_keys.iter().any(|row| row.id == key.id() && !row.is_active());
-        retired && !used.iter().any(|id| id == key.id())
+    let is_unused = |key: &Key| {
+        let is_retired = stored_keys.iter().any(|row| row.id == key.id() && !row.is_active());
+        is_retired && !used_keys.iter().any(|id| id == key.id())
     };
-    if !ring.keys().iter().any(spent) {
+    if !ring.keys().iter().any(is_unused) {
         return Ok(ring);
     }
-    let left = ring.filtered(|key| !spent(key));
-    file.lock()?.write(&left)?;
-    Ok(left)
+    let pruned = ring.filtered(|key| !is_unused(key));
+    file.lock()?.write(&pruned)?;
+    Ok(pruned)
 }
 
+/// Checks that a value can be stored, redacted, and sent in a header or a variable.
 fn check_value(value: &str) -> Result<(), Invalid> {
     let reason = match value {
         "" => "is empty; delete the secret instead".to_owned(),
@@ -307,10 +311,11 @@ fn check_value(value: &str) -> Result<(), Invalid> {
     Err(Invalid::new("value", reason))
 }
 
-fn to_info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo> {
+/// Adds the names of the servers that refer to a secret to its row.
+fn to_info(row: rows::SecretRow, servers: &[(String, Value)]) -> Result<SecretInfo> {
     let name: SecretName = row.name.parse()?;
-    let mentions = |(_, config): &&(String, Value)| mentions(config, &name);
-    let used_by = users.iter().filter(mentions).map(|(server, _)| server.clone()).collect();
+    let refers_to_secret = |(_, config): &&(String, Value)| refers_to(config, &name);
+    let used_by = servers.iter().filter(refers_to_secret).map(|(server, _)| server.clone()).collect();
     Ok(SecretInfo {
         name,
         version: row.version,
@@ -321,7 +326,7 @@ fn to_info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo
 }
 
 /// Returns the external servers of the project with their configuration.
-fn load_users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
+fn load_server_configs(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
     let servers = rows::server_configs(tx, project)?;
     Ok(servers
         .into_iter()
@@ -329,13 +334,14 @@ fn load_users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)
         .collect())
 }
 
-fn mentions(config: &Value, name: &SecretName) -> bool {
+/// Whether a text inside of a configuration refers to a secret.
+fn refers_to(config: &Value, name: &SecretName) -> bool {
     match config {
         Value::String(text) => text
             .parse::<Template>()
             .is_ok_and(|template| template.names().any(|referenced| referenced == name)),
-        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
-        Value::Object(map) => map.values().any(|item| mentions(item, name)),
+        Value::Array(items) => items.iter().any(|item| refers_to(item, name)),
+        Value::Object(map) => map.values().any(|item| refers_to(item, name)),
         _ => false,
     }
 }

@@ -9,10 +9,11 @@ use crate::SecretName;
 /// A parsed text with references to secrets. `$${` stands for a literal `${`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    written: String,
+    source: String,
     parts: Vec<Part>,
 }
 
+/// A piece of a template: literal text, or a reference to a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     Text(String),
@@ -34,7 +35,7 @@ impl Template {
 
     /// Returns the original text. It contains references and no values, so it may be displayed.
     pub fn as_str(&self) -> &str {
-        &self.written
+        &self.source
     }
 
     pub(crate) fn parts(&self) -> &[Part] {
@@ -44,8 +45,8 @@ impl Template {
 
 impl FromStr for Template {
     type Err = Invalid;
-    fn from_str(written: &str) -> Result<Self, Invalid> {
-        let (mut parts, mut text, mut rest) = (Vec::new(), String::new(), written);
+    fn from_str(source: &str) -> Result<Self, Invalid> {
+        let (mut parts, mut text, mut rest) = (Vec::new(), String::new(), source);
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix("$${") {
                 text.push_str("${");
@@ -68,7 +69,7 @@ impl FromStr for Template {
         if !text.is_empty() {
             parts.push(Part::Text(text));
         }
-        Ok(Self { written: written.to_owned(), parts })
+        Ok(Self { source: source.to_owned(), parts })
     }
 }
 
@@ -87,7 +88,7 @@ fn reference(text: &str) -> Result<Option<(&str, &str)>, Invalid> {
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
+        f.write_str(&self.source)
     }
 }
 
@@ -95,7 +96,7 @@ impl fmt::Display for Template {
 mod tests {
     use super::*;
 
-    /// Displays secrets in angle brackets.
+    /// Compares the parsed parts, with secrets in angle brackets.
     #[track_caller]
     fn check(written: &str, expected: &str) {
         let template: Template = written.parse().unwrap();
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_mentioned_in_two_spellings() {
+    fn references_to_secrets_have_two_notations() {
         check("", "");
         check("plain $HOME $ {x} {{ other }} ü", "plain $HOME $ {x} {{ other }} ü");
         check("Bearer ${TOKEN}", "Bearer <TOKEN>");
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_mention_is_refused() {
+    fn a_malformed_reference_is_rejected() {
         for bad in ["${", "${A", "${}", "${lower}", "${A B}", "{{secrets.A", "{{secrets.}}", "{{secrets.a}}"]
         {
             assert!(bad.parse::<Template>().is_err(), "{bad}");
