@@ -179,7 +179,8 @@ mod tests {
             updates_for_listing(&[], &[remote_tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0))
                 .remove(0);
         let tools = |from: usize, count: usize, bytes: usize| -> Vec<StoredTool> {
-            let numbered = |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..template.clone() };
+            let numbered =
+                |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..template.clone() };
             (from..from + count).map(numbered).collect()
         };
         let known = tools(0, 6_000, 1);
