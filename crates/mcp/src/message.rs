@@ -21,18 +21,20 @@ pub mod meta {
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 }
 
-/// The error codes.
+/// The error codes of JSON-RPC and of MCP.
 pub mod code {
     pub const PARSE: i64 = -32700;
     pub const INVALID_REQUEST: i64 = -32600;
     pub const METHOD_NOT_FOUND: i64 = -32601;
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL: i64 = -32603;
-    /// Used before 2026-07-28; later revisions use `INVALID_PARAMS` with `data.uri`.
+    /// The code before 2026-07-28; later revisions use `INVALID_PARAMS` with `data.uri`.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// A header contradicts the body.
     pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare a capability that the request needs.
     pub const MISSING_CAPABILITY: i64 = -32021;
+    /// The server does not support the MCP revision of the request.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
 
@@ -90,7 +92,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An error as it is sent.
+/// The error object of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (error {code})")]
 pub struct RpcError {
@@ -156,6 +158,7 @@ impl<'a, R: Serialize> Response<'a, R> {
         Self { jsonrpc: "2.0", id: Some(id), result: Some(result), error: None }
     }
 
+    /// Returns the message as one line of text.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(self)
     }
@@ -172,19 +175,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_comes_back_to_the_letter() {
+    fn a_response_repeats_the_id_of_its_request_exactly() {
         for id in ["1", "\"server-discover-probe-1\"", "1789000000123", "-0", "1.50"] {
             let text = format!(r#"{{"id":{id},"method":"ping","jsonrpc":"2.0"}}"#);
             let message = Message::parse(text.as_bytes()).unwrap();
             assert_eq!(message.kind(), Kind::Request);
-            let answer = Response::result(message.id.unwrap(), serde_json::json!({})).to_bytes().unwrap();
+            let response = Response::result(message.id.unwrap(), serde_json::json!({})).to_bytes().unwrap();
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-            assert_eq!(String::from_utf8(answer).unwrap(), expected);
+            assert_eq!(String::from_utf8(response).unwrap(), expected);
         }
     }
 
     #[test]
-    fn a_message_is_known_by_what_it_has() {
+    fn the_kind_of_a_message_follows_from_its_fields() {
         let kind = |text: &str| Message::parse(text.as_bytes()).map(|message| message.kind());
         assert_eq!(kind(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Kind::Notification));
         assert_eq!(kind(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#), Ok(Kind::Notification));

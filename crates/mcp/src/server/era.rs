@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{params::Params, tool_list::MirroredParameter};
 use crate::message::{LEGACY, MODERN, RpcError, code};
 
+/// The generation of the protocol that a request belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// 2026-07-28: nothing is stored between requests.
@@ -20,8 +21,9 @@ pub(super) const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// A legacy `initialize` has neither a modern version in its `_meta` nor a modern header. Discovery
-/// without `_meta` counts as an invalid modern request rather than an unknown legacy one.
+/// Returns the era of a request. A legacy request has neither a version in its `_meta` nor a header with a
+/// modern version. Discovery without `_meta` counts as an invalid modern request rather than an unknown
+/// legacy one.
 pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
     let by_header = header(headers, VERSION).is_some_and(|version| !LEGACY.contains(&version));
     if params.version().is_some() || method == Some("server/discover") || by_header {
@@ -88,11 +90,13 @@ fn mismatch(message: &str) -> RpcError {
     RpcError::new(code::HEADER_MISMATCH, message)
 }
 
+/// Returns the trimmed value of a header; `None` if it is missing or not ASCII.
 pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// Decodes a header value; values other than plain ASCII have the form `=?base64?…?=`.
+/// Decodes a header value; values other than plain ASCII have the form `=?base64?…?=`. Returns `None` if the
+/// base64 is invalid or is not UTF-8.
 fn decode_header(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
@@ -113,7 +117,7 @@ mod tests {
         "io.modelcontextprotocol/clientCapabilities":{}},"name":"grüße"}"#;
 
     #[test]
-    fn the_era_is_what_the_request_says() {
+    fn the_era_follows_from_version_header_and_method() {
         let era = |provided: &str, method, params| {
             detect(&headers(provided), Some(method), &Params::parse(Some(params)).unwrap())
         };
@@ -126,21 +130,24 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_request_says_the_same_twice() {
+    fn the_headers_of_a_modern_request_must_agree_with_its_body() {
         let check = |provided: &str, params: &str| {
             let params = Params::parse(Some(params)).unwrap();
             super::check_headers(&headers(provided), "tools/call", &params).err().map(|error| error.code)
         };
-        let right =
+        let valid =
             "mcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: =?base64?Z3LDvMOfZQ==?=";
-        assert_eq!(check(right, META), None);
-        assert_eq!(check(&right.replace("Z3L", "Z3M"), META), Some(code::HEADER_MISMATCH));
-        assert_eq!(check(&right.replace("tools/call", "Tools/call"), META), Some(code::HEADER_MISMATCH));
+        assert_eq!(check(valid, META), None);
+        assert_eq!(check(&valid.replace("Z3L", "Z3M"), META), Some(code::HEADER_MISMATCH));
+        assert_eq!(check(&valid.replace("tools/call", "Tools/call"), META), Some(code::HEADER_MISMATCH));
         assert_eq!(check("", META), Some(code::HEADER_MISMATCH));
-        assert_eq!(check(right, "{}"), Some(code::INVALID_PARAMS));
-        assert_eq!(check(right, &META.replace("{}", "[]")), Some(code::INVALID_PARAMS));
-        let other = META.replace("2026-07-28", "v999");
-        assert_eq!(check(right, &other), Some(code::HEADER_MISMATCH));
-        assert_eq!(check(&right.replace("2026-07-28", "v999"), &other), Some(code::UNSUPPORTED_VERSION));
+        assert_eq!(check(valid, "{}"), Some(code::INVALID_PARAMS));
+        assert_eq!(check(valid, &META.replace("{}", "[]")), Some(code::INVALID_PARAMS));
+        let unknown_version = META.replace("2026-07-28", "v999");
+        assert_eq!(check(valid, &unknown_version), Some(code::HEADER_MISMATCH));
+        assert_eq!(
+            check(&valid.replace("2026-07-28", "v999"), &unknown_version),
+            Some(code::UNSUPPORTED_VERSION)
+        );
     }
 }

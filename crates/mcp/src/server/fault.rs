@@ -28,23 +28,25 @@ pub enum Fault {
     },
 }
 
-/// Error codes of this server: for a missing scope, and for a limit.
+/// This server's own error code for a missing scope.
 const FORBIDDEN: i64 = -32003;
+/// This server's own error code for a reached limit.
 const LIMIT_REACHED: i64 = -32004;
 
 impl Fault {
+    /// An error about invalid parameters.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Error(RpcError::new(code::INVALID_PARAMS, message))
     }
 
-    /// Logs the reason and does not reveal it to the caller.
+    /// An error whose reason is logged and not revealed to the caller.
     pub fn internal(reason: impl Display) -> Self {
         tracing::error!(cause = %reason, "an MCP request failed");
         let message = "internal error; see the server log";
         Self::Error(RpcError::new(code::INTERNAL, message))
     }
 
-    /// Returns the HTTP status and the error.
+    /// Returns the HTTP status and the error for a client of this era.
     pub(super) fn to_rpc_error(&self, era: Era) -> (u16, RpcError) {
         match self {
             Self::Error(error) => (200, error.clone()),

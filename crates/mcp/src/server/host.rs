@@ -46,6 +46,7 @@ pub struct HostCall<C> {
     pub channel: RequestChannel,
 }
 
+/// The result of a call, or the input that the call needs first.
 pub enum CallOutcome {
     Done(JsonFields),
     /// The client has to call again with the answers. Legacy clients are asked with [`RequestChannel::ask`]
@@ -56,7 +57,8 @@ pub enum CallOutcome {
     },
 }
 
-/// The futures of a host may be dropped at any await point, which is how a request is cancelled.
+/// The application behind the protocol. The futures of a host may be dropped at any await point, which is how
+/// a request is cancelled.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
     /// The identity of the client. A session is accessible only to a caller equal to its creator.
@@ -93,7 +95,7 @@ pub trait Host: Send + Sync + 'static {
     fn updates(
         &self,
         _caller: &Self::Caller,
-        _of: watch::Receiver<SubscribedResources>,
+        _subscribed: watch::Receiver<SubscribedResources>,
     ) -> BoxStream<'static, String> {
         stream::empty().boxed()
     }

@@ -16,6 +16,7 @@ impl ListKind {
         }
     }
 
+    /// Returns the name of the list in the parameters of `subscriptions/listen`.
     fn subscription_field(self) -> String {
         format!("{}ListChanged", self.as_str())
     }
@@ -29,6 +30,7 @@ pub(super) enum ChangeNotice {
     Resource(String),
 }
 
+/// Merges both kinds of changes into one stream of notices.
 pub(super) fn merge_changes(
     changes: BoxStream<'static, ListKind>,
     updates: BoxStream<'static, String>,
@@ -55,25 +57,25 @@ pub(super) fn subscription_stream(
     notices: BoxStream<'static, ChangeNotice>,
 ) -> BoxStream<'static, Bytes> {
     let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
-    let about = json!({ meta::SUBSCRIPTION_ID: id });
-    let first = notification_frame(
+    let subscription_meta = json!({ meta::SUBSCRIPTION_ID: id });
+    let acknowledgement = notification_frame(
         "notifications/subscriptions/acknowledged",
-        &json!({ "_meta": about, "notifications": accepted }),
+        &json!({ "_meta": subscription_meta, "notifications": accepted }),
     );
-    let later = with_keep_alive(notices).filter_map(move |notice| {
+    let frames = with_keep_alive(notices).filter_map(move |notice| {
         let frame = match notice {
             None => Some(response::KEEP_ALIVE_FRAME),
             Some(ChangeNotice::List(kind)) if accepted.contains_key(&kind.subscription_field()) => {
-                notification_frame(&list_changed(kind), &json!({ "_meta": about }))
+                notification_frame(&list_changed(kind), &json!({ "_meta": subscription_meta }))
             }
             Some(ChangeNotice::List(_)) => None,
             Some(ChangeNotice::Resource(uri)) => {
-                notification_frame(RESOURCE_UPDATED, &json!({ "_meta": about, "uri": uri }))
+                notification_frame(RESOURCE_UPDATED, &json!({ "_meta": subscription_meta, "uri": uri }))
             }
         };
         std::future::ready(frame)
     });
-    stream::iter(first).chain(later).boxed()
+    stream::iter(acknowledgement).chain(frames).boxed()
 }
 
 /// The stream of a session: all list changes that the host declares, and the resources the client
@@ -83,7 +85,7 @@ pub(super) fn session_stream(
     notices: BoxStream<'static, ChangeNotice>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> BoxStream<'static, Bytes> {
-    let later = with_keep_alive(notices).filter_map(move |notice| {
+    let frames = with_keep_alive(notices).filter_map(move |notice| {
         let frame = match notice {
             None => Some(response::KEEP_ALIVE_FRAME),
             Some(ChangeNotice::List(kind)) if declared[kind.as_str()]["listChanged"] == true => {
@@ -95,7 +97,7 @@ pub(super) fn session_stream(
         std::future::ready(frame)
     });
     // An initial comment shows the client that the stream is open.
-    stream::iter([response::KEEP_ALIVE_FRAME]).chain(later).take_until(Box::pin(end)).boxed()
+    stream::iter([response::KEEP_ALIVE_FRAME]).chain(frames).take_until(Box::pin(end)).boxed()
 }
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";

@@ -17,6 +17,7 @@ use crate::message::{RpcError, code};
 
 /// How long a modern client may cache a list.
 pub(super) const LIST_TTL: CacheTtl = CacheTtl::Millis(1_000);
+/// The content of a resource must not be cached.
 const READ_TTL: CacheTtl = CacheTtl::Millis(0);
 
 impl<H: Host + ?Sized> Server<H> {
@@ -24,16 +25,16 @@ impl<H: Host + ?Sized> Server<H> {
     pub(super) async fn handle_request(&self, request: Request<'_, H::Caller>) -> Reply {
         let (host, caller, params) = (&*self.host, request.caller, &request.params);
         let with_ttl = |ttl: CacheTtl| move |fields: JsonFields| (ttl, fields);
-        let needed = |field, what| Params::require(field, what).map_err(Fault::Error);
-        let done = match (request.method, &request.session) {
+        let require = |field, name| Params::require(field, name).map_err(Fault::Error);
+        let outcome = match (request.method, &request.session) {
             ("tools/call" | "prompts/get", _) => return self.handle_call(request).await,
-            ("tools/list", _) => host.tools(caller).await.map(|offer| (LIST_TTL, offer.list.clone())),
+            ("tools/list", _) => host.tools(caller).await.map(|tools| (LIST_TTL, tools.list.clone())),
             ("prompts/list", _) => host.prompts(caller).await.map(with_ttl(LIST_TTL)),
             ("resources/list", _) => {
                 host.resources(caller, params.cursor.as_deref()).await.map(with_ttl(LIST_TTL))
             }
             ("resources/templates/list", _) => host.templates(caller).await.map(with_ttl(LIST_TTL)),
-            ("resources/read", _) => match needed(&params.uri, "uri") {
+            ("resources/read", _) => match require(&params.uri, "uri") {
                 Ok(uri) => host.read(caller, uri).await.map(with_ttl(READ_TTL)),
                 Err(fault) => Err(fault),
             },
@@ -49,18 +50,18 @@ impl<H: Host + ?Sized> Server<H> {
                 None => Err(Fault::invalid("`params.level` must be a level of RFC 5424, such as `info`")),
             },
             ("resources/subscribe" | "resources/unsubscribe", Some(session)) => {
-                let done = match needed(&params.uri, "uri") {
+                let changed = match require(&params.uri, "uri") {
                     Ok(uri) if request.method == "resources/subscribe" => {
                         subscribe::add(host, caller, session, uri).await
                     }
                     Ok(uri) => subscribe::remove(host, session, uri),
                     Err(fault) => Err(fault),
                 };
-                done.map(|()| (CacheTtl::Unset, JsonFields::default()))
+                changed.map(|()| (CacheTtl::Unset, JsonFields::default()))
             }
             _ => Err(Fault::MethodNotFound),
         };
-        to_reply(request.id, request.era, done)
+        to_reply(request.id, request.era, outcome)
     }
 
     /// Handles a call of a tool or a prompt, which may send messages before its result, request input, take
@@ -88,9 +89,9 @@ impl<H: Host + ?Sized> Server<H> {
         };
         let (host, id) = (Arc::clone(&self.host), request.id.to_owned());
         let is_tool = request.method == "tools/call";
-        let running = match session.map(|session| session.start_request(&id)) {
+        let in_progress = match session.map(|session| session.start_request(&id)) {
             None => None,
-            Some(Some(running)) => Some(running),
+            Some(Some(in_progress)) => Some(in_progress),
             Some(None) => {
                 let message =
                     format!("a request with the id `{}` is already in progress in this session", id.get());
@@ -98,16 +99,16 @@ impl<H: Host + ?Sized> Server<H> {
             }
         };
         let work = async move {
-            let doing = async { if is_tool { host.call(call).await } else { host.prompt(call).await } };
-            let done = match running {
-                None => doing.await,
-                Some(mut running) => tokio::select! {
+            let host_call = async { if is_tool { host.call(call).await } else { host.prompt(call).await } };
+            let outcome = match in_progress {
+                None => host_call.await,
+                Some(mut in_progress) => tokio::select! {
                     biased;
-                    _ = &mut running.cancelled => return None,
-                    done = doing => done,
+                    _ = &mut in_progress.cancelled => return None,
+                    outcome = host_call => outcome,
                 },
             };
-            Some(match done {
+            Some(match outcome {
                 Ok(CallOutcome::Done(fields)) => to_reply(&id, era, Ok((CacheTtl::Unset, fields))),
                 Ok(CallOutcome::NeedsInput { requests, state }) => {
                     input_required_reply(&id, era, requests, state)
@@ -119,13 +120,15 @@ impl<H: Host + ?Sized> Server<H> {
     }
 }
 
-pub(super) fn to_reply(id: &RawValue, era: Era, done: Result<(CacheTtl, JsonFields), Fault>) -> Reply {
-    match done {
+/// Serialises a result, or the error instead of one.
+pub(super) fn to_reply(id: &RawValue, era: Era, outcome: Result<(CacheTtl, JsonFields), Fault>) -> Reply {
+    match outcome {
         Ok((ttl, fields)) => Reply::json(200, response::result_text(id, era, ttl, &fields)),
         Err(fault) => Reply::fault(id, era, &fault),
     }
 }
 
+/// The reply to a call that needs input from a modern client.
 fn input_required_reply(id: &RawValue, era: Era, requests: Value, state: Option<String>) -> Reply {
     if era == Era::Legacy {
         let fault = Fault::internal("a legacy client must be asked with a request, not with a result");

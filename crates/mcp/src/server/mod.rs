@@ -41,7 +41,12 @@ use self::{
 };
 use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
 
+/// The header with the id of a legacy session.
 const SESSION: &str = "mcp-session-id";
+
+/// The error code for a request without a valid session. MCP defines none, so it is one of the codes that
+/// JSON-RPC leaves to servers.
+const NO_SESSION: i64 = -32000;
 
 /// The endpoint for one host.
 pub struct Server<H: Host + ?Sized> {
@@ -64,6 +69,7 @@ struct Request<'a, C> {
 }
 
 impl<H: Host + ?Sized> Server<H> {
+    /// Creates an endpoint without sessions.
     pub fn new(host: Arc<H>) -> Self {
         Self { host, sessions: Sessions::default(), streams: StreamCounts::default() }
     }
@@ -86,7 +92,7 @@ impl<H: Host + ?Sized> Server<H> {
             return Reply::error(400, None, &error);
         }
         let method = message.method.as_deref();
-        let (params, wrong) = match Params::parse(message.params.map(RawValue::get)) {
+        let (params, params_error) = match Params::parse(message.params.map(RawValue::get)) {
             Ok(params) => (params, None),
             Err(error) => (Params::default(), Some(error)),
         };
@@ -98,12 +104,12 @@ impl<H: Host + ?Sized> Server<H> {
                 Era::Legacy => self.handle_notification(caller, headers, &message, &params),
             };
         };
-        let refused = match (wrong, era) {
+        let refusal = match (params_error, era) {
             (Some(error), _) => Some(error),
             (None, Era::Modern) => era::check_headers(headers, method, &params).err(),
             (None, Era::Legacy) => None,
         };
-        if let Some(error) = refused {
+        if let Some(error) = refusal {
             let status = if era == Era::Modern { 400 } else { 200 };
             return Reply::error(status, Some(id), &error);
         }
@@ -115,7 +121,7 @@ impl<H: Host + ?Sized> Server<H> {
             Era::Legacy => match self.session(caller, headers) {
                 Ok(session) => self.handle_request(Request { session: Some(session), ..request }).await,
                 Err(status) => {
-                    let error = RpcError::new(-32000, no_session_message(status));
+                    let error = RpcError::new(NO_SESSION, no_session_message(status));
                     Reply::error(status, Some(id), &error)
                 }
             },
@@ -132,7 +138,7 @@ impl<H: Host + ?Sized> Server<H> {
                 let notices = listen::merge_changes(self.host.changes(caller), updates);
                 Reply::changes(listen::session_stream(declared, notices, end))
             }
-            Err(status) => not_found(status),
+            Err(status) => no_session_reply(status),
         }
     }
 
@@ -143,7 +149,7 @@ impl<H: Host + ?Sized> Server<H> {
                 self.sessions.end(&session, caller);
                 Reply::empty(204)
             }
-            Err(status) => not_found(status),
+            Err(status) => no_session_reply(status),
         }
     }
 
@@ -236,11 +242,11 @@ impl<H: Host + ?Sized> Server<H> {
             }
             "tools/call" => {
                 let name = request.params.name.as_deref().unwrap_or_default();
-                let offer = match self.host.tools(request.caller).await {
-                    Ok(offer) => offer,
+                let tools = match self.host.tools(request.caller).await {
+                    Ok(tools) => tools,
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
-                let mirrored = offer.mirrored(name);
+                let mirrored = tools.mirrored(name);
                 if !mirrored.is_empty() {
                     let arguments = params::to_value(request.params.arguments);
                     if let Err(error) = era::check_mirrored(request.headers, mirrored, &arguments) {
@@ -260,6 +266,7 @@ fn add_instructions(result: &mut Value, info: &ServerInfo) {
     }
 }
 
+/// The text for a status of [`Server::session`]: 404 for an unknown session, 400 if none is named.
 fn no_session_message(status: u16) -> &'static str {
     match status {
         404 => "this session does not exist; send `initialize` again",
@@ -267,8 +274,9 @@ fn no_session_message(status: u16) -> &'static str {
     }
 }
 
-/// GET and DELETE are for sessions; without one, the method is not allowed.
-fn not_found(status: u16) -> Reply {
+/// The reply to GET and DELETE without a valid session: 404 for an unknown session; 405 if none is named,
+/// because only sessions have these methods.
+fn no_session_reply(status: u16) -> Reply {
     match status {
         404 => Reply::json(404, response::refusal_text(no_session_message(404))),
         _ => {

@@ -25,11 +25,13 @@ pub(super) struct Params<'a> {
     pub answers: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "requestState")]
     pub state: Option<Cow<'a, str>>,
+    /// The request that `notifications/cancelled` is about.
     #[serde(borrow, default, rename = "requestId")]
     pub request: Option<&'a RawValue>,
+    /// What `subscriptions/listen` subscribes to.
     #[serde(default)]
     pub notifications: Option<Value>,
-    /// A parameter of `initialize`.
+    /// A parameter of `initialize`, like `capabilities`.
     #[serde(borrow, default, rename = "protocolVersion")]
     pub protocol_version: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -49,15 +51,17 @@ struct Meta<'a> {
 }
 
 impl<'a> Params<'a> {
+    /// Parses the parameters; none are the same as an empty object.
     pub fn parse(text: Option<&'a str>) -> Result<Self, RpcError> {
         match text {
             None => Ok(Self::default()),
             Some(text) => serde_json::from_str(text).map_err(|error| {
-                RpcError::new(code::INVALID_PARAMS, format!("`params` do not fit: {error}"))
+                RpcError::new(code::INVALID_PARAMS, format!("`params` are invalid: {error}"))
             }),
         }
     }
 
+    /// Returns the MCP revision in `_meta`, which only modern requests have.
     pub fn version(&self) -> Option<&str> {
         self.meta.as_ref()?.version.as_deref()
     }
@@ -67,6 +71,7 @@ impl<'a> Params<'a> {
         self.meta.as_ref()?.capabilities.filter(|text| text.get().starts_with('{'))
     }
 
+    /// Returns the lowest level of log messages that a modern client wants to receive.
     pub fn log_level(&self) -> Option<&str> {
         self.meta.as_ref()?.level.as_deref()
     }
@@ -75,8 +80,9 @@ impl<'a> Params<'a> {
         self.meta.as_ref()?.progress
     }
 
-    pub fn require<'p>(field: &'p Option<Cow<'a, str>>, what: &str) -> Result<&'p str, RpcError> {
-        let missing = || RpcError::new(code::INVALID_PARAMS, format!("`params.{what}` is missing"));
+    /// Returns a parameter, or the error that names it as missing.
+    pub fn require<'p>(field: &'p Option<Cow<'a, str>>, name: &str) -> Result<&'p str, RpcError> {
+        let missing = || RpcError::new(code::INVALID_PARAMS, format!("`params.{name}` is missing"));
         field.as_deref().ok_or_else(missing)
     }
 }

@@ -13,8 +13,10 @@ use crate::message::RpcError;
 
 /// A response that takes longer becomes a stream, so that no proxy times out.
 const STREAM_AFTER: Duration = Duration::from_secs(5);
+/// A stream without messages sends a comment at this interval, so that no proxy closes it.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// A response before it is turned into HTTP.
 pub struct Reply {
     pub status: u16,
     /// The value of the header `Mcp-Session-Id`.
@@ -63,17 +65,18 @@ impl Reply {
 /// The work that ends in a reply; `None` if the client cancelled its request.
 pub(super) type ReplyFuture = Pin<Box<dyn Future<Output = Option<Reply>> + Send>>;
 
-/// Waits for the result, and for frames sent before it.
+/// Returns the result as plain JSON if it comes first. A frame before it, or a long wait, turns the reply
+/// into an event stream that ends with the result.
 pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut frames: mpsc::Receiver<Bytes>) -> Reply {
     let mut ready = VecDeque::new();
     tokio::select! {
         biased;
-        done = &mut work => {
+        outcome = &mut work => {
             // Frames that were sent just before the result are delivered before it.
             while let Ok(frame) = frames.try_recv() {
                 ready.push_back(frame);
             }
-            match done {
+            match outcome {
                 None => return Reply::empty(202),
                 Some(reply) if ready.is_empty() => return reply,
                 Some(reply) => ready.extend(reply.as_frame()),
@@ -83,13 +86,18 @@ pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut frames: mpsc::Rec
         Some(frame) = frames.recv() => ready.push_back(frame),
         () = tokio::time::sleep(STREAM_AFTER) => ready.push_back(response::KEEP_ALIVE_FRAME),
     }
-    let rest = ReplyStream { work: Some(work), frames, ready };
-    Reply::events(stream::unfold(rest, |mut rest| async move { Some((rest.next().await?, rest)) }).boxed())
+    let reply_stream = ReplyStream { work: Some(work), frames, ready };
+    let next_frame =
+        |mut reply_stream: ReplyStream| async move { Some((reply_stream.next().await?, reply_stream)) };
+    Reply::events(stream::unfold(reply_stream, next_frame).boxed())
 }
 
+/// The rest of a reply that has become an event stream.
 struct ReplyStream {
+    /// `None` once the result is there.
     work: Option<ReplyFuture>,
     frames: mpsc::Receiver<Bytes>,
+    /// Frames to send before anything is awaited.
     ready: VecDeque<Bytes>,
 }
 
@@ -103,12 +111,12 @@ impl ReplyStream {
             tokio::select! {
                 biased;
                 Some(frame) = self.frames.recv() => return Some(frame),
-                done = work => {
+                outcome = work => {
                     self.work = None;
                     while let Ok(frame) = self.frames.try_recv() {
                         self.ready.push_back(frame);
                     }
-                    self.ready.extend(done.and_then(|reply| reply.as_frame()));
+                    self.ready.extend(outcome.and_then(|reply| reply.as_frame()));
                 }
                 () = tokio::time::sleep(KEEP_ALIVE) => return Some(response::KEEP_ALIVE_FRAME),
             }
@@ -117,7 +125,8 @@ impl ReplyStream {
 }
 
 impl Reply {
-    /// Returns the reply as the last frame of a stream, whose status has already been sent.
+    /// Returns the reply as the last frame of a stream, whose status has already been sent; `None` if it has
+    /// no JSON.
     fn as_frame(&self) -> Option<Bytes> {
         match &self.body {
             ReplyBody::Json(text) => Some(response::sse_frame(text)),

@@ -1,4 +1,4 @@
-//! The channel back to a client while its request is handled.
+//! The channel to a client while its request is handled: for progress, log messages and questions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::message::{OutgoingMessage, RpcError, code};
 /// How many frames may wait for a slow client before optional ones are dropped.
 pub(super) const CHANNEL_CAPACITY: usize = 64;
 
-/// Ordered from the least to the most urgent.
+/// The severity of a log message (RFC 5424), ordered from the least to the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Debug,
@@ -51,10 +51,12 @@ impl Level {
 /// event stream.
 pub struct RequestChannel {
     pub(super) out: mpsc::Sender<Bytes>,
+    /// The token of the client's progress notifications; `None` if it requested none.
     pub(super) progress: Option<Box<RawValue>>,
     /// `None` means that the client requested no logs.
     pub(super) level: Option<Level>,
     pub(super) capabilities: Option<Box<RawValue>>,
+    /// The session of a legacy client.
     pub(super) session: Option<Arc<Session>>,
 }
 
@@ -95,10 +97,11 @@ impl RequestChannel {
     pub fn has_capability(&self, capability: &str) -> bool {
         let capabilities = self.capabilities.as_deref();
         capabilities.is_some_and(|text| {
-            serde_json::from_str::<Value>(text.get()).is_ok_and(|all| all[capability].is_object())
+            serde_json::from_str::<Value>(text.get()).is_ok_and(|declared| declared[capability].is_object())
         })
     }
 
+    /// Returns the fault if the client did not declare a capability.
     pub fn require_capability(&self, capability: &'static str) -> Result<(), Fault> {
         if self.has_capability(capability) { Ok(()) } else { Err(Fault::MissingCapability(capability)) }
     }
@@ -108,11 +111,11 @@ impl RequestChannel {
         let Some(session) = &self.session else {
             return Err(Fault::internal("a modern client must be asked with a result, not with a request"));
         };
-        let (id, answer) = session.new_question();
+        let (id, response) = session.new_question();
         let id = RawValue::from_string(id).map_err(Fault::internal)?;
         let text = OutgoingMessage::request(&id, method, Some(params)).to_bytes().map_err(Fault::internal)?;
-        let gone = || Fault::Error(RpcError::new(code::INTERNAL, "the client disconnected"));
-        self.out.send(response::sse_frame(&text)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?.map_err(Fault::Error)
+        let disconnected = || Fault::Error(RpcError::new(code::INTERNAL, "the client disconnected"));
+        self.out.send(response::sse_frame(&text)).await.map_err(|_| disconnected())?;
+        response.await.map_err(|_| disconnected())?.map_err(Fault::Error)
     }
 }

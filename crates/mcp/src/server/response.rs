@@ -42,19 +42,20 @@ pub(super) enum CacheTtl {
 
 /// Serialises a successful response.
 pub(super) fn result_text(id: &RawValue, era: Era, ttl: CacheTtl, fields: &JsonFields) -> Bytes {
-    let stamp = match (era, ttl) {
+    // The fields that modern clients expect in every result.
+    let era_fields = match (era, ttl) {
         (Era::Legacy, _) => String::new(),
         (Era::Modern, CacheTtl::Unset) => r#""resultType":"complete""#.to_owned(),
         (Era::Modern, CacheTtl::Millis(millis)) => {
             format!(r#""resultType":"complete","ttlMs":{millis},"cacheScope":"private""#)
         }
     };
-    let mut text = Vec::with_capacity(64 + id.get().len() + stamp.len() + fields.0.len());
+    let mut text = Vec::with_capacity(64 + id.get().len() + era_fields.len() + fields.0.len());
     text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     text.extend_from_slice(id.get().as_bytes());
     text.extend_from_slice(br#","result":{"#);
-    text.extend_from_slice(stamp.as_bytes());
-    if !stamp.is_empty() && !fields.0.is_empty() {
+    text.extend_from_slice(era_fields.as_bytes());
+    if !era_fields.is_empty() && !fields.0.is_empty() {
         text.push(b',');
     }
     text.extend_from_slice(&fields.0);
@@ -62,11 +63,13 @@ pub(super) fn result_text(id: &RawValue, era: Era, ttl: CacheTtl, fields: &JsonF
     text.into()
 }
 
-/// Like [`result_text`], for requested input, whose kind is among the fields.
+/// Like [`result_text`], for a result that requests input. Its `fields` contain `resultType` already, so
+/// nothing is added.
 pub(super) fn question_text(id: &RawValue, fields: &JsonFields) -> Bytes {
     result_text(id, Era::Legacy, CacheTtl::Unset, fields)
 }
 
+/// Serialises an error response; `id` is missing if the request could not be read.
 pub(super) fn error_text(id: Option<&RawValue>, error: &RpcError) -> Bytes {
     // An error consists of a number, a text and a JSON value, so it always serialises.
     Response::error(id, error).to_bytes().unwrap_or_default().into()
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_era_gets_its_own_stamp_and_the_same_fields() {
+    fn a_modern_result_has_a_type_and_a_ttl_and_a_legacy_one_has_not() {
         let id = RawValue::from_string("\"a\\u0062\"".to_owned()).unwrap();
         let fields = JsonFields::from_object(&json!({ "tools": [] })).unwrap();
         let text = |era, ttl, fields: &JsonFields| {

@@ -1,4 +1,5 @@
-//! The sessions of the legacy era: the capabilities of a client, and its requests in progress.
+//! The sessions of the legacy era. A session stores a client's capabilities, its subscriptions, and the
+//! requests in progress in both directions.
 
 use std::{
     collections::HashMap,
@@ -23,22 +24,26 @@ use crate::message::{Message, RpcError};
 
 /// A session that is unused for this long expires.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// The maximum number of sessions of one caller, and of all callers together.
+/// The maximum number of sessions of one caller.
 const MAX_PER_CALLER: usize = 100;
+/// The maximum number of sessions of all callers together.
 const MAX_TOTAL: usize = 10_000;
 /// The capabilities of a client are stored as long as its session, so their size is limited.
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 
+/// The client's response to a request of this server.
 type ClientReply = Result<Value, RpcError>;
 
 pub(super) struct Session {
     pub id: String,
     pub capabilities: Option<Box<RawValue>>,
+    /// The lowest level of log messages for the client; `None` means no logs.
     pub level: Mutex<Option<Level>>,
     /// The resources the client is subscribed to.
     pub subscribed: watch::Sender<SubscribedResources>,
-    used: Mutex<Instant>,
-    questions: AtomicU64,
+    last_used: Mutex<Instant>,
+    /// The id of the next request to the client.
+    next_question: AtomicU64,
     /// Requests to the client that wait for a response.
     waiting: Mutex<HashMap<String, oneshot::Sender<ClientReply>>>,
     /// Requests of the client in progress. Dropping the sender cancels one.
@@ -50,20 +55,21 @@ pub(super) struct Session {
 impl Session {
     /// Registers a new request to the client. Returns its id and the receiver of the response.
     pub fn new_question(&self) -> (String, oneshot::Receiver<ClientReply>) {
-        let id = self.questions.fetch_add(1, Ordering::Relaxed).to_string();
-        let (send, receive) = oneshot::channel();
-        self.waiting.lock().insert(id.clone(), send);
-        (id, receive)
+        let id = self.next_question.fetch_add(1, Ordering::Relaxed).to_string();
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.lock().insert(id.clone(), sender);
+        (id, receiver)
     }
 
+    /// Passes a response of the client to the request that waits for it.
     pub fn resolve_question(&self, message: &Message<'_>) {
-        let waiting = message.id.and_then(|id| self.waiting.lock().remove(id.get()));
-        let Some(waiting) = waiting else { return };
-        let answer = match &message.error {
+        let sender = message.id.and_then(|id| self.waiting.lock().remove(id.get()));
+        let Some(sender) = sender else { return };
+        let reply = match &message.error {
             Some(error) => Err(error.clone()),
             None => Ok(super::params::to_value(message.result)),
         };
-        let _ = waiting.send(answer);
+        let _ = sender.send(reply);
     }
 
     /// Registers a request as in progress until the guard is dropped. Returns `None` if one with this id is
@@ -78,6 +84,7 @@ impl Session {
         Some(RequestGuard { session: Arc::clone(self), id: id.get().to_owned(), cancelled })
     }
 
+    /// Cancels a request of the client; an unknown id is ignored.
     pub fn cancel(&self, id: &RawValue) {
         self.running.lock().remove(id.get());
     }
@@ -91,19 +98,20 @@ impl Session {
 
     /// Whether a request is in progress or a stream is open.
     fn is_busy(&self) -> bool {
-        let works = !self.running.lock().is_empty();
-        works || self.stream.lock().as_ref().is_some_and(|end| !end.is_closed())
+        let has_requests = !self.running.lock().is_empty();
+        has_requests || self.stream.lock().as_ref().is_some_and(|end| !end.is_closed())
     }
 
     fn is_expired(&self) -> bool {
-        let unused = self.used.lock().elapsed();
-        unused > IDLE_TIMEOUT && !self.is_busy()
+        let idle = self.last_used.lock().elapsed();
+        idle > IDLE_TIMEOUT && !self.is_busy()
     }
 
     fn touch(&self) {
-        *self.used.lock() = Instant::now();
+        *self.last_used.lock() = Instant::now();
     }
 
+    /// Cancels everything in progress, and closes the stream.
     fn end(&self) {
         self.running.lock().clear();
         self.waiting.lock().clear();
@@ -163,18 +171,18 @@ impl<C: Eq + Hash> Sessions<C> {
     /// Creates a session. A caller at its limit loses the session that was idle the longest; busy sessions
     /// and those of other callers are not affected.
     pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Result<Arc<Session>, Fault> {
-        if capabilities.is_some_and(|all| all.get().len() > MAX_CAPABILITIES_BYTES) {
+        if capabilities.is_some_and(|text| text.get().len() > MAX_CAPABILITIES_BYTES) {
             let limit = MAX_CAPABILITIES_BYTES / 1024;
             return Err(Fault::invalid(format!("`params.capabilities` must not be longer than {limit} KiB")));
         }
-        let mut all = self.0.lock();
-        remove_expired(&mut all);
-        let total: usize = all.values().map(HashMap::len).sum();
-        let own = all.get(&caller).map_or(0, HashMap::len);
-        if own >= MAX_PER_CALLER || total >= MAX_TOTAL {
-            let idle = all.get_mut(&caller).and_then(take_idle);
+        let mut sessions = self.0.lock();
+        remove_expired(&mut sessions);
+        let total: usize = sessions.values().map(HashMap::len).sum();
+        let own_count = sessions.get(&caller).map_or(0, HashMap::len);
+        if own_count >= MAX_PER_CALLER || total >= MAX_TOTAL {
+            let idle = sessions.get_mut(&caller).and_then(take_idle);
             let Some(idle) = idle else {
-                let reason = if own >= MAX_PER_CALLER {
+                let reason = if own_count >= MAX_PER_CALLER {
                     format!("all {MAX_PER_CALLER} sessions of this token are busy: end one first")
                 } else {
                     "this server has too many sessions; try again later".to_owned()
@@ -188,19 +196,20 @@ impl<C: Eq + Hash> Sessions<C> {
             capabilities: capabilities.map(ToOwned::to_owned),
             level: Mutex::default(),
             subscribed: watch::Sender::default(),
-            used: Mutex::new(Instant::now()),
-            questions: AtomicU64::new(1),
+            last_used: Mutex::new(Instant::now()),
+            next_question: AtomicU64::new(1),
             waiting: Mutex::default(),
             running: Mutex::default(),
             stream: Mutex::default(),
         });
-        all.entry(caller).or_default().insert(session.id.clone(), Arc::clone(&session));
+        sessions.entry(caller).or_default().insert(session.id.clone(), Arc::clone(&session));
         Ok(session)
     }
 
+    /// Returns the caller's session with this id; `None` if there is none, or it has expired.
     pub fn get(&self, id: &str, caller: &C) -> Option<Arc<Session>> {
-        let mut all = self.0.lock();
-        let own = all.get_mut(caller)?;
+        let mut sessions = self.0.lock();
+        let own = sessions.get_mut(caller)?;
         let session = Arc::clone(own.get(id)?);
         if session.is_expired() {
             own.remove(id);
@@ -212,11 +221,11 @@ impl<C: Eq + Hash> Sessions<C> {
     }
 
     pub fn end(&self, session: &Session, caller: &C) {
-        let mut all = self.0.lock();
-        if let Some(own) = all.get_mut(caller) {
+        let mut sessions = self.0.lock();
+        if let Some(own) = sessions.get_mut(caller) {
             own.remove(&session.id);
             if own.is_empty() {
-                all.remove(caller);
+                sessions.remove(caller);
             }
         }
         session.end();
@@ -224,8 +233,8 @@ impl<C: Eq + Hash> Sessions<C> {
 }
 
 /// Removes the sessions of clients that left without ending them.
-fn remove_expired<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
-    all.retain(|_, own| {
+fn remove_expired<C: Eq + Hash>(sessions: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
+    sessions.retain(|_, own| {
         own.retain(|_, session| !session.is_expired());
         !own.is_empty()
     });
@@ -234,7 +243,7 @@ fn remove_expired<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session
 /// Removes the session that was idle the longest among those that are not busy.
 fn take_idle(own: &mut HashMap<String, Arc<Session>>) -> Option<Arc<Session>> {
     let idle = own.values().filter(|session| !session.is_busy());
-    let oldest = Arc::clone(idle.min_by_key(|session| *session.used.lock())?);
+    let oldest = Arc::clone(idle.min_by_key(|session| *session.last_used.lock())?);
     own.remove(&oldest.id)
 }
 
@@ -247,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_makers_until_it_ends() {
+    fn a_session_is_accessible_only_to_its_creator_and_only_until_it_ends() {
         let sessions = Sessions::default();
         let session = sessions.start("ada", None).unwrap();
         assert!(sessions.get(&session.id, &"ada").is_some());
@@ -259,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_with_too_many_sessions_loses_its_own_idle_ones_and_nobody_elses() {
+    fn a_caller_above_the_limit_loses_only_its_own_idle_sessions() {
         let sessions = Sessions::default();
         let other = sessions.start("eve", None).unwrap();
         let (working, listening) =
@@ -278,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_whose_sessions_are_all_at_work_gets_no_other() {
+    fn a_caller_whose_sessions_are_all_busy_gets_no_further_one() {
         let sessions = Sessions::default();
-        let all: Vec<_> = (0..MAX_PER_CALLER).map(|_| sessions.start("ada", None).unwrap()).collect();
+        let started: Vec<_> = (0..MAX_PER_CALLER).map(|_| sessions.start("ada", None).unwrap()).collect();
         let mut running: Vec<_> =
-            all.iter().map(|session| session.start_request(&id("1")).unwrap()).collect();
+            started.iter().map(|session| session.start_request(&id("1")).unwrap()).collect();
         assert!(
             matches!(sessions.start("ada", None), Err(Fault::LimitReached { why }) if why.contains("100"))
         );
@@ -292,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn sessions_nobody_came_back_to_are_swept_out_and_those_at_work_stay() {
+    fn idle_sessions_expire_and_busy_ones_do_not() {
         let Some(long_ago) = Instant::now().checked_sub(2 * IDLE_TIMEOUT) else { return };
         let sessions = Sessions::default();
-        let (left, working) = (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
+        let (idle, working) = (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
         let running = working.start_request(&id("1")).unwrap();
-        for session in [&left, &working] {
-            *session.used.lock() = long_ago;
+        for session in [&idle, &working] {
+            *session.last_used.lock() = long_ago;
         }
         sessions.start("eve", None).unwrap();
         assert_eq!(sessions.0.lock()["ada"].keys().collect::<Vec<_>>(), [&working.id]);
@@ -307,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_takes_back_is_cancelled_and_nothing_else_is() {
+    fn a_cancellation_ends_the_request_with_exactly_this_id() {
         let session = Sessions::default().start((), None).unwrap();
         let (mut first, mut second) =
             (session.start_request(&id("1")).unwrap(), session.start_request(&id("\"1\"")).unwrap());
@@ -317,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_one_requests_while_it_is_worked_on() {
+    fn an_id_cannot_be_used_again_while_its_request_is_in_progress() {
         let session = Sessions::default().start((), None).unwrap();
         let first = session.start_request(&id("1")).unwrap();
         assert!(session.start_request(&id("1")).is_none());

@@ -8,10 +8,12 @@ use parking_lot::Mutex;
 
 use super::{Fault, listen::ChangeNotice};
 
+/// The maximum number of open subscriptions of one caller.
 const MAX_PER_CALLER: usize = 20;
 
 type Counts<C> = Arc<Mutex<HashMap<C, usize>>>;
 
+/// The number of open subscriptions by caller.
 pub(super) struct StreamCounts<C>(Counts<C>);
 
 impl<C> Default for StreamCounts<C> {
@@ -21,7 +23,7 @@ impl<C> Default for StreamCounts<C> {
 }
 
 impl<C: Clone + Eq + Hash + Send + 'static> StreamCounts<C> {
-    /// Counts one more subscription of this caller until it is dropped.
+    /// Counts one more subscription of this caller until the returned value is dropped.
     pub fn open(&self, caller: &C) -> Result<OpenStream<C>, Fault> {
         let mut counts = self.0.lock();
         let count = counts.entry(caller.clone()).or_default();

@@ -7,11 +7,12 @@ use tokio::sync::watch;
 
 use super::{Fault, Host, SubscribedResources, session::Session};
 
-/// The parameter in which a modern client lists them.
+/// The parameter in which a modern client lists the resources.
 pub(super) const REQUEST_FIELD: &str = "resourceSubscriptions";
-/// Each subscribed resource is read again whenever something changes.
+/// The maximum number of subscribed resources: each of them is read again whenever something changes.
 const MAX_RESOURCES: usize = 20;
 
+/// Whether the host supports subscriptions to resources.
 fn is_offered<H: Host + ?Sized>(host: &H) -> bool {
     host.server_info().capabilities["resources"]["subscribe"] == true
 }
@@ -20,6 +21,7 @@ fn limit_reached() -> Fault {
     Fault::LimitReached { why: format!("at most {MAX_RESOURCES} resources can be subscribed to at once") }
 }
 
+/// Subscribes a legacy session to a resource.
 pub(super) async fn add<H: Host + ?Sized>(
     host: &H,
     caller: &H::Caller,
@@ -29,25 +31,26 @@ pub(super) async fn add<H: Host + ?Sized>(
     if !is_offered(host) {
         return Err(Fault::MethodNotFound);
     }
-    let mark = host.subscribe(caller, uri).await?;
-    let mut full = false;
-    session.subscribed.send_if_modified(|all| {
-        full = all.len() >= MAX_RESOURCES && !all.contains_key(uri);
+    let fingerprint = host.subscribe(caller, uri).await?;
+    let mut limit_exceeded = false;
+    session.subscribed.send_if_modified(|subscribed| {
+        limit_exceeded = subscribed.len() >= MAX_RESOURCES && !subscribed.contains_key(uri);
         // A repeated subscription keeps the fingerprint of the first one.
-        let new = !full && !all.contains_key(uri);
-        if new {
-            all.insert(uri.to_owned(), mark);
+        let is_new = !limit_exceeded && !subscribed.contains_key(uri);
+        if is_new {
+            subscribed.insert(uri.to_owned(), fingerprint);
         }
-        new
+        is_new
     });
-    if full { Err(limit_reached()) } else { Ok(()) }
+    if limit_exceeded { Err(limit_reached()) } else { Ok(()) }
 }
 
+/// Ends the subscription of a legacy session to a resource.
 pub(super) fn remove<H: Host + ?Sized>(host: &H, session: &Session, uri: &str) -> Result<(), Fault> {
     if !is_offered(host) {
         return Err(Fault::MethodNotFound);
     }
-    session.subscribed.send_if_modified(|all| all.remove(uri).is_some());
+    session.subscribed.send_if_modified(|subscribed| subscribed.remove(uri).is_some());
     Ok(())
 }
 
@@ -57,21 +60,21 @@ pub(super) async fn from_request<H: Host + ?Sized>(
     caller: &H::Caller,
     requested: &Value,
 ) -> Result<SubscribedResources, Fault> {
-    let named = match &requested[REQUEST_FIELD] {
-        Value::Array(named) if is_offered(host) => named,
+    let uris = match &requested[REQUEST_FIELD] {
+        Value::Array(uris) if is_offered(host) => uris,
         _ => return Ok(SubscribedResources::new()),
     };
-    if named.len() > MAX_RESOURCES {
+    if uris.len() > MAX_RESOURCES {
         return Err(limit_reached());
     }
-    let mut all = SubscribedResources::new();
-    for uri in named {
-        let wrong =
+    let mut subscribed = SubscribedResources::new();
+    for uri in uris {
+        let not_uris =
             || Fault::invalid(format!("`params.notifications.{REQUEST_FIELD}` must be a list of URIs"));
-        let uri = uri.as_str().ok_or_else(wrong)?;
-        all.insert(uri.to_owned(), host.subscribe(caller, uri).await?);
+        let uri = uri.as_str().ok_or_else(not_uris)?;
+        subscribed.insert(uri.to_owned(), host.subscribe(caller, uri).await?);
     }
-    Ok(all)
+    Ok(subscribed)
 }
 
 /// Streams the updates of a fixed set of subscribed resources.
@@ -83,12 +86,12 @@ pub(super) fn updates<H: Host + ?Sized>(
     if subscribed.is_empty() {
         return stream::empty().boxed();
     }
-    let (keep, of) = watch::channel(subscribed);
-    // The sender is kept as long as the stream, because dropping it would end the updates.
-    let updates = host.updates(caller, of);
+    let (sender, receiver) = watch::channel(subscribed);
+    // The stream owns the sender, because dropping the sender would end the updates.
+    let updates = host.updates(caller, receiver);
     updates
         .inspect(move |_| {
-            let _kept = &keep;
+            let _owned = &sender;
         })
         .boxed()
 }

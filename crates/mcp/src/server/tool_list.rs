@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{Fault, JsonFields};
 
-/// A tool as it is listed.
+/// An entry of `tools/list`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
@@ -47,6 +47,7 @@ pub struct ToolList {
 }
 
 impl ToolList {
+    /// Serialises the list.
     pub fn from_tools(tools: &[Tool]) -> Result<Self, Fault> {
         #[derive(Serialize)]
         struct List<'a> {
@@ -55,30 +56,32 @@ impl ToolList {
         let mirrored = tools.iter().map(|tool| (tool.name.clone(), mirrored_parameters(&tool.input_schema)));
         Ok(Self {
             list: JsonFields::from_object(&List { tools })?,
-            mirrored: mirrored.filter(|(_, some)| !some.is_empty()).collect(),
+            mirrored: mirrored.filter(|(_, parameters)| !parameters.is_empty()).collect(),
         })
     }
 
+    /// Returns the result of `tools/list`.
     pub fn json(&self) -> &JsonFields {
         &self.list
     }
 
+    /// Returns the parameters of a tool that its callers have to repeat in headers.
     pub(super) fn mirrored(&self, tool: &str) -> &[MirroredParameter] {
         self.mirrored.get(tool).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Returns the `x-mcp-header` of the top-level parameters of a schema.
+/// Returns the top-level parameters of a schema that have an `x-mcp-header`.
 fn mirrored_parameters(schema: &RawValue) -> Vec<MirroredParameter> {
-    // Most schemas have none, and need not be parsed for this.
+    // Most schemas have none, and then need not be parsed.
     if !schema.get().contains("x-mcp-header") {
         return Vec::new();
     }
     let schema: serde_json::Value = serde_json::from_str(schema.get()).unwrap_or_default();
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let named = properties.filter_map(|(parameter, about)| {
-        let header = about["x-mcp-header"].as_str()?.to_owned();
+    let mirrored = properties.filter_map(|(parameter, property)| {
+        let header = property["x-mcp-header"].as_str()?.to_owned();
         Some(MirroredParameter { parameter: parameter.clone(), header })
     });
-    named.collect()
+    mirrored.collect()
 }
