@@ -1,4 +1,4 @@
-//! A transaction. Every statement runs through one.
+//! [`Tx`], a database transaction. Every statement of the store runs in one.
 //!
 //! Store functions are plain functions over `&mut Tx`. The same code runs on SQLite's writer thread and,
 //! with one round trip per statement, on a PostgreSQL connection. A caller can therefore combine several
@@ -17,15 +17,19 @@ use crate::{
     wake::Wake,
 };
 
-/// PostgreSQL allows 65,535 parameters in one statement.
+/// The most parameters of one `INSERT` with many rows. PostgreSQL allows 65,535.
 const MAX_PARAMS: usize = 30_000;
+/// The most rows of one `INSERT`.
+const MAX_INSERT_ROWS: usize = 512;
 
+/// A running transaction on one of the two engines.
 pub struct Tx<'a> {
     pub(crate) conn: Conn<'a>,
-    /// The channels to wake and the hooks to call after the commit.
+    /// The channels to wake after the commit.
     pub(crate) wakes: Vec<String>,
+    /// The hooks to call after the commit.
     pub(crate) hooks: Vec<Box<dyn FnOnce() + Send>>,
-    /// The changes of the vectors that SQLite keeps in memory.
+    /// The changes for the vector indexes in memory, applied after the commit. Only on SQLite.
     pub(crate) vectors: Vec<VectorChange>,
     /// A statement conflicted with another transaction, so the whole transaction must be retried.
     pub(crate) conflicted: bool,
@@ -33,12 +37,15 @@ pub struct Tx<'a> {
     pub(crate) failed: bool,
 }
 
+/// The connection of a transaction.
 pub(crate) enum Conn<'a> {
     /// The writer buffers its changes of the full-text index; readers have no buffer.
     Sqlite(&'a rusqlite::Connection, Option<&'a FtsBuffer>),
     Postgres {
         client: &'a deadpool_postgres::Object,
+        /// Runs the asynchronous client; a transaction is on a thread that may block.
         runtime: tokio::runtime::Handle,
+        /// Whether prepared statements are cached, which some connection poolers do not allow.
         cache: bool,
     },
 }
@@ -65,7 +72,7 @@ impl<'a> Tx<'a> {
 
     /// Runs a statement and returns how many rows it changed.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        let done = match &self.conn {
+        let result = match &self.conn {
             Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params),
             Conn::Postgres { client, runtime, cache } => runtime.block_on(async {
                 let statement = prepare(client, sql, *cache).await?;
@@ -74,7 +81,7 @@ impl<'a> Tx<'a> {
                 Ok(client.execute(&statement, &params).await?)
             }),
         };
-        self.track_failure(done)
+        self.track_failure(result)
     }
 
     /// Runs a query and turns each row into a value.
@@ -84,12 +91,12 @@ impl<'a> Tx<'a> {
         params: &[Param<'_>],
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut out = Vec::new();
+        let mut values = Vec::new();
         self.for_each_row(sql, params, |row| {
-            out.push(read(row)?);
+            values.push(read(row)?);
             Ok(())
         })?;
-        Ok(out)
+        Ok(values)
     }
 
     /// Runs a query and passes each row on, without collecting them.
@@ -99,8 +106,8 @@ impl<'a> Tx<'a> {
         params: &[Param<'_>],
         mut visit: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let done = match &self.conn {
-            Conn::Sqlite(conn, _) => sqlite_each(conn, sql, params, &mut visit),
+        let result = match &self.conn {
+            Conn::Sqlite(conn, _) => sqlite_for_each_row(conn, sql, params, &mut visit),
             Conn::Postgres { client, runtime, cache } => {
                 let rows = runtime.block_on(async {
                     let statement = prepare(client, sql, *cache).await?;
@@ -111,7 +118,7 @@ impl<'a> Tx<'a> {
                 rows.and_then(|rows| rows.iter().try_for_each(|row| visit(&Row::Postgres(row))))
             }
         };
-        self.track_failure(done)
+        self.track_failure(result)
     }
 
     /// The first row, if there is one.
@@ -124,8 +131,9 @@ impl<'a> Tx<'a> {
         Ok(self.query(sql, params, read)?.into_iter().next())
     }
 
-    /// Inserts many rows: `INSERT INTO t (a, b) VALUES` + rows + `tail`. On PostgreSQL many rows share a
-    /// round trip; SQLite is fastest with one prepared statement per row.
+    /// Inserts many rows and returns how many were inserted. `head` is `INSERT INTO t (a, b) VALUES`, `tail`
+    /// is SQL after the rows. On PostgreSQL many rows share a round trip; SQLite is fastest with one prepared
+    /// statement per row.
     pub fn insert_many(
         &mut self,
         head: &str,
@@ -136,18 +144,20 @@ impl<'a> Tx<'a> {
         let mut changed = 0;
         let mut sql = String::new();
         let mut row_count = 0;
-        let mut rest = rows;
-        while !rest.is_empty() {
+        let mut remaining = rows;
+        while !remaining.is_empty() {
             // The number of rows is a power of two, so that few different statements are prepared.
             let count = match self.engine() {
                 Engine::Sqlite => 1,
-                Engine::Postgres => 1 << rest.len().min(MAX_PARAMS / columns.max(1)).clamp(1, 512).ilog2(),
+                Engine::Postgres => {
+                    1 << remaining.len().min(MAX_PARAMS / columns.max(1)).clamp(1, MAX_INSERT_ROWS).ilog2()
+                }
             };
-            let (batch, after) = rest.split_at(count);
-            rest = after;
+            let (batch, after_batch) = remaining.split_at(count);
+            remaining = after_batch;
             if row_count != count {
                 row_count = count;
-                sql = insert_text(head, columns, row_count, tail);
+                sql = insert_sql(head, columns, row_count, tail);
             }
             changed += match batch {
                 [row] => self.execute(&sql, row)?,
@@ -158,7 +168,8 @@ impl<'a> Tx<'a> {
     }
 
     /// Locks a name until the transaction ends, so that two servers do not decide about the same thing
-    /// concurrently. SQLite has one writer and needs no lock.
+    /// concurrently. SQLite has one writer and needs no lock. The seed of the hash, 4400, must be the same in
+    /// all versions, or their servers would not exclude each other.
     pub fn advisory_lock(&mut self, name: &str) -> Result<()> {
         if self.engine() == Engine::Postgres {
             self.for_each_row(
@@ -226,11 +237,11 @@ impl<'a> Tx<'a> {
 
     /// Writes the buffered changes of the full-text index, so that a search in this transaction sees them.
     pub(crate) fn flush_fts(&mut self) -> Result<()> {
-        let done = match &self.conn {
+        let result = match &self.conn {
             Conn::Sqlite(conn, Some(buffer)) => buffer.flush(conn),
             _ => Ok(()),
         };
-        self.track_failure(done)
+        self.track_failure(result)
     }
 
     /// The error that makes [`crate::Db::write`] retry: another transaction changed what this one has read.
@@ -240,27 +251,29 @@ impl<'a> Tx<'a> {
         Error::Conflict(reason.into())
     }
 
-    fn track_failure<T>(&mut self, done: Result<T>) -> Result<T> {
-        match done {
+    /// Records a failed statement, so that the transaction is not committed.
+    fn track_failure<T>(&mut self, result: Result<T>) -> Result<T> {
+        match result {
             Err(Error::Conflict(_)) => (self.conflicted, self.failed) = (true, true),
             Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.failed = true,
             _ => {}
         }
-        done
+        result
     }
 
-    /// The outcome of the transaction. It fails if any statement failed, even if the closure ignored that
-    /// error: PostgreSQL would accept the commit and write nothing.
-    pub(crate) fn final_result<T, E: From<Error>>(&self, done: Result<T, E>) -> Result<T, E> {
-        if self.failed && done.is_ok() { Err(Error::Broken.into()) } else { done }
+    /// The result of the transaction, given the result of its closure. It fails if any statement failed, even
+    /// if the closure ignored that error: PostgreSQL would accept the commit and write nothing.
+    pub(crate) fn final_result<T, E: From<Error>>(&self, result: Result<T, E>) -> Result<T, E> {
+        if self.failed && result.is_ok() { Err(Error::Broken.into()) } else { result }
     }
 
+    /// The work that follows the commit.
     pub(crate) fn into_after_commit(self) -> AfterCommit {
         AfterCommit { wakes: self.wakes, hooks: self.hooks, vectors: self.vectors }
     }
 }
 
-/// What follows the commit of a transaction.
+/// The work that follows the commit of a transaction: vector index updates, hooks and wakes.
 pub(crate) struct AfterCommit {
     wakes: Vec<String>,
     hooks: Vec<Box<dyn FnOnce() + Send>>,
@@ -273,6 +286,7 @@ impl AfterCommit {
         &self.wakes
     }
 
+    /// Does the work in this process. Indexes come first, so that hooks and waiters see the change.
     pub(crate) fn run(self, wake: &Arc<Wake>, indexes: Option<&VectorIndexes>) {
         if let Some(indexes) = indexes {
             indexes.apply(self.vectors);
@@ -282,7 +296,8 @@ impl AfterCommit {
     }
 }
 
-fn insert_text(head: &str, columns: usize, rows: usize, tail: &str) -> String {
+/// An `INSERT` with numbered placeholders for `rows` rows.
+fn insert_sql(head: &str, columns: usize, rows: usize, tail: &str) -> String {
     let mut sql = String::with_capacity(head.len() + tail.len() + rows * columns * 6 + 1);
     sql.push_str(head);
     for row in 0..rows {
@@ -322,6 +337,7 @@ fn numbered_params(sql: &str) -> String {
     text
 }
 
+/// Prepares a statement and binds the parameters that it uses. Surplus parameters are ignored.
 fn prepare_bound<'c>(
     conn: &'c rusqlite::Connection,
     sql: &str,
@@ -343,7 +359,7 @@ fn sqlite_execute(conn: &rusqlite::Connection, sql: &str, params: &[Param<'_>]) 
     Ok(statement.raw_execute()? as u64)
 }
 
-fn sqlite_each(
+fn sqlite_for_each_row(
     conn: &rusqlite::Connection,
     sql: &str,
     params: &[Param<'_>],

@@ -1,4 +1,4 @@
-//! Parameters of statements and columns of rows, the same for both engines.
+//! Parameters of statements ([`Param`]) and columns of rows ([`Row`], [`Column`]), the same for both engines.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,15 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 
-/// PostgreSQL counts microseconds from 2000.
+/// The start of the year 2000 in microseconds since 1970. PostgreSQL counts times from there.
 const PG_EPOCH_MICROS: i64 = 946_684_800_000_000;
+/// The binary form of `jsonb` is this version byte and the text.
+const JSONB_VERSION: u8 = 1;
+/// The binary form of a pgvector `vector` starts with two 16-bit numbers: its length and an unused one.
+const PG_VECTOR_HEADER_BYTES: usize = 4;
 
-/// One parameter. SQLite keeps ids as 16 bytes, times as whole microseconds and JSON as text;
-/// PostgreSQL has types of its own for them.
+/// A parameter of a statement. SQLite stores ids as 16 bytes, times as microseconds and JSON as text;
+/// PostgreSQL has types for them.
 #[derive(Debug, Clone)]
 pub enum Param<'a> {
     Null,
@@ -76,7 +80,7 @@ impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
     }
 }
 
-/// `params![project, key]`: each value by its `Into<Param>`.
+/// A slice of parameters from values that convert into [`Param`]: `params![project, key]`.
 #[macro_export]
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::Param::from($value)),*] };
@@ -92,10 +96,12 @@ pub fn json_strings(items: &[String]) -> Param<'static> {
     Param::Json(Cow::Owned(serde_json::Value::from(items).to_string()))
 }
 
+/// A vector as SQLite stores it: the little-endian bytes of each number.
 pub(crate) fn vector_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
+/// The vector that [`vector_bytes`] wrote.
 pub(crate) fn vector_from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
@@ -126,7 +132,7 @@ impl ToSql for Param<'_> {
         match self {
             Param::Null => return Ok(IsNull::Yes),
             Param::Bool(value) => return value.to_sql(ty, out),
-            // One Rust integer serves every width of column.
+            // `Param::Int` is used for columns of every width.
             Param::Int(value) => match *ty {
                 Type::INT2 => out.put_i16(i16::try_from(*value)?),
                 Type::INT4 => out.put_i32(i32::try_from(*value)?),
@@ -141,15 +147,14 @@ impl ToSql for Param<'_> {
             },
             Param::Text(text) => match *ty {
                 Type::JSONB => {
-                    out.put_u8(1);
+                    out.put_u8(JSONB_VERSION);
                     out.put_slice(text.as_bytes());
                 }
                 _ => out.put_slice(text.as_bytes()),
             },
             Param::Json(text) => {
-                // The binary form of jsonb is a version byte and the text.
                 if *ty == Type::JSONB {
-                    out.put_u8(1);
+                    out.put_u8(JSONB_VERSION);
                 }
                 out.put_slice(text.as_bytes());
             }
@@ -179,6 +184,7 @@ pub enum Row<'a> {
 }
 
 impl Row<'_> {
+    /// The value of a column; an error when the column holds another type.
     pub fn get<T: Column>(&self, column: usize) -> Result<T> {
         match self {
             Row::Sqlite(row) => T::from_sqlite(row.get_ref(column)?),
@@ -190,7 +196,7 @@ impl Row<'_> {
         .ok_or(Error::Column { column, expected: T::NAME })
     }
 
-    /// As [`Row::get`], with an error that names the table, the column and the value it holds.
+    /// As [`Row::get`], but the error names the table, the column and its value.
     pub fn read<T: Column>(&self, index: usize, table: &'static str, column: &'static str) -> Result<T> {
         self.get(index).map_err(|error| match error {
             Error::Column { .. } => Error::unreadable(table, column, &self.display(index)),
@@ -198,7 +204,7 @@ impl Row<'_> {
         })
     }
 
-    /// What a column holds, for an error message.
+    /// The value of a column, for an error message.
     fn display(&self, index: usize) -> String {
         match self {
             Row::Sqlite(row) => match row.get_ref(index) {
@@ -225,14 +231,15 @@ pub struct RawColumn<'a> {
 }
 
 impl RawColumn<'_> {
-    /// The text of a column of text or JSON.
+    /// The text of a text or JSON column; `None` for NULL and invalid UTF-8.
     pub(crate) fn as_str(&self) -> Option<&str> {
         let bytes = self.bytes?;
-        // The binary form of jsonb is a version byte and the text.
+        // Skips the version byte.
         let bytes = if self.ty == Type::JSONB { bytes.get(1..)? } else { bytes };
         std::str::from_utf8(bytes).ok()
     }
 
+    /// The value, for an error message. Only numbers and texts are shown; others as their size.
     fn display(&self) -> String {
         let number = || i64::from_postgres(self).map(|number| number.to_string());
         let text = match self.ty {
@@ -256,8 +263,9 @@ impl<'a> FromSql<'a> for RawColumn<'a> {
     }
 }
 
-/// A Rust type that a column can be read as; `None` when the column holds something else.
+/// A Rust type that a column can be read as. Both functions return `None` when the column holds another type.
 pub trait Column: Sized {
+    /// The name of the type in error messages.
     const NAME: &'static str;
     fn from_sqlite(value: rusqlite::types::ValueRef<'_>) -> Option<Self>;
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self>;
@@ -299,7 +307,7 @@ impl Column for f64 {
 }
 
 impl Column for bool {
-    const NAME: &'static str = "a truth value";
+    const NAME: &'static str = "a boolean";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_i64().ok().map(|number| number != 0)
     }
@@ -334,7 +342,7 @@ impl Column for Vec<f32> {
         value.as_blob().ok().filter(|bytes| bytes.len() % 4 == 0).map(vector_from_bytes)
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        let numbers = raw.bytes?.get(4..)?;
+        let numbers = raw.bytes?.get(PG_VECTOR_HEADER_BYTES..)?;
         Some(
             numbers
                 .chunks_exact(4)
@@ -375,13 +383,14 @@ impl Column for JsonObject {
     }
 }
 
+/// `None` unless the text is a JSON object; `JsonObject::from_text` accepts any JSON.
 fn json_object(text: String) -> Option<JsonObject> {
     JsonObject::from_text(text).ok().filter(|object| object.as_str().trim_start().starts_with('{'))
 }
 
-/// Labels and the like: a JSON array of strings.
+/// A JSON array of strings, such as labels.
 impl Column for Vec<String> {
-    const NAME: &'static str = "a list of texts";
+    const NAME: &'static str = "a JSON array of texts";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         let text = value.as_str().ok()?;
         if text == "[]" { Some(Vec::new()) } else { serde_json::from_str(text).ok() }

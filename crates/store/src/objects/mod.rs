@@ -1,5 +1,5 @@
-//! Objects and their versions. `graph_objects` holds the newest version of each, a tombstone
-//! included; what it was before moves to `graph_object_versions` and never changes.
+//! Objects and their versions. `graph_objects` holds the newest version of each object, which may be a
+//! tombstone. Earlier versions are in `graph_object_versions` and never change.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -48,7 +48,7 @@ const COLUMNS: &str = Object::COLUMNS;
 pub(crate) static VERSION_COLUMNS: LazyLock<String> =
     LazyLock::new(|| COLUMNS.replacen("id", "object_id", 1));
 
-/// An object's row with its number, read to be changed.
+/// The newest version of an object and its row number, locked for a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockedObject {
     pub no: i64,
@@ -63,7 +63,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<O
     tx.query_opt(&sql, params![id, project], Object::from_row)
 }
 
-/// The newest version, a tombstone too, locked until the transaction ends.
+/// The newest version of an object, even a tombstone, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<LockedObject>> {
     let sql = format!(
         "SELECT no, {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{}",
@@ -91,7 +91,7 @@ fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
     Ok(LockedObject { no: row.get(0)?, object: Object::from_row_at(row, 1)? })
 }
 
-/// Which live object has this key.
+/// The id of the live object with this key; `None` when there is none.
 pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
     tx.query_opt(
         "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
@@ -107,8 +107,8 @@ pub fn latest_id_by_key(
     type_: &str,
     key: &str,
 ) -> Result<Option<ObjectId>> {
-    if let Some(living) = id_by_key(tx, project, type_, key)? {
-        return Ok(Some(living));
+    if let Some(live) = id_by_key(tx, project, type_, key)? {
+        return Ok(Some(live));
     }
     tx.query_opt(
         "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3
@@ -118,14 +118,14 @@ pub fn latest_id_by_key(
     )
 }
 
-/// What an edge needs to know of its end.
+/// What a writer of an edge needs to know about an end of the edge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndObject {
     pub type_: String,
     pub updated_at: Timestamp,
 }
 
-/// The live objects among these, held so that none is deleted before the transaction ends.
+/// The live objects among these. They are locked, so that none is deleted before the transaction ends.
 pub fn lock_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -135,7 +135,7 @@ pub fn lock_live(
     select_live(tx, project, ids, lock)
 }
 
-/// The live objects among these, as they are now.
+/// The live objects among these, without a lock.
 pub fn find_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -151,10 +151,10 @@ fn select_live(
     lock: &str,
 ) -> Result<HashMap<ObjectId, EndObject>> {
     let mut ids = ids.to_vec();
-    // In one order everywhere, so that two transactions do not wait for each other.
+    // All transactions lock in the order of the ids, so that they cannot deadlock.
     ids.sort_unstable();
     ids.dedup();
-    let mut found = HashMap::with_capacity(ids.len());
+    let mut objects = HashMap::with_capacity(ids.len());
     for list in page::in_chunks(&ids) {
         let sql = format!(
             "SELECT id, type, updated_at FROM graph_objects
@@ -166,22 +166,22 @@ fn select_live(
         let rows = tx.query(&sql, &params, |row| {
             Ok((row.get(0)?, EndObject { type_: row.get(1)?, updated_at: row.get(2)? }))
         })?;
-        found.extend(rows);
+        objects.extend(rows);
     }
-    Ok(found)
+    Ok(objects)
 }
 
-/// Live objects, newest first.
+/// Live objects that match a filter, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    wanted: &ObjectFilter,
+    object_filter: &ObjectFilter,
     page: &Page,
 ) -> Result<ResultPage<Object>> {
     let mut params = vec![Param::from(project)];
     let (after, values) = page::after_cursor_sql(page, "o.created_at", "o.id", params.len() + 1);
     params.extend(values);
-    let (conditions, values) = filter::object_conditions(tx.engine(), wanted, "o", params.len() + 1);
+    let (conditions, values) = filter::object_conditions(tx.engine(), object_filter, "o", params.len() + 1);
     params.extend(values);
     let sql = format!(
         "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL{after}{conditions}
@@ -196,7 +196,7 @@ pub fn list(
     }))
 }
 
-/// Every version, newest first, tombstones too. A cursor here is the moment of a version.
+/// Every version of an object, tombstones included, newest first. The cursor is the time of a version.
 pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -> Result<ResultPage<Object>> {
     let mut params = vec![Param::from(id), Param::from(project)];
     let mut after = String::new();

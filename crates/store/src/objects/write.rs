@@ -1,4 +1,4 @@
-//! Writing objects: many new ones at once, and the next version of one.
+//! Writes objects: inserts many at once, and writes the next version of one.
 
 use std::collections::HashSet;
 
@@ -17,41 +17,44 @@ use crate::{
     value::Param,
 };
 
-/// A new object, and the text by which it will be found.
+/// A new object and its text for the full-text index.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRow<'a> {
     pub object: &'a Object,
     pub text: &'a IndexedText,
 }
 
-/// Writes new objects of one project and indexes their text. Returns each one's number, or `None`
-/// where another live object has the key; such a row is not written.
+/// Inserts objects of one project and indexes their texts. Returns the row number of each object; `None` when
+/// another live object has its key, so that it was not inserted.
 pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let project = first.object.project;
     let numbers = row_numbers::allocate(tx, NumberedTable::Objects, project_no, rows.len())?;
-    let made = match tx.engine() {
+    let inserted = match tx.engine() {
         Engine::Sqlite => sqlite_insert(tx, &numbers, rows)?,
         Engine::Postgres => postgres_insert(tx, &numbers, rows)?,
     };
-    let entries: Vec<Entry<'_>> =
-        rows.iter().zip(&made).filter_map(|(row, no)| no.map(|no| Entry { no, text: row.text })).collect();
+    let entries: Vec<Entry<'_>> = rows
+        .iter()
+        .zip(&inserted)
+        .filter_map(|(row, no)| no.map(|no| Entry { no, text: row.text }))
+        .collect();
     write::insert(tx, SearchIndex::Objects, project, &entries)?;
-    Ok(made)
+    Ok(inserted)
 }
 
 const SKIP_KEY_CONFLICT: &str =
     "ON CONFLICT (project_id, type, key) WHERE key IS NOT NULL AND deleted_at IS NULL DO NOTHING";
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
-    let places = page::placeholders(1, Object::COLUMN_COUNT + 1);
-    let sql = format!("{} ({places}) {SKIP_KEY_CONFLICT}", Object::insert_head(&["no"]));
-    let mut made = Vec::with_capacity(rows.len());
+    let placeholders = page::placeholders(1, Object::COLUMN_COUNT + 1);
+    let sql = format!("{} ({placeholders}) {SKIP_KEY_CONFLICT}", Object::insert_head(&["no"]));
+    let mut inserted = Vec::with_capacity(rows.len());
     for (no, row) in numbers.iter().zip(rows) {
         let changed = tx.execute(&sql, &row.object.insert_params([Param::from(*no)])?)?;
-        made.push((changed == 1).then_some(*no));
+        inserted.push((changed == 1).then_some(*no));
     }
-    Ok(made)
+    Ok(inserted)
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
@@ -62,18 +65,18 @@ fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Res
     if changed == rows.len() as u64 {
         return Ok(numbers.iter().copied().map(Some).collect());
     }
-    // Some keys were taken: ask which rows are there.
-    let mut there = HashSet::new();
+    // Some keys are in use. The count does not show which rows were skipped.
+    let mut inserted = HashSet::new();
     for list in page::in_chunks(numbers) {
         let sql = format!("SELECT no FROM graph_objects WHERE no IN ({})", page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
+        inserted.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
     }
-    Ok(numbers.iter().map(|no| there.contains(no).then_some(*no)).collect())
+    Ok(numbers.iter().map(|no| inserted.contains(no).then_some(*no)).collect())
 }
 
-/// Writes the next version of a locked row: the old one moves to the history. A tombstone is a
-/// version as well. Does not touch the full-text index.
+/// Writes the next version of a locked object, or its tombstone, and moves the previous version to the
+/// history. Does not change the full-text index.
 pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
     tx.execute(
         "INSERT INTO graph_object_versions
@@ -109,8 +112,8 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
     );
     match changed {
         Ok(1) => Ok(()),
-        Ok(_) => Err(tx.retry_error("the row changed although it was held")),
-        // Someone took the key since the caller looked: the next try will see who.
+        Ok(_) => Err(tx.retry_error("the object changed although its row was locked")),
+        // Another transaction used the key after the caller checked it. The retry will find that object.
         Err(Error::Duplicate { constraint }) => Err(tx.retry_error(&constraint)),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Pages of relationships.
+//! Lists relationships and the versions of one, page by page.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -10,29 +10,29 @@ use emergent_domain::{
 use super::{COLUMNS, VERSION_COLUMNS, edges_of_object_sql};
 use crate::{error::Result, page, row::TableRow, tx::Tx, value::Param};
 
-/// Which relationships: every part that is given must hold.
+/// Which relationships to list. Every field that is set must match.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RelationshipFilter {
-    /// Any of these types; empty is every type.
+    /// Any of these types; empty means every type.
     pub types: Vec<String>,
     pub from: Option<ObjectId>,
     pub to: Option<ObjectId>,
 }
 
-/// Live relationships, newest first.
+/// Live relationships that match a filter, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    wanted: &RelationshipFilter,
+    filter: &RelationshipFilter,
     page: &Page,
 ) -> Result<ResultPage<Relationship>> {
-    match (wanted.from, wanted.to) {
-        (Some(from), to) => list_at_object(tx, project, (from, Direction::Out), to, &wanted.types, page),
-        (None, Some(to)) => list_at_object(tx, project, (to, Direction::In), None, &wanted.types, page),
+    match (filter.from, filter.to) {
+        (Some(from), to) => list_at_object(tx, project, (from, Direction::Out), to, &filter.types, page),
+        (None, Some(to)) => list_at_object(tx, project, (to, Direction::In), None, &filter.types, page),
         (None, None) => {
-            let all =
-                FromClause { with: String::new(), tables: "graph_relationships AS r", joined: String::new() };
-            select_page(tx, &all, vec![Param::from(project)], &wanted.types, page)
+            let all_edges =
+                FromClause { with: String::new(), tables: "graph_relationships AS r", join: String::new() };
+            select_page(tx, &all_edges, vec![Param::from(project)], &filter.types, page)
         }
     }
 }
@@ -49,6 +49,7 @@ pub fn list_for_object(
     list_at_object(tx, project, (object, direction), None, types, page)
 }
 
+/// The edges at one object, optionally only those to another object.
 fn list_at_object(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -58,36 +59,38 @@ fn list_at_object(
     page: &Page,
 ) -> Result<ResultPage<Relationship>> {
     let mut params = vec![Param::from(project), Param::from(object)];
-    let mut joined = " AND r.no = near.no".to_owned();
+    let mut join = " AND r.no = near.no".to_owned();
     if let Some(to) = to {
         params.push(Param::from(to));
-        joined.push_str(" AND r.to_id = $3");
+        join.push_str(" AND r.to_id = $3");
     }
     let with = edges_of_object_sql("$2", direction, super::IS_LIVE);
     select_page(
         tx,
-        &FromClause { with, tables: "near CROSS JOIN graph_relationships AS r", joined },
+        &FromClause { with, tables: "near CROSS JOIN graph_relationships AS r", join },
         params,
         types,
         page,
     )
 }
 
-/// Where a page's rows `r` come from. The project is `$1`.
+/// The tables that the rows `r` of a page come from. The project is `$1`.
 struct FromClause {
+    /// A `WITH` clause; may be empty.
     with: String,
     tables: &'static str,
-    joined: String,
+    /// The join condition, ` AND …`; may be empty.
+    join: String,
 }
 
 fn select_page(
     tx: &mut Tx<'_>,
-    source: &FromClause,
+    from: &FromClause,
     mut params: Vec<Param<'_>>,
     types: &[String],
     page: &Page,
 ) -> Result<ResultPage<Relationship>> {
-    let FromClause { with, tables, joined } = source;
+    let FromClause { with, tables, join } = from;
     let mut conditions = String::new();
     if !types.is_empty() {
         conditions
@@ -97,7 +100,7 @@ fn select_page(
     let (after, values) = page::after_cursor_sql(page, "r.created_at", "r.id", params.len() + 1);
     params.extend(values);
     let sql = format!(
-        "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{joined}{conditions}{after}
+        "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{join}{conditions}{after}
          ORDER BY r.created_at DESC, r.id DESC{}",
         Relationship::columns_of("r"),
         page::limit_sql(page)
@@ -106,7 +109,7 @@ fn select_page(
     Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
 }
 
-/// Every version, newest first, tombstones too. A cursor here is the moment of a version.
+/// Every version of a relationship, tombstones included, newest first. The cursor is the time of a version.
 pub fn history(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -1,5 +1,5 @@
-//! Relationships and their versions, kept like objects: the newest version in
-//! `graph_relationships`, what was before in `graph_relationship_versions`.
+//! Relationships and their versions. `graph_relationships` holds the newest version of each, which may be a
+//! tombstone. Earlier versions are in `graph_relationship_versions` and never change.
 
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ const COLUMNS: &str = Relationship::COLUMNS;
 pub(crate) static VERSION_COLUMNS: LazyLock<String> =
     LazyLock::new(|| COLUMNS.replacen("id", "relationship_id", 1));
 
-/// The live relationship of this type between these ends.
+/// The live relationship of this type between two objects; there is one at most.
 pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships
@@ -74,24 +74,25 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<O
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
-/// A `WITH` that finds the row numbers of the edges at `object`, a parameter. It comes first and is joined with
-/// `CROSS JOIN`, or SQLite would read a project's edges in the order of the page
-/// instead; and it asks about one end at a time, since no partial index serves an `OR`.
+/// A `WITH` clause `near` with the row numbers of the edges of an object. `object` is a placeholder, `state`
+/// is [`IS_LIVE`] or [`IS_DELETED`]. Callers join it first and with `CROSS JOIN`; otherwise SQLite would scan
+/// the edges of the whole project in the order of the page. Each end is a separate `SELECT`, because no
+/// partial index serves an `OR`.
 fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> String {
-    let out = format!("SELECT no FROM graph_relationships WHERE from_id = {object} AND {state}");
-    let into = format!("SELECT no FROM graph_relationships WHERE to_id = {object} AND {state}");
+    let outgoing = format!("SELECT no FROM graph_relationships WHERE from_id = {object} AND {state}");
+    let incoming = format!("SELECT no FROM graph_relationships WHERE to_id = {object} AND {state}");
     match direction {
-        Direction::Out => format!("WITH near AS ({out})"),
-        Direction::In => format!("WITH near AS ({into})"),
-        Direction::Both => format!("WITH near AS ({out} UNION ALL {into} AND from_id <> {object})"),
+        Direction::Out => format!("WITH near AS ({outgoing})"),
+        Direction::In => format!("WITH near AS ({incoming})"),
+        Direction::Both => format!("WITH near AS ({outgoing} UNION ALL {incoming} AND from_id <> {object})"),
     }
 }
 
 const IS_LIVE: &str = "deleted_at IS NULL";
 const IS_DELETED: &str = "deleted_at IS NOT NULL";
 
-/// The live relationships of an object, locked until the transaction ends. The object is held
-/// already, so none can join them.
+/// The live relationships of an object, locked until the transaction ends. The caller has locked the object,
+/// so that no relationship can be added.
 pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
     let sql = format!(
         "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
@@ -103,8 +104,8 @@ pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationshi
     tx.query(&sql, params![object], Relationship::from_row)
 }
 
-/// The relationships of an object that went when one of their ends was deleted, held until the
-/// transaction ends; those that went last come first.
+/// The relationships of an object that were deleted together with one of their ends, locked until the
+/// transaction ends. The last deleted come first.
 pub fn lock_deleted_with(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
     let sql = format!(
         "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r

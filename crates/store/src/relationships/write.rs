@@ -1,4 +1,4 @@
-//! Writing relationships: many new ones at once, and the next version of some.
+//! Writes relationships: inserts many at once, and writes the next version of some.
 
 use std::collections::HashSet;
 
@@ -23,8 +23,8 @@ use crate::{
 
 const SKIP_DUPLICATE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
 
-/// Writes new relationships of one project. False where a live one of the same type and ends is
-/// there already; such a row is not written. The ends are held by the caller.
+/// Inserts relationships of one project. Returns false for each that was not inserted, because a live one of
+/// the same type and ends exists. The caller has locked the ends.
 pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> Result<Vec<bool>> {
     if rows.is_empty() {
         return Ok(Vec::new());
@@ -37,8 +37,8 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> R
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
-    let places = page::placeholders(1, Relationship::COLUMN_COUNT + 1);
-    let sql = format!("{} ({places}) {SKIP_DUPLICATE}", Relationship::insert_head(&["no"]));
+    let placeholders = page::placeholders(1, Relationship::COLUMN_COUNT + 1);
+    let sql = format!("{} ({placeholders}) {SKIP_DUPLICATE}", Relationship::insert_head(&["no"]));
     let insert =
         |(no, edge): (&i64, &Relationship)| tx.execute(&sql, &edge.insert_params([Param::from(*no)])?);
     numbers.iter().zip(rows).map(insert).map(|changed| Ok(changed? == 1)).collect()
@@ -49,17 +49,18 @@ fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> R
     if changed == rows.len() as u64 {
         return Ok(vec![true; rows.len()]);
     }
-    let mut there = HashSet::new();
+    // The count does not show which rows were skipped.
+    let mut inserted = HashSet::new();
     for list in page::in_chunks(numbers) {
         let sql =
             format!("SELECT no FROM graph_relationships WHERE no IN ({})", page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
+        inserted.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
     }
-    Ok(numbers.iter().map(|no| there.contains(no)).collect())
+    Ok(numbers.iter().map(|no| inserted.contains(no)).collect())
 }
 
-/// Writes the next version of a held relationship.
+/// Writes the next version of a locked relationship and moves the previous version to the history.
 pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
     archive_versions(tx, &[next.id], next.updated_at)?;
     let [token, run, tool_call] = author::params(next.author);
@@ -83,28 +84,29 @@ pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
         ],
     )?;
     if changed != 1 {
-        return Err(tx.retry_error("the row changed although it was held"));
+        return Err(tx.retry_error("the relationship changed although its row was locked"));
     }
     Ok(())
 }
 
-/// What happens to the edges of an object that goes or comes back.
+/// What happens to the relationships of an object when the object is deleted or restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CascadeAction {
+    /// They are deleted together with this object.
     DeleteWith(ObjectId),
     Restore,
 }
 
-/// Writes the next version of held relationships, all at one moment.
+/// Deletes or restores locked relationships: writes the next version of each, all with the same time.
 pub fn apply_cascade(
     tx: &mut Tx<'_>,
     ids: &[RelationshipId],
-    fate: CascadeAction,
+    action: CascadeAction,
     now: Timestamp,
-    by: Author,
+    author: Author,
 ) -> Result<()> {
     archive_versions(tx, ids, now)?;
-    let (deleted_at, deleted_with) = match fate {
+    let (deleted_at, deleted_with) = match action {
         CascadeAction::DeleteWith(object) => (Some(now), Some(object)),
         CascadeAction::Restore => (None, None),
     };
@@ -115,7 +117,7 @@ pub fn apply_cascade(
              WHERE id IN ({})",
             page::placeholders(7, list.len())
         );
-        let [token, run, tool_call] = author::params(by);
+        let [token, run, tool_call] = author::params(author);
         let mut params =
             vec![Param::from(now), Param::from(deleted_at), Param::from(deleted_with), token, run, tool_call];
         params.extend(list.into_iter().map(Param::from));
@@ -124,7 +126,7 @@ pub fn apply_cascade(
     Ok(())
 }
 
-/// Copies the newest versions to the history, where they held until `now`.
+/// Copies the newest versions to the history, as valid until `now`.
 fn archive_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Result<()> {
     for list in page::in_chunks(ids) {
         let sql = format!(
