@@ -77,7 +77,7 @@ pub struct Settings {
     pub judge_model: Option<String>,
     /// A model that replaces the model of every agent, as `provider/name`.
     pub model: Option<String>,
-    /// How many model calls may be in flight at once.
+    /// How many calls to one provider may be in flight at once.
     pub model_calls: Option<String>,
     pub model_prices: Option<String>,
     /// Folders of rehearsal scripts, separated as in `PATH`.

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The subcommands of `emergent`, one module each, and what they share.
 
 pub mod agent;
 pub mod budget;
@@ -26,14 +26,14 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use crate::error::{Error, Result};
 
-/// The value of a flag as the type of its field, or which flag is wrong.
+/// Parses the value of a flag as a type of the API; the error names the flag. `None` when it is not given.
 fn parse_flag<T: DeserializeOwned>(flag: &str, given: Option<&str>) -> Result<Option<T>> {
     let Some(given) = given else { return Ok(None) };
-    let read = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(given));
-    read.map(Some).map_err(|why| Error::Usage(format!("{flag} `{given}`: {why}")))
+    let parsed = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(given));
+    parsed.map(Some).map_err(|error| Error::Usage(format!("{flag} `{given}`: {error}")))
 }
 
-/// Percent-encodes what goes into a path or a query.
+/// Percent-encodes a value for a path segment or a query.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         match byte {

@@ -1,4 +1,4 @@
-//! What happened, in a line: for whoever reads along without a terminal.
+//! Describes a workflow event in one line, for output that is not a terminal.
 
 use emergent_domain::workflow::WorkflowStatus;
 use emergent_wire::workflow_event::{WorkflowEventBody as Body, WorkflowEventView};
@@ -9,37 +9,37 @@ use crate::output::first_line;
 const MAX_LINE_CHARS: usize = 160;
 
 impl Dag {
-    /// The event as a line; nothing for a kind that this client does not know.
+    /// The event as one line; `None` for events without a line of their own and for unknown kinds.
     pub fn describe_event(&self, event: &WorkflowEventView) -> Option<String> {
         let task = event.task_id.map(|id| self.name(id)).unwrap_or_default();
         Some(match event.body() {
             Body::WorkflowStarted { description } => format!("▸ {}", line(&description)),
             Body::PlanningStarted {} => "▸ planning".to_owned(),
-            Body::PlanMade { reason } => format!("✓ planned{}", because(&reason)),
-            Body::PlanRefused { reason } => format!("↻ the plan was not taken{}", because(&reason)),
+            Body::PlanMade { reason } => format!("✓ planned{}", reason_suffix(&reason)),
+            Body::PlanRefused { reason } => format!("↻ the plan was not taken{}", reason_suffix(&reason)),
             Body::TaskAdded { key } => format!("+ {}", key.unwrap_or(task)),
             Body::TasksRefused { reason } => {
-                format!("✗ tasks that a discussion asked for were refused{}", because(&reason))
+                format!("✗ tasks that a discussion asked for were refused{}", reason_suffix(&reason))
             }
             Body::TaskStarted { agent, attempt, reason } => {
                 let attempt = attempt.filter(|attempt| *attempt > 1);
                 let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
-                format!("▸ {task}  {}{attempt}{}", agent.unwrap_or_default(), because(&reason))
+                format!("▸ {task}  {}{attempt}{}", agent.unwrap_or_default(), reason_suffix(&reason))
             }
             Body::TaskResumed { agent, reason, .. } => {
-                format!("▸ {task}  {} goes on{}", agent.unwrap_or_default(), because(&reason))
+                format!("▸ {task}  {} goes on{}", agent.unwrap_or_default(), reason_suffix(&reason))
             }
-            Body::TaskCompleted { reason } => format!("✓ {task}{}", because(&reason)),
-            Body::TaskFailed { reason } => format!("✗ {task}{}", because(&reason)),
-            Body::TaskSkipped { reason } => format!("⊘ {task}{}", because(&reason)),
-            Body::TaskPaused { reason } => format!("⏸ {task}{}", because(&reason)),
-            Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", because(&reason)),
-            Body::TaskWaiting { reason } => format!("· {task}{}", because(&reason)),
-            Body::TaskRetried { reason } => format!("↻ {task} is tried again{}", because(&reason)),
-            Body::TaskSentBack { reason } => format!("↻ {task} is sent back{}", because(&reason)),
-            Body::TaskReopened { reason } => format!("↻ {task} is open again{}", because(&reason)),
+            Body::TaskCompleted { reason } => format!("✓ {task}{}", reason_suffix(&reason)),
+            Body::TaskFailed { reason } => format!("✗ {task}{}", reason_suffix(&reason)),
+            Body::TaskSkipped { reason } => format!("⊘ {task}{}", reason_suffix(&reason)),
+            Body::TaskPaused { reason } => format!("⏸ {task}{}", reason_suffix(&reason)),
+            Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", reason_suffix(&reason)),
+            Body::TaskWaiting { reason } => format!("· {task}{}", reason_suffix(&reason)),
+            Body::TaskRetried { reason } => format!("↻ {task} is tried again{}", reason_suffix(&reason)),
+            Body::TaskSentBack { reason } => format!("↻ {task} is sent back{}", reason_suffix(&reason)),
+            Body::TaskReopened { reason } => format!("↻ {task} is open again{}", reason_suffix(&reason)),
             Body::TaskVerdict { verdict, reason } => {
-                format!("⚖ {task}  {}{}", verdict.unwrap_or_default(), because(&reason))
+                format!("⚖ {task}  {}{}", verdict.unwrap_or_default(), reason_suffix(&reason))
             }
             Body::DiscussionStarted { topic } => format!("  {task}  discussion: {}", line(&topic)),
             Body::DiscussionEntry { agent, entry_type, text, .. } => format!(
@@ -50,27 +50,33 @@ impl Dag {
             ),
             Body::DiscussionResolved { text } => format!("  {task}  decided: {}", line(&text)),
             Body::DiscussionEscalated { reason } => {
-                format!("⚑ {task}  the discussion did not come to an end{}", because(&reason))
+                format!("⚑ {task}  the discussion did not come to an end{}", reason_suffix(&reason))
             }
-            Body::DiscussionDecided { reason } => format!("  {task}  a person decided{}", because(&reason)),
-            Body::Escalated { reason } => format!("⚑ a person has to say how it goes on{}", because(&reason)),
-            Body::WorkflowResumed { reason } => format!("▸ goes on{}", because(&reason)),
+            Body::DiscussionDecided { reason } => {
+                format!("  {task}  a person decided{}", reason_suffix(&reason))
+            }
+            Body::Escalated { reason } => {
+                format!("⚑ a person has to say how it goes on{}", reason_suffix(&reason))
+            }
+            Body::WorkflowResumed { reason } => format!("▸ goes on{}", reason_suffix(&reason)),
             Body::WorkflowEnded { status, reason } => {
                 let sign = if status == Some(WorkflowStatus::Completed) { "✓" } else { "✗" };
                 let status = status.map(WorkflowStatus::as_str).unwrap_or_default();
-                format!("{sign} {status}{}", because(&reason))
+                format!("{sign} {status}{}", reason_suffix(&reason))
             }
-            // What is said in a turn has a line of its own.
+            // The entry that a turn produces has its own event and line.
             Body::DiscussionTurn { .. } | Body::Unknown => return None,
         })
     }
 }
 
+/// The first line of an optional text, shortened.
 fn line(text: &Option<String>) -> String {
     first_line(text.as_deref().unwrap_or_default(), MAX_LINE_CHARS)
 }
 
-fn because(reason: &Option<String>) -> String {
+/// `: reason`, or nothing without a reason.
+fn reason_suffix(reason: &Option<String>) -> String {
     match line(reason) {
         reason if reason.is_empty() => String::new(),
         reason => format!(": {reason}"),

@@ -1,5 +1,5 @@
-//! The picture itself. When it does not fit, layers that are done, then layers that wait, become
-//! one line; what is at work stays.
+//! Draws a workflow as lines: a head, then its tasks layer by layer. When the lines do not fit, layers that
+//! are done, then layers that wait, are folded into one line each; layers with active tasks stay.
 
 use std::time::Duration;
 
@@ -8,32 +8,35 @@ use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatu
 use super::{Dag, DiscussionState, Task, layers::layers};
 use crate::output::{duration, first_line};
 
+const MAX_DESCRIPTION_CHARS: usize = 60;
 const MAX_KEY_WIDTH: usize = 32;
 const MAX_AGENT_WIDTH: usize = 24;
-const MAX_WAITS_WIDTH: usize = 48;
+const MAX_BLOCKERS_WIDTH: usize = 48;
 
-/// How it is drawn.
+/// How a workflow is drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderOptions {
     pub colour: bool,
     pub width: usize,
-    /// Lines there are room for.
+    /// The maximum number of lines.
     pub height: usize,
+    /// The current time, from which elapsed times are computed.
     pub now: Timestamp,
 }
 
 impl RenderOptions {
-    /// For a page that has no end.
+    /// No colour and no limit of width or height.
     pub fn plain(now: Timestamp) -> Self {
         Self { colour: false, width: usize::MAX, height: usize::MAX, now }
     }
 
+    /// Colours the text with an ANSI code (`1` bold, `2` dim, `32` green), if colour is on.
     fn paint(&self, code: &str, text: &str) -> String {
         if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
-/// One or more layers in the picture.
+/// A layer with its tasks, or several adjacent layers folded into one line.
 enum Row<'a> {
     Tasks { layer: usize, tasks: Vec<&'a Task> },
     Folded { first: usize, last: usize, sign: &'static str, count: usize, word: &'static str },
@@ -49,77 +52,76 @@ impl Row<'_> {
 }
 
 impl Dag {
-    /// The whole picture: what it is about, then its tasks.
-    pub fn lines(&self, look: &RenderOptions) -> Vec<String> {
-        let mut lines = vec![self.head(look)];
+    /// The lines of the drawing: the head, then the tasks.
+    pub fn lines(&self, options: &RenderOptions) -> Vec<String> {
+        let mut lines = vec![self.head(options)];
         if self.tasks.is_empty() {
-            let waits = match self.status {
+            let notice = match self.status {
                 WorkflowStatus::Planning => "its tasks are being planned",
                 _ => "no tasks",
             };
-            lines.push(look.paint("2", waits));
+            lines.push(options.paint("2", notice));
         }
-        let rows = self.fit_rows(look.height.saturating_sub(1));
+        let rows = self.fit_rows(options.height.saturating_sub(1));
         let widths = Widths::measure(&self.tasks);
-        let last = rows.iter().map(last_layer).max().unwrap_or(0);
-        let number = last.to_string().len().max(if rows.iter().any(is_folded) {
-            2 * last.to_string().len() + 1
-        } else {
-            0
-        });
+        // Wide enough for the highest layer number, or for a range such as `1–12`.
+        let digits = rows.iter().map(last_layer).max().unwrap_or(0).to_string().len();
+        let label_width = if rows.iter().any(spans_layers) { 2 * digits + 1 } else { digits };
         for row in &rows {
             match row {
                 Row::Tasks { layer, tasks } => {
-                    for (at, task) in tasks.iter().enumerate() {
-                        let label = if at == 0 { layer.to_string() } else { String::new() };
-                        let joint = match (at, tasks.len()) {
+                    for (index, task) in tasks.iter().enumerate() {
+                        let label = if index == 0 { layer.to_string() } else { String::new() };
+                        let connector = match (index, tasks.len()) {
                             (_, 1) => "─",
                             (0, _) => "┬",
-                            (at, all) if at + 1 == all => "└",
+                            (index, count) if index + 1 == count => "└",
                             _ => "├",
                         };
-                        let frame = look.paint("2", &format!("{label:>number$} {joint}"));
-                        lines.push(format!("{frame} {}", self.task(task, &widths, look)));
+                        let frame = options.paint("2", &format!("{label:>label_width$} {connector}"));
+                        lines.push(format!("{frame} {}", self.task(task, &widths, options)));
                     }
                 }
                 Row::Folded { first, last, sign, count, word } => {
                     let label = if first == last { first.to_string() } else { format!("{first}–{last}") };
-                    let frame = look.paint("2", &format!("{label:>number$} ─"));
+                    let frame = options.paint("2", &format!("{label:>label_width$} ─"));
                     lines.push(format!("{frame} {sign} {count} {word}"));
                 }
             }
         }
-        if lines.len() > look.height {
-            let room = look.height.saturating_sub(1).max(1);
-            let left = lines.len() - room;
-            lines.truncate(room);
-            lines.push(look.paint("2", &format!("… {left} lines more")));
+        if lines.len() > options.height {
+            let shown = options.height.saturating_sub(1).max(1);
+            let hidden = lines.len() - shown;
+            lines.truncate(shown);
+            lines.push(options.paint("2", &format!("… {hidden} lines more")));
         }
-        if look.width < usize::MAX {
+        if options.width < usize::MAX {
             for line in &mut lines {
-                *line = console::truncate_str(line, look.width, "…").into_owned();
+                *line = console::truncate_str(line, options.width, "…").into_owned();
             }
         }
         lines
     }
 
-    fn head(&self, look: &RenderOptions) -> String {
+    /// The first line: status, description, progress, elapsed time and spend.
+    fn head(&self, options: &RenderOptions) -> String {
         let done = self.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count();
         let sign = match self.status {
-            WorkflowStatus::Completed => look.paint("32", "✓"),
-            WorkflowStatus::Failed | WorkflowStatus::Cancelled => look.paint("31", "✗"),
-            WorkflowStatus::Escalated => look.paint("33", "⚑"),
+            WorkflowStatus::Completed => options.paint("32", "✓"),
+            WorkflowStatus::Failed | WorkflowStatus::Cancelled => options.paint("31", "✗"),
+            WorkflowStatus::Escalated => options.paint("33", "⚑"),
             WorkflowStatus::Planning | WorkflowStatus::Running => "▸".to_owned(),
         };
         let mut facts = vec![self.status.to_string(), format!("{done} of {} done", self.tasks.len())];
-        facts.push(time(self.ended.unwrap_or(look.now).since(self.started_at)));
+        facts.push(time(self.ended.unwrap_or(options.now).since(self.started_at)));
         facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
-        let title = look.paint("1", &first_line(&self.description, 60));
-        format!("{sign} {title}  {}", look.paint("2", &facts.join("  ")))
+        let title = options.paint("1", &first_line(&self.description, MAX_DESCRIPTION_CHARS));
+        format!("{sign} {title}  {}", options.paint("2", &facts.join("  ")))
     }
 
-    fn task(&self, task: &Task, widths: &Widths, look: &RenderOptions) -> String {
-        let waits = self.is_waiting(task);
+    /// The line of a task.
+    fn task(&self, task: &Task, widths: &Widths, options: &RenderOptions) -> String {
+        let is_blocked = self.is_blocked(task);
         let (sign, colour) = match task.status {
             TaskStatus::Completed => ("✓", "32"),
             TaskStatus::Failed => ("✗", "31"),
@@ -127,47 +129,48 @@ impl Dag {
             TaskStatus::Paused => ("⏸", "33"),
             TaskStatus::InProgress if task.discussion == Some(DiscussionState::Escalated) => ("⚑", "33"),
             TaskStatus::InProgress => ("▸", "36"),
-            TaskStatus::Pending if waits => ("·", "2"),
+            TaskStatus::Pending if is_blocked => ("·", "2"),
             TaskStatus::Pending => ("◦", "0"),
         };
         let key = pad(&task.key, widths.key);
-        let key = if task.status == TaskStatus::InProgress { look.paint("1", &key) } else { key };
-        let agent = look.paint("2", &pad(&task.agent, widths.agent));
-        let again = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
-        let under_way = task.started_at.map_or(Duration::ZERO, |began| look.now.since(began));
-        let took = task.took + under_way;
+        let key = if task.status == TaskStatus::InProgress { options.paint("1", &key) } else { key };
+        let agent = options.paint("2", &pad(&task.agent, widths.agent));
+        let attempt = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
+        let current = task.started_at.map_or(Duration::ZERO, |started_at| options.now.since(started_at));
+        let took = task.took + current;
         let took = if task.started_at.is_none() && took.is_zero() { String::new() } else { time(took) };
-        let mut line = format!("{} {key}  {agent}  {again:<3}  {took:>7}", look.paint(colour, sign));
-        if let Some(talk) = &task.discussion {
-            line.push_str(&format!("  {talk}"));
+        let mut line = format!("{} {key}  {agent}  {attempt:<3}  {took:>7}", options.paint(colour, sign));
+        if let Some(discussion) = &task.discussion {
+            line.push_str(&format!("  {discussion}"));
         }
         if !task.blocked_by.is_empty() {
-            let waits = first_line(&task.blocked_by.join(", "), MAX_WAITS_WIDTH);
-            line.push_str(&format!("  {}", look.paint("2", &format!("← {waits}"))));
+            let blockers = first_line(&task.blocked_by.join(", "), MAX_BLOCKERS_WIDTH);
+            line.push_str(&format!("  {}", options.paint("2", &format!("← {blockers}"))));
         }
         if let Some(waiting) = &task.waiting {
-            line.push_str(&format!("  {}", look.paint("33", waiting)));
+            line.push_str(&format!("  {}", options.paint("33", waiting)));
         }
         line.trim_end().to_owned()
     }
 
-    /// Whether something it waits for is not completed. What is of another workflow is not known.
-    fn is_waiting(&self, task: &Task) -> bool {
+    /// Whether a blocker is not completed. The status of blockers in other workflows is unknown here, so they
+    /// count as not completed.
+    fn is_blocked(&self, task: &Task) -> bool {
         let completed = |key: &String| {
-            let found = self.tasks.iter().find(|one| &one.key == key);
-            found.is_some_and(|one| one.status == TaskStatus::Completed)
+            let blocker = self.tasks.iter().find(|task| &task.key == key);
+            blocker.is_some_and(|task| task.status == TaskStatus::Completed)
         };
         !task.blocked_by.iter().all(completed)
     }
 
-    /// The layers, folded as far as there is need.
+    /// The layers as rows, folded only as far as the height requires.
     fn fit_rows(&self, height: usize) -> Vec<Row<'_>> {
         let mut rows: Vec<Row<'_>> = layers(&self.tasks)
             .into_iter()
             .enumerate()
-            .map(|(at, layer)| Row::Tasks {
-                layer: at + 1,
-                tasks: layer.into_iter().map(|place| &self.tasks[place]).collect(),
+            .map(|(layer, indices)| Row::Tasks {
+                layer: layer + 1,
+                tasks: indices.into_iter().map(|index| &self.tasks[index]).collect(),
             })
             .collect();
         for (status, sign, word) in
@@ -182,14 +185,14 @@ impl Dag {
     }
 }
 
-/// Makes one line of layers beside one another whose tasks all have this status.
+/// Folds adjacent layers whose tasks all have this status into one row.
 fn fold<'a>(rows: Vec<Row<'a>>, status: TaskStatus, sign: &'static str, word: &'static str) -> Vec<Row<'a>> {
     let mut folded: Vec<Row<'a>> = Vec::new();
     for row in rows {
         match row {
             Row::Tasks { layer, tasks } if tasks.iter().all(|task| task.status == status) => {
                 match folded.last_mut() {
-                    Some(Row::Folded { last, count, word: of, .. }) if *of == word => {
+                    Some(Row::Folded { last, count, word: folded_word, .. }) if *folded_word == word => {
                         (*last, *count) = (layer, *count + tasks.len());
                     }
                     _ => {
@@ -210,10 +213,12 @@ fn last_layer(row: &Row<'_>) -> usize {
     }
 }
 
-fn is_folded(row: &Row<'_>) -> bool {
+/// Whether the row stands for more than one layer.
+fn spans_layers(row: &Row<'_>) -> bool {
     matches!(row, Row::Folded { first, last, .. } if first != last)
 }
 
+/// The widths of the columns.
 struct Widths {
     key: usize,
     agent: usize,
@@ -221,9 +226,9 @@ struct Widths {
 
 impl Widths {
     fn measure(tasks: &[Task]) -> Self {
-        let widest = |of: fn(&Task) -> &str, most: usize| {
-            let widths = tasks.iter().map(|task| console::measure_text_width(of(task)));
-            widths.max().unwrap_or(0).min(most)
+        let widest = |text: fn(&Task) -> &str, max: usize| {
+            let widths = tasks.iter().map(|task| console::measure_text_width(text(task)));
+            widths.max().unwrap_or(0).min(max)
         };
         Self {
             key: widest(|task| &task.key, MAX_KEY_WIDTH),

@@ -1,7 +1,6 @@
-//! A workflow as a picture: its tasks in layers, one line each, kept up to date by its events.
+//! Draws a workflow as text: its tasks in layers, one line each, updated by its events.
 //!
-//! Pure: it takes the workflow as the API shows it, and its events, and gives lines. Who prints
-//! them, and how often, is the caller's business.
+//! This module does no I/O: it turns a workflow of the API and its events into lines, which the caller prints.
 
 mod advice;
 mod describe;
@@ -23,15 +22,17 @@ use uuid::Uuid;
 pub use advice::advice;
 pub use draw::RenderOptions;
 
-/// A workflow as far as it is known.
+/// The state of a workflow that is drawn.
 #[derive(Debug, Clone)]
 pub struct Dag {
     description: String,
     status: WorkflowStatus,
     started_at: Timestamp,
     ended: Option<Timestamp>,
+    /// What it has spent, as text; empty before anything is spent.
     spent: String,
     tasks: Vec<Task>,
+    /// The index in `tasks` of each task id.
     index: HashMap<Uuid, usize>,
 }
 
@@ -43,13 +44,13 @@ struct Task {
     agent: String,
     attempt: i64,
     blocked_by: Vec<String>,
-    /// What it waits for that is not done in this workflow.
+    /// What the task waits for outside this workflow, as text.
     waiting: Option<String>,
-    /// When its attempt under way began.
+    /// When the current attempt started; `None` between attempts.
     started_at: Option<Timestamp>,
-    /// How long attempts took that are over.
+    /// The total duration of its ended attempts.
     took: Duration,
-    /// What its discussion is at, while there is one.
+    /// The state of its discussion, while there is one.
     discussion: Option<DiscussionState>,
 }
 
@@ -58,7 +59,7 @@ enum DiscussionState {
     Active {
         round: i64,
     },
-    /// It did not come to an end, and a person has to decide.
+    /// The participants did not agree; a person has to decide.
     Escalated,
 }
 
@@ -87,33 +88,34 @@ impl Dag {
         dag
     }
 
-    /// Takes over how the workflow stands; how long things took is kept.
+    /// Replaces the state with that of the workflow. Times and discussions, which only events carry, are
+    /// retained.
     pub fn refresh(&mut self, workflow: &WorkflowView) {
-        let mut before: HashMap<Uuid, Task> = self.tasks.drain(..).map(|task| (task.id, task)).collect();
+        let mut previous: HashMap<Uuid, Task> = self.tasks.drain(..).map(|task| (task.id, task)).collect();
         let facts = &workflow.facts;
         self.description.clone_from(&facts.description);
         self.status = facts.status;
         self.started_at = facts.created_at;
         self.ended = facts.completed_at;
         self.spent = spend_text(&workflow.budget);
-        for shown in &workflow.tasks {
-            let task = Task::new(shown);
-            self.tasks.push(match before.remove(&shown.id) {
-                Some(known) => Task {
-                    attempt: known.attempt.max(task.attempt),
-                    started_at: known.started_at,
-                    took: known.took,
-                    discussion: known.discussion,
+        for view in &workflow.tasks {
+            let task = Task::new(view);
+            self.tasks.push(match previous.remove(&view.id) {
+                Some(previous) => Task {
+                    attempt: previous.attempt.max(task.attempt),
+                    started_at: previous.started_at,
+                    took: previous.took,
+                    discussion: previous.discussion,
                     ..task
                 },
                 None => task,
             });
         }
-        self.index = self.tasks.iter().enumerate().map(|(at, task)| (task.id, at)).collect();
+        self.index = self.tasks.iter().enumerate().map(|(index, task)| (task.id, index)).collect();
     }
 
-    /// Takes in what happened. False when the picture lacks something that only a fresh look at the
-    /// workflow has: a new task, a new plan, or whatever a newer server tells.
+    /// Applies an event. Returns false when the event does not carry everything that changed, such as a new
+    /// task, a new plan or an unknown kind: the caller then loads the workflow and calls `refresh`.
     pub fn apply_event(&mut self, event: &WorkflowEventView) -> bool {
         let (body, at) = (event.body(), event.at);
         match &body {
@@ -137,29 +139,29 @@ impl Dag {
             return false;
         }
         let Some(id) = event.task_id else { return true };
-        let Some(place) = self.index.get(&id) else { return false };
-        // What is taken by hand moves without an event of its own.
-        let is_whole = !matches!(body, Body::TaskWaiting { .. });
-        self.tasks[*place].apply_event(body, at);
-        is_whole
+        let Some(index) = self.index.get(&id) else { return false };
+        // A waiting task may be changed by a person's command, which emits no event of its own.
+        let is_complete = !matches!(body, Body::TaskWaiting { .. });
+        self.tasks[*index].apply_event(body, at);
+        is_complete
     }
 
-    /// What a task is called here.
+    /// The key of a task, or its id when the task is unknown.
     fn name(&self, id: Uuid) -> String {
-        self.index.get(&id).map_or_else(|| id.to_string(), |place| self.tasks[*place].key.clone())
+        self.index.get(&id).map_or_else(|| id.to_string(), |index| self.tasks[*index].key.clone())
     }
 }
 
 impl Task {
-    fn new(shown: &WorkflowTaskView) -> Self {
+    fn new(view: &WorkflowTaskView) -> Self {
         Self {
-            id: shown.id,
-            key: shown.key.clone(),
-            status: shown.status,
-            agent: shown.agent.clone().unwrap_or_default(),
-            attempt: i64::try_from(shown.attempts).unwrap_or(i64::MAX),
-            blocked_by: shown.blocked_by.clone(),
-            waiting: shown.waiting.clone(),
+            id: view.id,
+            key: view.key.clone(),
+            status: view.status,
+            agent: view.agent.clone().unwrap_or_default(),
+            attempt: i64::try_from(view.attempts).unwrap_or(i64::MAX),
+            blocked_by: view.blocked_by.clone(),
+            waiting: view.waiting.clone(),
             started_at: None,
             took: Duration::ZERO,
             discussion: None,
@@ -189,7 +191,7 @@ impl Task {
             }
             Body::DiscussionEscalated { .. } => self.discussion = Some(DiscussionState::Escalated),
             Body::DiscussionDecided { .. } | Body::DiscussionResolved { .. } => self.discussion = None,
-            // These are about the workflow, or change nothing that is drawn.
+            // These concern the workflow, or change nothing that is drawn.
             Body::WorkflowStarted { .. }
             | Body::PlanningStarted {}
             | Body::PlanMade { .. }
@@ -204,17 +206,18 @@ impl Task {
         }
     }
 
+    /// Ends the current attempt and its discussion.
     fn set_ended(&mut self, status: TaskStatus, at: Timestamp) {
         self.status = status;
         self.discussion = None;
         self.waiting = None;
-        if let Some(began) = self.started_at.take() {
-            self.took += at.since(began);
+        if let Some(started_at) = self.started_at.take() {
+            self.took += at.since(started_at);
         }
     }
 }
 
-/// `1200 tokens, $0.0123`; nothing before anything was spent.
+/// `1200 tokens, $0.0123`; empty before anything is spent.
 fn spend_text(budget: &BudgetView) -> String {
     let spent = &budget.spent;
     if spent.tokens == 0 {

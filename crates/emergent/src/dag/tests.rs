@@ -1,8 +1,10 @@
+//! Tests of the drawing of a workflow.
+
 use serde_json::{Value, json};
 
 use super::*;
 
-/// The id of what the tests call by a name.
+/// A stable id for a name.
 fn id(name: &str) -> String {
     let number = name.bytes().fold(7_u64, |number, byte| (number * 131 + u64::from(byte)) % 0xffff_ffff_ffff);
     format!("0198c0de-0000-7000-8000-{number:012x}")
@@ -50,28 +52,28 @@ fn diamond_json() -> Value {
 }
 
 fn event(kind: &str, task: &str, second: u32, data: Value) -> WorkflowEventView {
-    event_of(kind, Some(id(task)), second, data)
+    event_with_task(kind, Some(id(task)), second, data)
 }
 
-fn event_of(kind: &str, task: Option<String>, second: u32, data: Value) -> WorkflowEventView {
+fn event_with_task(kind: &str, task: Option<String>, second: u32, data: Value) -> WorkflowEventView {
     let sent = json!({ "seq": 1, "type": kind, "workflowId": id("w"), "taskId": task, "runId": null,
         "data": data, "at": format!("2026-01-01T00:00:{second:02}Z") });
     serde_json::from_value(sent).unwrap()
 }
 
-fn at(second: u32) -> RenderOptions {
+fn options_at(second: u32) -> RenderOptions {
     RenderOptions::plain(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap())
 }
 
-fn drawn(dag: &Dag, look: &RenderOptions) -> String {
-    dag.lines(look).join("\n")
+fn drawn(dag: &Dag, options: &RenderOptions) -> String {
+    dag.lines(options).join("\n")
 }
 
 #[test]
-fn tasks_stand_in_layers_behind_what_they_wait_for() {
+fn tasks_are_drawn_in_layers_below_their_blockers() {
     let dag = Dag::new(&diamond());
     assert_eq!(
-        drawn(&dag, &at(0)),
+        drawn(&dag, &options_at(0)),
         "\
 ▸ Build tagging  running  0 of 4 done  0ms
 1 ─ ◦ research
@@ -82,9 +84,9 @@ fn tasks_stand_in_layers_behind_what_they_wait_for() {
 }
 
 #[test]
-fn events_move_tasks_and_count_the_time() {
+fn events_change_the_status_and_duration_of_tasks() {
     let mut dag = Dag::new(&diamond());
-    for one in [
+    for event in [
         event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })),
         event("task_completed", "research", 3, json!({})),
         event("task_started", "design", 3, json!({ "agent": "architect", "attempt": 1 })),
@@ -94,10 +96,10 @@ fn events_move_tasks_and_count_the_time() {
         event("discussion_started", "design", 7, json!({ "topic": "design" })),
         event("discussion_turn", "design", 8, json!({ "round": 2 })),
     ] {
-        assert!(dag.apply_event(&one), "{one:?}");
+        assert!(dag.apply_event(&event), "{event:?}");
     }
     assert_eq!(
-        drawn(&dag, &at(9)),
+        drawn(&dag, &options_at(9)),
         "\
 ▸ Build tagging  running  1 of 4 done  9.0s
 1 ─ ✓ research  researcher          2.0s
@@ -107,14 +109,14 @@ fn events_move_tasks_and_count_the_time() {
     );
     dag.apply_event(&event("task_failed", "design", 9, json!({})));
     dag.apply_event(&event("task_skipped", "ship", 9, json!({})));
-    dag.apply_event(&event_of("workflow_ended", None, 10, json!({ "status": "failed" })));
-    let end = drawn(&dag, &at(30));
+    dag.apply_event(&event_with_task("workflow_ended", None, 10, json!({ "status": "failed" })));
+    let end = drawn(&dag, &options_at(30));
     assert!(end.starts_with("✗ Build tagging  failed  1 of 4 done  10.0s\n"), "{end}");
     assert!(end.contains("✗ design") && end.contains("⊘ ship"), "{end}");
 }
 
 #[test]
-fn what_is_new_asks_for_another_look_and_keeps_the_times() {
+fn unknown_tasks_require_a_refresh_which_retains_durations() {
     let mut dag = Dag::new(&diamond());
     dag.apply_event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
     assert!(!dag.apply_event(&event("task_added", "later", 2, json!({ "key": "later" }))));
@@ -123,61 +125,63 @@ fn what_is_new_asks_for_another_look_and_keeps_the_times() {
     grown["tasks"][0]["status"] = json!("in_progress");
     grown["tasks"].as_array_mut().unwrap().push(task("later", "pending", &["ship"]));
     dag.refresh(&read(&grown));
-    let now = drawn(&dag, &at(4));
+    let now = drawn(&dag, &options_at(4));
     assert!(now.contains("1 ─ ▸ research") && now.contains("3.0s") && now.contains("4 ─ · later"), "{now}");
 }
 
 #[test]
-fn what_a_task_waits_for_elsewhere_is_said_beside_it() {
+fn a_task_that_waits_for_another_workflow_shows_the_reason() {
     let mut waits = task("ship", "pending", &["8f1c"]);
     waits["waiting"] = json!("it waits for `api` of workflow `w2`");
     let mut dag = Dag::new(&workflow("running", &[waits]));
     let shown = "1 ─ · ship                  ← 8f1c  it waits for `api` of workflow `w2`";
-    assert_eq!(dag.lines(&at(0))[1], shown);
+    assert_eq!(dag.lines(&options_at(0))[1], shown);
     assert!(!dag.apply_event(&event("task_waiting", "ship", 1, json!({ "reason": "it was taken by hand" }))));
     dag.apply_event(&event("task_skipped", "ship", 2, json!({})));
-    assert!(!drawn(&dag, &at(2)).contains("it waits"));
+    assert!(!drawn(&dag, &options_at(2)).contains("it waits"));
 }
 
 #[test]
-fn a_picture_that_does_not_fit_folds_what_is_done_then_what_waits() {
+fn a_drawing_that_does_not_fit_folds_done_layers_then_waiting_layers() {
     let mut tasks = Vec::new();
-    for at in 0..30 {
-        let status = match at {
+    for index in 0..30 {
+        let status = match index {
             0..10 => "completed",
             10..12 => "in_progress",
             _ => "pending",
         };
-        let before = format!("t{}", at - at % 5 - 5);
-        let waits: Vec<&str> = if at < 5 { Vec::new() } else { vec![&before] };
-        tasks.push(task(&format!("t{at}"), status, &waits));
+        let blocker = format!("t{}", index - index % 5 - 5);
+        let blocked_by: Vec<&str> = if index < 5 { Vec::new() } else { vec![&blocker] };
+        tasks.push(task(&format!("t{index}"), status, &blocked_by));
     }
     let dag = Dag::new(&workflow("running", &tasks));
-    let look = |height| RenderOptions { width: 40, height, ..at(0) };
-    assert_eq!(dag.lines(&look(100)).len(), 31);
-    let some = dag.lines(&look(25));
+    let options = |height| RenderOptions { width: 40, height, ..options_at(0) };
+    assert_eq!(dag.lines(&options(100)).len(), 31);
+    let some = dag.lines(&options(25));
     assert!(some[1].starts_with("1–2 ─ ✓ 10 done"), "{some:#?}");
     assert_eq!(some.len(), 22);
-    let few = dag.lines(&look(10));
+    let few = dag.lines(&options(10));
     assert_eq!(few.len(), 8, "{few:#?}");
     assert!(few[7].starts_with("4–6 ─ · 15 waiting"), "{few:#?}");
-    let least = dag.lines(&look(5));
+    let least = dag.lines(&options(5));
     assert_eq!((least.len(), least[4].as_str()), (5, "… 4 lines more"));
-    assert!(dag.lines(&look(100)).iter().all(|line| console::measure_text_width(line) <= 40));
+    assert!(dag.lines(&options(100)).iter().all(|line| console::measure_text_width(line) <= 40));
 }
 
 #[test]
-fn colour_is_only_where_it_is_wanted() {
+fn colour_is_used_only_when_it_is_enabled() {
     let dag = Dag::new(&diamond());
-    assert!(!drawn(&dag, &at(0)).contains('\x1b'));
-    assert!(drawn(&dag, &RenderOptions { colour: true, ..at(0) }).contains("\x1b[1mBuild tagging\x1b[0m"));
+    assert!(!drawn(&dag, &options_at(0)).contains('\x1b'));
+    assert!(
+        drawn(&dag, &RenderOptions { colour: true, ..options_at(0) }).contains("\x1b[1mBuild tagging\x1b[0m")
+    );
 }
 
 #[test]
-fn a_plan_that_is_not_there_yet_says_so() {
+fn a_workflow_without_a_plan_yet_is_drawn_as_planning() {
     let dag = Dag::new(&workflow("planning", &[]));
     assert_eq!(
-        drawn(&dag, &at(1)),
+        drawn(&dag, &options_at(1)),
         "▸ Build tagging  planning  0 of 0 done  1.0s\nits tasks are being planned"
     );
 }
@@ -185,28 +189,32 @@ fn a_plan_that_is_not_there_yet_says_so() {
 #[test]
 fn each_event_is_one_line_with_its_reason() {
     let dag = Dag::new(&diamond());
-    let told = |one: &WorkflowEventView| dag.describe_event(one).unwrap();
+    let describe = |event: &WorkflowEventView| dag.describe_event(event).unwrap();
     let started =
         event("task_started", "docs", 1, json!({ "agent": "writer", "attempt": 2, "reason": "it fits" }));
-    assert_eq!(told(&started), "▸ docs  writer, attempt 2: it fits");
-    assert_eq!(told(&event("task_failed", "docs", 1, json!({ "reason": "no\nluck" }))), "✗ docs: no");
-    let ended =
-        event_of("workflow_ended", None, 1, json!({ "status": "completed", "reason": "every task is done" }));
-    assert_eq!(told(&ended), "✓ completed: every task is done");
-    let refused = event_of("tasks_refused", None, 1, json!({ "reason": "a cycle" }));
-    assert_eq!(told(&refused), "✗ tasks that a discussion asked for were refused: a cycle");
-    assert_eq!(dag.describe_event(&event_of("something_new", None, 1, json!({}))), None);
+    assert_eq!(describe(&started), "▸ docs  writer, attempt 2: it fits");
+    assert_eq!(describe(&event("task_failed", "docs", 1, json!({ "reason": "no\nluck" }))), "✗ docs: no");
+    let ended = event_with_task(
+        "workflow_ended",
+        None,
+        1,
+        json!({ "status": "completed", "reason": "every task is done" }),
+    );
+    assert_eq!(describe(&ended), "✓ completed: every task is done");
+    let refused = event_with_task("tasks_refused", None, 1, json!({ "reason": "a cycle" }));
+    assert_eq!(describe(&refused), "✗ tasks that a discussion asked for were refused: a cycle");
+    assert_eq!(dag.describe_event(&event_with_task("something_new", None, 1, json!({}))), None);
 }
 
 #[test]
-fn whoever_is_asked_gets_the_commands() {
+fn an_escalated_workflow_gets_the_commands_for_its_options() {
     assert!(advice(&diamond().facts).is_empty());
-    let (w, task, talk) = (id("w"), id("T"), id("D"));
+    let (workflow, task, discussion) = (id("w"), id("T"), id("D"));
     let advice_for = |escalation: Value| {
-        let mut waits = diamond_json();
-        waits["escalation"] = escalation;
-        waits["escalation"]["at"] = json!("2026-01-01T00:00:00Z");
-        advice(&read(&waits).facts)
+        let mut workflow = diamond_json();
+        workflow["escalation"] = escalation;
+        workflow["escalation"]["at"] = json!("2026-01-01T00:00:00Z");
+        advice(&read(&workflow).facts)
     };
     assert_eq!(
         advice_for(
@@ -216,34 +224,34 @@ fn whoever_is_asked_gets_the_commands() {
             format!("try again         emergent task retry {task} --note TEXT"),
             format!("another agent     emergent task reassign {task} AGENT"),
             format!("do without        emergent task skip {task}"),
-            format!("everything again  emergent workflow resume {w}"),
-            format!("give up           emergent workflow cancel {w}"),
+            format!("everything again  emergent workflow resume {workflow}"),
+            format!("give up           emergent workflow cancel {workflow}"),
         ]
     );
     let undecided = advice_for(
-        json!({ "reason": "no end", "taskId": task, "discussionId": talk, "options": ["decide", "cancel"] }),
+        json!({ "reason": "no end", "taskId": task, "discussionId": discussion, "options": ["decide", "cancel"] }),
     );
     assert_eq!(
         undecided[1],
-        format!("decide            emergent discussion decide {talk} DECISION --reason TEXT")
+        format!("decide            emergent discussion decide {discussion} DECISION --reason TEXT")
     );
     assert_eq!(
         advice_for(
             json!({ "reason": "nothing left to pay with", "taskId": task, "options": ["resume", "skip", "cancel"] })
         ),
         [
-            format!("with more money   emergent workflow resume {w} --budget-usd N"),
+            format!("with more money   emergent workflow resume {workflow} --budget-usd N"),
             format!("do without        emergent task skip {task}"),
-            format!("everything again  emergent workflow resume {w}"),
-            format!("give up           emergent workflow cancel {w}"),
+            format!("everything again  emergent workflow resume {workflow}"),
+            format!("give up           emergent workflow cancel {workflow}"),
         ]
     );
-    // A server could not go on, whatever words it has for that: more money would not help.
+    // Without a task, the escalation is not about the budget, whatever its reason says.
     assert_eq!(
         advice_for(json!({ "reason": "it could not go on: budget", "options": ["resume", "cancel"] })),
         [
-            format!("everything again  emergent workflow resume {w}"),
-            format!("give up           emergent workflow cancel {w}")
+            format!("everything again  emergent workflow resume {workflow}"),
+            format!("give up           emergent workflow cancel {workflow}")
         ]
     );
 }

@@ -1,5 +1,5 @@
-//! What the projects hold. It is asked for as every other command does: of the server that has the
-//! data, or of the data itself.
+//! Checks the contents of all projects: secrets, MCP servers, products and triggers. Like other commands, it
+//! asks the server that uses the data folder, or opens the folder itself.
 
 use emergent_store::{Db, secrets as rows};
 use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
@@ -13,34 +13,35 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A project, as it is named to people: not at all where there is but one.
+/// How findings name a project: not at all when there is only one.
 pub struct ProjectLabel {
     name: Option<String>,
 }
 
 impl ProjectLabel {
-    /// For the end of a sentence.
+    /// ` (project `NAME`)` for the end of a sentence, or nothing.
     pub fn suffix(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" (project `{name}`)"))
     }
 
-    /// For the end of a command.
+    /// ` -p NAME` for the end of a suggested command, or nothing.
     pub fn project_flag(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"))
     }
 }
 
+/// Checks the key of the secrets, then every project. Empty when there is no data, or another command uses it.
 pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Finding> {
-    let key = match data {
+    let key_location = match data {
         DataLocation::None => return Vec::new(),
-        // It would not run without its key.
+        // A server does not start without its key.
         DataLocation::OnServer => "the server has the key".to_owned(),
         DataLocation::Local(db) => match check_key(settings, &db).await {
-            Ok(place) => place,
+            Ok(location) => location,
             Err(finding) => return vec![finding],
         },
     };
-    // What is wrong with these has been told, and nothing here needs them.
+    // Other checks report problems with these settings; without them the services open anyway.
     let settings = Settings {
         embeddings: "off".to_owned(),
         model: None,
@@ -58,13 +59,14 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
                 "bring the key it names, as docs/secrets.md says",
             )];
         }
-        // Another command has it at the moment.
+        // Another command is using the data folder.
         Err(Error::Locked { .. }) => return Vec::new(),
         Err(error) => return vec![not_checked(&error)],
     };
-    check_projects(client, &key).await.unwrap_or_else(|error| vec![not_checked(&error)])
+    check_projects(client, &key_location).await.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
+/// The finding for an error that kept the projects from being checked.
 fn not_checked(error: &Error) -> Finding {
     let fix = match error {
         Error::Refused { code, .. } if code == "unauthorized" => "set EMERGENT_ADMIN_TOKEN to the server's",
@@ -73,8 +75,8 @@ fn not_checked(error: &Error) -> Finding {
     problem_finding("projects", error.describe(), fix)
 }
 
-/// Where the key of the secrets is. Without one there is nothing to look at, and to look must not
-/// make one.
+/// Describes where the key of the secrets is. Without a key, returns a finding instead: to open the secrets
+/// would create a key, and a check must not do that.
 async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
     let file = settings.data_dir.join("secret-key");
     if env_value("EMERGENT_SECRET_KEY").is_some() {
@@ -83,17 +85,17 @@ async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
     if file.exists() {
         return Ok(format!("the key is in {}", file.display()));
     }
-    let known = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await;
-    let known = known.map_err(|error: emergent_store::Error| {
+    let keys = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await;
+    let keys = keys.map_err(|error: emergent_store::Error| {
         problem_finding("secrets", Error::from(error).describe(), "look at the database")
     })?;
-    Err(match known.iter().find(|key| key.is_active()) {
+    Err(match keys.iter().find(|key| key.is_active()) {
         None => ok_finding("secrets", "no key yet; it is made at the first start"),
-        Some(wanted) => problem_finding(
+        Some(missing) => problem_finding(
             "secrets",
             format!(
                 "the key `{}`, which the secrets of this database are sealed with, is not here",
-                wanted.id
+                missing.id
             ),
             format!(
                 "set EMERGENT_SECRET_KEY, or bring the file of the server that made it to {}",
@@ -103,24 +105,26 @@ async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
     })
 }
 
-async fn check_projects(mut client: Client, key: &str) -> Result<Vec<Finding>> {
+/// Checks each project. `key_location` is the text about the key for the finding on secrets.
+async fn check_projects(mut client: Client, key_location: &str) -> Result<Vec<Finding>> {
     let mut projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
+    // The API lists the newest first.
     projects.reverse();
-    let (mut findings, mut set) = (Vec::new(), 0);
+    let (mut findings, mut secret_count) = (Vec::new(), 0);
     for project in &projects {
-        let place = ProjectLabel { name: (projects.len() > 1).then(|| project.name.clone()) };
+        let label = ProjectLabel { name: (projects.len() > 1).then(|| project.name.clone()) };
         client = client.in_project(&project.id.to_string());
-        let found: Vec<McpServerView> = client.get_all_pages("/api/admin/mcp-servers").await?;
-        let (count, missing) = secrets::check_secrets(&client, &place, &found).await?;
-        set += count;
+        let mcp_servers: Vec<McpServerView> = client.get_all_pages("/api/admin/mcp-servers").await?;
+        let (count, missing) = secrets::check_secrets(&client, &label, &mcp_servers).await?;
+        secret_count += count;
         findings.extend(missing);
-        findings.extend(servers::check_servers(&client, &place, &found).await?);
-        findings.extend(products::check_products(&client, &place).await?);
-        findings.extend(triggers::check_triggers(&client, &place).await?);
+        findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
+        findings.extend(products::check_products(&client, &label).await?);
+        findings.extend(triggers::check_triggers(&client, &label).await?);
     }
-    findings.push(ok_finding("secrets", format!("{set} set; {key}")));
-    // One kind after the other, whichever project it was found in.
+    findings.push(ok_finding("secrets", format!("{secret_count} set; {key_location}")));
+    // Findings are grouped by section and not by project.
     let order = ["secrets", "mcp servers", "products", "triggers"];
-    findings.sort_by_key(|finding| order.iter().position(|what| *what == finding.what));
+    findings.sort_by_key(|finding| order.iter().position(|section| *section == finding.what));
     Ok(findings)
 }

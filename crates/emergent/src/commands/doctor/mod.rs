@@ -1,4 +1,5 @@
-//! `emergent doctor`: what is configured, what is reachable, what is wrong and the fix.
+//! `emergent doctor`: checks the configuration, the server and the projects, and prints a fix for each
+//! problem.
 
 mod contents;
 mod products;
@@ -15,11 +16,14 @@ use crate::{
     output,
 };
 
+/// The result of one check. Its fields are printed as JSON with `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
+    /// The section, such as `database`.
     what: &'static str,
     ok: bool,
+    /// What the check found, in words.
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
@@ -33,7 +37,7 @@ fn problem_finding(what: &'static str, found: impl Into<String>, fix: impl Into<
     Finding { what, ok: false, found: found.into(), fix: Some(fix.into()) }
 }
 
-/// Looks at everything; fails when something is wrong, after showing all of it.
+/// Runs all checks and prints their findings; fails when one of them is a problem.
 pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
     let mut findings = vec![ok_finding("version", env!("CARGO_PKG_VERSION"))];
     match Settings::load(store, None) {
@@ -48,9 +52,9 @@ pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
                 .as_ref()
                 .map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
             findings.push(ok_finding("configuration", file));
-            let (folder, taken) = setup::data_folder(&settings);
-            findings.push(folder);
-            let (database, data) = setup::database(&settings, taken).await;
+            let (finding, data_dir) = setup::data_folder(&settings);
+            findings.push(finding);
+            let (database, data) = setup::database(&settings, data_dir).await;
             findings.push(database);
             findings.push(setup::server(&settings).await);
             findings.push(setup::embeddings(&settings).await);

@@ -1,4 +1,4 @@
-//! Which secrets are there, and which are wanted and are not.
+//! Checks that the secrets which the MCP servers of a project refer to are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use emergent_wire::{mcp_server::McpServerView, secret::SecretView};
 use super::{Finding, contents::ProjectLabel, problem_finding};
 use crate::{client::Client, error::Result};
 
-/// How many the project has, and what its servers mention in vain.
+/// The number of secrets of the project, and a finding for each missing one.
 pub async fn check_secrets(
     client: &Client,
-    at: &ProjectLabel,
+    label: &ProjectLabel,
     servers: &[McpServerView],
 ) -> Result<(usize, Vec<Finding>)> {
-    let known: Vec<SecretView> = client.get("/api/admin/secrets").await?.data().await?;
-    let names: BTreeSet<&str> = known.iter().map(|secret| secret.name.as_str()).collect();
+    let secrets: Vec<SecretView> = client.get("/api/admin/secrets").await?.data().await?;
+    let names: BTreeSet<&str> = secrets.iter().map(|secret| secret.name.as_str()).collect();
     let mut findings = Vec::new();
     for server in servers.iter().filter(|server| server.enabled) {
         for missing in referenced_secrets(server.url.is_some(), &server.env, server.headers.as_ref())
@@ -25,30 +25,30 @@ pub async fn check_secrets(
             let found = format!(
                 "the MCP server `{}` mentions {missing}, which is not set{}",
                 server.name,
-                at.suffix()
+                label.suffix()
             );
             findings.push(problem_finding(
                 "secrets",
                 found,
-                format!("emergent secret set {missing}{}", at.project_flag()),
+                format!("emergent secret set {missing}{}", label.project_flag()),
             ));
         }
     }
-    Ok((known.len(), findings))
+    Ok((secrets.len(), findings))
 }
 
-/// The secrets a server is reached with. The headers of one that has an address may also use a name
-/// of its `env`, which is none.
+/// The names of the secrets that a server's `env` and headers refer to. The headers of a server with a URL
+/// may also refer to a name in its `env`; those are not secrets.
 fn referenced_secrets(
     has_url: bool,
     env: &BTreeMap<String, String>,
     headers: Option<&BTreeMap<String, String>>,
 ) -> BTreeSet<String> {
-    let own: BTreeSet<&str> = env.keys().filter(|_| has_url).map(String::as_str).collect();
+    let env_names: BTreeSet<&str> = env.keys().filter(|_| has_url).map(String::as_str).collect();
     let texts = env.values().chain(headers.into_iter().flat_map(BTreeMap::values));
     let templates: Vec<Template> = texts.filter_map(|text| text.parse().ok()).collect();
     let names = templates.iter().flat_map(Template::names).map(|name| name.as_str());
-    names.filter(|name| !own.contains(name)).map(str::to_owned).collect()
+    names.filter(|name| !env_names.contains(name)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_headers_own_env_is_no_secret() {
+    fn a_header_that_refers_to_an_env_name_refers_to_no_secret() {
         let headers = map(&[("Authorization", "${WHO}:${KEY}"), ("X", "{{secrets.OTHER}} $${PLAIN}")]);
         let found = referenced_secrets(true, &map(&[("WHO", "me ${USER}")]), Some(&headers));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["KEY", "OTHER", "USER"]);

@@ -1,4 +1,4 @@
-//! External MCP servers: reached for now, since what they said last may be long ago.
+//! Checks the external MCP servers of a project by connecting to each, and lists tools that are held back.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
 use crate::{client::Client, error::Result};
 
 const SECTION: &str = "mcp servers";
-/// How long one is waited for.
+/// How long the check waits for one server.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub async fn check_servers(
     client: &Client,
-    at: &ProjectLabel,
+    label: &ProjectLabel,
     servers: &[McpServerView],
 ) -> Result<Vec<Finding>> {
-    let each = join_all(servers.iter().map(|server| check_server(client, at, server))).await;
+    let results = join_all(servers.iter().map(|server| check_server(client, label, server))).await;
     let mut findings = Vec::new();
-    for found in each {
-        findings.extend(found?);
+    for result in results {
+        findings.extend(result?);
     }
     Ok(findings)
 }
 
-async fn check_server(client: &Client, at: &ProjectLabel, server: &McpServerView) -> Result<Vec<Finding>> {
-    let (name, place, flag) = (&server.name, at.suffix(), at.project_flag());
+async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerView) -> Result<Vec<Finding>> {
+    let (name, suffix, flag) = (&server.name, label.suffix(), label.project_flag());
     match server.status.as_str() {
-        "disabled" => return Ok(vec![ok_finding(SECTION, format!("`{name}` is switched off{place}"))]),
+        "disabled" => return Ok(vec![ok_finding(SECTION, format!("`{name}` is switched off{suffix}"))]),
         "blocked" => {
-            let found = format!("`{name}` is a program, and EMERGENT_ALLOW_STDIO is false{place}");
+            let found = format!("`{name}` is a program, and EMERGENT_ALLOW_STDIO is false{suffix}");
             return Ok(vec![ok_finding(SECTION, found)]);
         }
         _ => {}
     }
     let path = format!("/api/admin/mcp-servers/{}", server.id);
     let mut findings = vec![match inspect(client, &path).await? {
-        Ok(seen) => {
-            let (protocol, tools) = (seen.protocol.unwrap_or_default(), seen.tools.len());
-            ok_finding(SECTION, format!("`{name}` answers, MCP {protocol}, {tools} tools{place}"))
+        Ok(inspection) => {
+            let (protocol, tools) = (inspection.protocol.unwrap_or_default(), inspection.tools.len());
+            ok_finding(SECTION, format!("`{name}` answers, MCP {protocol}, {tools} tools{suffix}"))
         }
-        Err(why) => {
-            let rest = match server.left_alone_until {
+        Err(reason) => {
+            let circuit_breaker = match server.left_alone_until {
                 Some(until) => format!("; after three failures it was to be left alone until {until}"),
                 None => String::new(),
             };
@@ -51,14 +51,15 @@ async fn check_server(client: &Client, at: &ProjectLabel, server: &McpServerView
                 "`emergent mcp-server show {name}{flag}` tells how it is reached, `emergent mcp-server inspect \
                  {name}{flag}` tries again, `emergent mcp-server set {name} --enabled false{flag}` switches it off"
             );
-            problem_finding(SECTION, format!("`{name}` {why}{rest}{place}"), fix)
+            problem_finding(SECTION, format!("`{name}` {reason}{circuit_breaker}{suffix}"), fix)
         }
     }];
-    // As they are known now: a server that does not answer has them as well.
+    // These are the tools as last listed, so a server that does not respond has them too.
     let tools: Vec<McpToolView> = client.get(&format!("{path}/tools")).await?.data().await?;
-    let held: Vec<&str> = tools.iter().filter(|tool| tool.held_back).map(|tool| tool.name.as_str()).collect();
-    if let Some(first) = held.first() {
-        let found = format!("`{name}` changed tools that are held back: {}{place}", held.join(", "));
+    let held_back: Vec<&str> =
+        tools.iter().filter(|tool| tool.held_back).map(|tool| tool.name.as_str()).collect();
+    if let Some(first) = held_back.first() {
+        let found = format!("`{name}` changed tools that are held back: {}{suffix}", held_back.join(", "));
         let fix = format!(
             "read what they say now with `emergent mcp-server tools {name}{flag}`, then take each with \
              `emergent mcp-server accept {name} {first}{flag}`"
@@ -68,15 +69,16 @@ async fn check_server(client: &Client, at: &ProjectLabel, server: &McpServerView
     Ok(findings)
 }
 
-/// What it said, or why it could not be reached.
+/// Connects to a server. The inner error says why the server could not be reached; the outer one is a
+/// failed request to the API.
 async fn inspect(client: &Client, path: &str) -> Result<Result<InspectionView, String>> {
-    let (path, nothing) = (format!("{path}/inspect"), json!({}));
-    let Ok(answer) = tokio::time::timeout(INSPECT_TIMEOUT, client.post(&path, &nothing)).await else {
+    let (path, empty_body) = (format!("{path}/inspect"), json!({}));
+    let Ok(response) = tokio::time::timeout(INSPECT_TIMEOUT, client.post(&path, &empty_body)).await else {
         return Ok(Err(format!("gave no answer within {} seconds", INSPECT_TIMEOUT.as_secs())));
     };
-    let seen: InspectionView = answer?.data().await?;
-    Ok(match seen.error {
-        Some(why) => Err(why),
-        None => Ok(seen),
+    let inspection: InspectionView = response?.data().await?;
+    Ok(match inspection.error {
+        Some(reason) => Err(reason),
+        None => Ok(inspection),
     })
 }

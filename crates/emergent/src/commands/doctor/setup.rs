@@ -1,4 +1,5 @@
-//! What a server would start with: settings, folder, database, models, embeddings.
+//! Checks what a server needs to start: data folder, database, models and embeddings, and whether a server
+//! is running.
 
 use emergent_llm::{EmbedTask, EmbedderSpec, Models};
 use emergent_store::Db;
@@ -11,18 +12,18 @@ use crate::{
     error::Error,
 };
 
-/// The folder, and the hold on it if it is there and free.
+/// Checks the data folder. Returns it opened, or `None` when it is missing, in use or unusable.
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
     if !settings.data_dir.exists() {
         return (ok_finding("data folder", format!("{path} (made at the first start)")), None);
     }
-    let taken = match settings.database_url {
+    let opened = match settings.database_url {
         Some(_) => DataDir::open_shared(&settings.data_dir),
         None => DataDir::open_exclusive(&settings.data_dir),
     };
-    match taken {
-        Ok(taken) => (ok_finding("data folder", path), Some(taken)),
+    match opened {
+        Ok(data_dir) => (ok_finding("data folder", path), Some(data_dir)),
         Err(Error::Locked { .. }) => (ok_finding("data folder", format!("{path}, in use by a server")), None),
         Err(error) => {
             let fix = "make the folder writable, or choose another with --data-dir";
@@ -31,14 +32,14 @@ pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     }
 }
 
-/// What can be told of the database, and whether there is something in it to look at.
-pub async fn database(settings: &Settings, taken: Option<DataDir>) -> (Finding, DataLocation) {
+/// Checks the database. Also returns where its contents can be checked.
+pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Finding, DataLocation) {
     let embedded = settings.database_url.is_none();
-    if embedded && !settings.data_dir.join("emergent.db").exists() {
+    if embedded && !settings.data_dir.join(datadir::DATABASE).exists() {
         return (ok_finding("database", "embedded SQLite in the data folder"), DataLocation::None);
     }
-    // Opening the file takes the hold on its folder: a server that has it knows better than we do.
-    if embedded && taken.is_none() {
+    // Only the process that holds the lock of the folder may open the embedded database.
+    if embedded && data_dir.is_none() {
         return (ok_finding("database", "embedded SQLite in the data folder"), DataLocation::OnServer);
     }
     let fix = match embedded {
@@ -57,36 +58,39 @@ pub async fn database(settings: &Settings, taken: Option<DataDir>) -> (Finding, 
     }
 }
 
-/// Where there is something to look at.
+/// Where the contents of the projects can be checked.
 pub enum DataLocation {
+    /// There is no data, or it cannot be opened.
     None,
-    /// A server has it.
+    /// A running server uses the data folder.
     OnServer,
+    /// This process has opened the database.
     Local(Db),
 }
 
+/// Checks whether a server runs on the data folder and responds.
 pub async fn server(settings: &Settings) -> Finding {
     let Some((address, _)) = datadir::running_server(&settings.data_dir) else {
         return ok_finding("server", "none on this data folder");
     };
-    let answer = match client::http_client(&address) {
+    let response = match client::http_client(&address) {
         Ok(client) => client.get(format!("{address}/health")).send().await,
         Err(error) => {
             return problem_finding("server", error.describe(), "look at this machine's certificates");
         }
     };
-    match answer {
-        Ok(answer) if answer.status().is_success() => ok_finding("server", format!("{address} answers")),
-        Ok(answer) => problem_finding(
+    match response {
+        Ok(response) if response.status().is_success() => ok_finding("server", format!("{address} answers")),
+        Ok(response) => problem_finding(
             "server",
-            format!("{address} answers {}", answer.status()),
+            format!("{address} answers {}", response.status()),
             "look at the server's log",
         ),
         Err(_) => ok_finding("server", format!("none (the last one listened on {address})")),
     }
 }
 
-/// Which providers agents can use. Nobody is asked: that would cost money.
+/// Checks which model providers are configured. No model is called, because that would cost money.
 pub fn models(settings: &Settings) -> Finding {
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
@@ -98,26 +102,30 @@ pub fn models(settings: &Settings) -> Finding {
             );
         }
     };
-    let (ready, missing): (Vec<_>, Vec<_>) = models.status().into_iter().partition(|one| one.configured);
-    let ready: Vec<_> = ready.into_iter().map(|one| one.name).collect();
-    let missing: Vec<_> =
-        missing.iter().map(|one| format!("{} ({})", one.name, one.setting.unwrap_or("–"))).collect();
+    let (ready, missing): (Vec<_>, Vec<_>) =
+        models.status().into_iter().partition(|provider| provider.configured);
+    let ready: Vec<_> = ready.into_iter().map(|provider| provider.name).collect();
+    let missing: Vec<_> = missing
+        .iter()
+        .map(|provider| format!("{} ({})", provider.name, provider.setting.unwrap_or("–")))
+        .collect();
     let mut found = format!("configured: {}", ready.join(", "));
     if !missing.is_empty() {
         found.push_str(&format!("; not: {}", missing.join(", ")));
     }
-    let Some(everything) = &settings.model else { return ok_finding("models", found) };
-    let chosen = everything.parse().map_err(|error| format!("{error}"));
+    let Some(model_for_all) = &settings.model else { return ok_finding("models", found) };
+    let chosen = model_for_all.parse().map_err(|error| format!("{error}"));
     match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
         Ok(model) => ok_finding("models", format!("{model} for everything; {found}")),
-        Err(why) => problem_finding(
+        Err(error) => problem_finding(
             "models",
-            why,
+            error,
             "set EMERGENT_MODEL to a model of a configured provider, or not at all",
         ),
     }
 }
 
+/// Checks the embedder by embedding one word.
 pub async fn embeddings(settings: &Settings) -> Finding {
     let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
     let spec = match settings.embedder() {
