@@ -1,5 +1,5 @@
-//! Which runner drives a run. A runner has one lease for all its runs. When the lease expires, other
-//! runners can claim its runs, and the fence refuses what it still tries to write.
+//! Leases of runners, and claims of runs. A runner has one lease for all its runs. When the lease expires,
+//! other runners can claim its runs, and the fence then rejects what the first runner still tries to write.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -12,6 +12,9 @@ use emergent_domain::{
 use super::COLUMNS;
 use crate::{engine::Engine, error::Result, leases, page, params, row::TableRow, tx::Tx, value::Param};
 
+/// How long the lease of a runner stays stored after it expired.
+const EXPIRED_LEASE_RETENTION: Duration = Duration::from_secs(3600);
+
 fn lease_name(owner: &str) -> String {
     format!("runner:{owner}")
 }
@@ -22,12 +25,14 @@ pub fn renew_lease(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<boo
     leases::renew(tx, &lease_name(owner), owner, until)
 }
 
-/// Registers a runner. Deletes the leases of runners that expired long ago and own no run.
+/// Registers a runner; false when the lease of this name belongs to another owner. Also deletes leases that
+/// expired long ago and whose runners own no run.
 pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
+    // `substr` removes the prefix `runner:`.
     tx.execute(
         "DELETE FROM leases WHERE name LIKE 'runner:%' AND until < $1
              AND NOT EXISTS (SELECT 1 FROM agent_runs WHERE status = 'running' AND owner = substr(leases.name, 8))",
-        params![now - Duration::from_secs(3600)],
+        params![now - EXPIRED_LEASE_RETENTION],
     )?;
     leases::acquire(tx, &lease_name(owner), owner, until, now)
 }
@@ -68,8 +73,9 @@ pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) 
     Ok(runs)
 }
 
-/// Claims runs whose runner has lost its lease; never the runner's own, even when a clock that jumped
-/// says that its lease expired. The time without a driver does not count towards their timeout.
+/// Claims runs whose runner has lost its lease; never those of `owner` itself, even if its own lease seems
+/// expired because the clock jumped. `lease` is the duration of a lease. The time in which nobody drove the
+/// runs does not count towards their timeout.
 pub fn claim_orphaned(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -94,21 +100,22 @@ pub fn claim_orphaned(
     let orphans = tx.query_claimable::<Run, _>(params![now, owner], limit, sql, |row| {
         Ok((Run::from_row(row)?, row.get::<Option<Timestamp>>(Run::COLUMN_COUNT)?))
     })?;
-    let mut taken = Vec::with_capacity(orphans.len());
+    let mut claimed = Vec::with_capacity(orphans.len());
     for (mut run, until) in orphans {
-        let away = until.map_or(Duration::ZERO, |until| now.since(until - lease));
-        let clock_from = run.deadline_base.map(|from| from + away);
-        let moved = tx.execute(
+        // The lease was last renewed at `until - lease`. That is the last sign that the run was driven.
+        let undriven = until.map_or(Duration::ZERO, |until| now.since(until - lease));
+        let clock_from = run.deadline_base.map(|from| from + undriven);
+        let updated = tx.execute(
             "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
             params![run.id, owner, clock_from, run.owner.as_deref()],
         )?;
-        if moved == 1 {
+        if updated == 1 {
             run.owner = Some(owner.to_owned());
             run.deadline_base = clock_from;
-            taken.push(run);
+            claimed.push(run);
         }
     }
-    Ok(taken)
+    Ok(claimed)
 }
 
 /// The running runs that a runner owns.
@@ -117,8 +124,8 @@ pub fn list_owned(tx: &mut Tx<'_>, owner: &str) -> Result<HashSet<RunId>> {
     Ok(tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect())
 }
 
-/// Those of these runs that a runner no longer owns: cancelled, or claimed by another runner. A run
-/// that ended stays its own.
+/// Those of these runs that a runner no longer owns, because they were cancelled or claimed by another
+/// runner. A run that ended otherwise keeps its owner.
 pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
     let mut lost = Vec::new();
     for list in page::in_chunks(ids) {
@@ -133,7 +140,7 @@ pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunI
     Ok(lost)
 }
 
-/// A running run that a runner owns.
+/// A running run that a runner owns; `None` when it does not own the run or the run is not running.
 pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
     tx.query_opt(&sql, params![id, owner], Run::from_row)
@@ -145,7 +152,7 @@ pub fn has_claimable(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
     if queued.is_some() {
         return Ok(true);
     }
-    // `owner` alone would be that of the lease.
+    // `owners.owner` is qualified, because `leases` has a column `owner` too.
     let sql = "SELECT owner FROM (SELECT DISTINCT owner FROM agent_runs WHERE status = 'running') AS owners
                WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'runner:' || owners.owner AND until > $1) LIMIT 1";
     Ok(tx.query_opt(sql, params![now], |_| Ok(()))?.is_some())

@@ -1,4 +1,5 @@
-//! The conversation of a run, as it is stored and as the executor needs it to continue.
+//! Loads the conversation of a run, from which the executor continues the run, and converts messages and tool
+//! calls between their rows and the domain types.
 
 use std::{borrow::Cow, collections::HashMap, iter};
 
@@ -25,13 +26,14 @@ use crate::{
 pub struct Conversation {
     pub messages: Vec<RecordedMessage>,
     pub calls: Vec<RecordedToolCall>,
-    /// Results up to this `seq` are no longer shown to the model; 0 when all are.
+    /// Tool results up to this `seq` are no longer shown to the model; 0 when all are shown.
     pub pruned_upto: i64,
-    /// The tools that the patterns of the agent matched when the run started; `None` when it has
+    /// The tools that the tool patterns of the agent matched when the run started; `None` when the agent has
     /// no patterns.
     pub tools: Option<Vec<String>>,
 }
 
+/// Loads the messages and tool calls of a run, and what its events say about them.
 pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
     let sql = format!(
         "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 ORDER BY seq",
@@ -43,20 +45,22 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
         format!("SELECT {} FROM agent_run_messages WHERE run_id = $1 ORDER BY seq", MessageRow::COLUMNS);
     let messages =
         tx.query(&sql, params![run], |row| MessageRow::from_row(row)?.into_message(Some(&by_id)))?;
-    let notes: Vec<Value> = tx.query(
+    let events: Vec<Value> = tx.query(
         "SELECT data FROM agent_run_events WHERE run_id = $1 AND type IN ('compacted', 'run_started') ORDER BY seq",
         params![run],
         |row| row.read(0, "agent_run_events", "data"),
     )?;
     let (mut pruned_upto, mut tools) = (0, None);
-    for note in &notes {
-        let unreadable = || Error::unreadable("agent_run_events", "data", &note.to_string());
-        // A later summary does not bring back the results that were pruned after its position.
-        if note["summarised"] == false {
-            pruned_upto = pruned_upto.max(note["upto"].as_i64().ok_or_else(unreadable)?);
+    for event in &events {
+        let unreadable = || Error::unreadable("agent_run_events", "data", &event.to_string());
+        // `compacted` without a summary: results up to `upto` were pruned. A later summary up to an earlier
+        // position does not bring them back.
+        if event["summarised"] == false {
+            pruned_upto = pruned_upto.max(event["upto"].as_i64().ok_or_else(unreadable)?);
         }
-        if tools.is_none() && !note["tools"].is_null() {
-            let names = serde_json::from_value(note["tools"].clone()).map_err(|_| unreadable())?;
+        // `run_started`: the tools that the patterns matched.
+        if tools.is_none() && !event["tools"].is_null() {
+            let names = serde_json::from_value(event["tools"].clone()).map_err(|_| unreadable())?;
             tools = Some(names);
         }
     }
@@ -79,7 +83,7 @@ row! {
     }
 }
 
-/// A message as its row holds it: the inputs of its calls are in the rows of the calls.
+/// A row of a message. Names and inputs of its tool calls are in the rows of the tool calls.
 #[derive(Debug)]
 pub(super) struct MessageRow {
     id: MessageId,
@@ -107,8 +111,8 @@ row! {
     }
 }
 
-/// PostgreSQL stores no NUL in texts. It is replaced rather than refused, because whatever a model
-/// says has to be recorded.
+/// A JSON parameter in which NUL is replaced. PostgreSQL does not store NUL in JSON, and an error is no
+/// option, because everything that a model writes has to be recorded.
 fn json_param(value: &Value) -> Param<'static> {
     let text = value.to_string();
     Param::Json(Cow::Owned(match text.contains("\\u0000") {
@@ -117,7 +121,7 @@ fn json_param(value: &Value) -> Param<'static> {
     }))
 }
 
-/// JSON that a model can have written.
+/// Codec of JSON that a model may have written.
 struct JsonText;
 
 impl JsonText {
@@ -131,10 +135,11 @@ impl JsonText {
     }
 }
 
+/// The key of the object that wraps a value which is neither object nor array.
 const WRAPPER_KEY: &str = "_value";
 
-/// Input and output of a tool: their columns hold objects and lists only, so that any other value
-/// is stored in an object with one key.
+/// Codec of the input of a tool call. The columns of input and output hold only objects and arrays; any other
+/// value is stored in an object with the key [`WRAPPER_KEY`].
 struct JsonContainer;
 
 impl JsonContainer {
@@ -165,6 +170,7 @@ impl JsonContainer {
     }
 }
 
+/// As [`JsonContainer`], for the output of a tool call, which is NULL until the call has ended.
 pub(super) struct OptionalJsonContainer;
 
 impl OptionalJsonContainer {
@@ -182,8 +188,8 @@ impl OptionalJsonContainer {
     }
 }
 
-/// Token counts, which a message without a model call does not have. A count that the provider did
-/// not report is NULL beside the count of input tokens, and is read as 0.
+/// Codec of the token counts. They are all NULL for a message without a model call. If only the count of
+/// input tokens is set, the provider did not report the others, and they are read as 0.
 struct UsageColumns;
 
 impl UsageColumns {
@@ -219,6 +225,7 @@ impl UsageColumns {
 }
 
 impl MessageRow {
+    /// The row of a message.
     pub(super) fn from_message(message: &RecordedMessage) -> Result<Self> {
         let content = content_json(&message.content);
         Ok(Self {
@@ -237,12 +244,13 @@ impl MessageRow {
         })
     }
 
-    /// Puts the inputs of the calls back from their rows; without `calls`, the message has no calls.
+    /// The message of the row, with the names and inputs of its tool calls from `calls`. With `None`, the
+    /// tool calls are left out.
     pub(super) fn into_message(
         self,
         calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>,
     ) -> Result<RecordedMessage> {
-        let content = read_content(self.id, self.role, self.content, calls)
+        let content = content_from_json(self.id, self.role, self.content, calls)
             .map_err(|value| Error::unreadable(Self::TABLE, "content", &value.to_string()))?;
         Ok(RecordedMessage {
             id: self.id,
@@ -257,6 +265,8 @@ impl MessageRow {
     }
 }
 
+/// The content as its column holds it. A text followed by tool calls that their rows hold completely is
+/// stored as the text alone.
 fn content_json(content: &MessageContent) -> serde_json::Result<Value> {
     Ok(match content {
         MessageContent::Text { text, injected: None } => json!({ "text": text }),
@@ -273,12 +283,13 @@ fn content_json(content: &MessageContent) -> serde_json::Result<Value> {
     })
 }
 
-/// A call that its own row holds completely, its position among the others included.
+/// Whether a part is a tool call that its own row holds completely.
 fn is_plain_call(part: &Part) -> bool {
     matches!(part, Part::Call(call) if call.provider.is_none())
 }
 
-/// A part without what is recorded elsewhere: the name and the input of a call are in its own row.
+/// A part as JSON. A tool call is only its id and the data of the provider; the rest is in the row of the
+/// call.
 fn part_json(part: &Part) -> serde_json::Result<Value> {
     match part {
         Part::Call(call) => Ok(match &call.provider {
@@ -289,8 +300,8 @@ fn part_json(part: &Part) -> serde_json::Result<Value> {
     }
 }
 
-/// Fails with the value that is not of a form that [`content_json`] writes.
-fn read_content(
+/// The reverse of [`content_json`]. The error is the value that `content_json` cannot have written.
+fn content_from_json(
     id: MessageId,
     role: MessageRole,
     content: Value,
@@ -307,8 +318,8 @@ fn read_content(
         Some(other) => return Err(other),
         None => return Err(Value::Object(content)),
     };
-    if let Some(up_to) = content.remove("upto") {
-        return Ok(MessageContent::Summary { text, upto: up_to.as_i64().ok_or(up_to)? });
+    if let Some(upto) = content.remove("upto") {
+        return Ok(MessageContent::Summary { text, upto: upto.as_i64().ok_or(upto)? });
     }
     if role != MessageRole::Assistant {
         let injected = match content.remove("injected") {
@@ -317,15 +328,15 @@ fn read_content(
         };
         return Ok(MessageContent::Text { text, injected });
     }
-    let mut made: Vec<_> =
+    let mut message_calls: Vec<_> =
         calls.into_iter().flat_map(HashMap::values).filter(|call| call.message == id).collect();
-    made.sort_by_key(|call| call.seq);
-    let made = made.into_iter().map(|call| call_part(call, None));
-    Ok(MessageContent::Parts(iter::once(Part::text(text)).chain(made).collect()))
+    message_calls.sort_by_key(|call| call.seq);
+    let call_parts = message_calls.into_iter().map(|call| call_part(call, None));
+    Ok(MessageContent::Parts(iter::once(Part::text(text)).chain(call_parts).collect()))
 }
 
-/// `None` for a call without a row: the run ended with that answer, before the call was decided.
-/// Fails with the part when it is not one that [`part_json`] writes.
+/// The reverse of [`part_json`]. `None` for a tool call without a row: the run ended with this message,
+/// before the call was recorded. The error is a part that `part_json` cannot have written.
 fn restore_part(
     part: Value,
     calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>,

@@ -1,5 +1,5 @@
-//! Runs for people who look back at them: lists, totals, the tree below a run. Totals are computed
-//! when they are read, so that recording a run stays one insert per message and call.
+//! Queries for showing runs: lists, totals, and the children of a run. Totals are computed when they are
+//! read, so that recording a run needs only one insert per message and tool call.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::{
     value::{Param, Row},
 };
 
-/// Which runs to list; `None` is any.
+/// Which runs to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub agent: Option<AgentId>,
@@ -27,7 +27,7 @@ pub struct RunFilter {
     pub parent: Option<RunId>,
 }
 
-/// Tokens and money over the messages of one run; its children have their own.
+/// The tokens and the cost of the messages of one run, without its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TokenTotals {
     pub input: i64,
@@ -35,7 +35,7 @@ pub struct TokenTotals {
     pub reasoning: i64,
     pub cache_read: i64,
     pub cache_write: i64,
-    /// In US dollars; `None` when no message has a price.
+    /// In US dollars; `None` when no message has a cost.
     pub cost: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ read_row! {
     }
 }
 
-/// A run in a list.
+/// A run in a list, with its totals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
     pub run: Run,
@@ -67,11 +67,12 @@ pub struct ToolCallSummary {
     pub errors: i64,
 }
 
+/// The calls of one tool in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUse {
     pub tool: String,
     pub count: i64,
-    /// Over the calls that are over; `None` when none is.
+    /// The average duration of the calls that have ended; `None` when none has.
     pub average_ms: Option<i64>,
     pub errors: i64,
 }
@@ -85,7 +86,7 @@ read_row! {
     }
 }
 
-/// A run as its parent sees it.
+/// A child run in the list of its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildRun {
     pub id: RunId,
@@ -93,7 +94,7 @@ pub struct ChildRun {
     pub agent_name: String,
     pub status: RunStatus,
     pub step_count: i64,
-    /// `None` until it has ended, and when it never began.
+    /// `None` until the run has ended, and when it never started.
     pub duration_ms: Option<i64>,
 }
 
@@ -108,6 +109,7 @@ read_row! {
     }
 }
 
+/// Codec that reads the two times of a run as its duration.
 struct DurationColumns;
 
 impl DurationColumns {
@@ -116,12 +118,12 @@ impl DurationColumns {
     }
 }
 
-/// From its start to its end; `None` until it has ended, and when it never began.
+/// The time from the start to the end of a run; `None` until it has ended, and when it never started.
 pub fn duration_ms(started: Option<Timestamp>, completed: Option<Timestamp>) -> Option<i64> {
     i64::try_from(completed?.since(started?).as_millis()).ok()
 }
 
-/// Runs of a project, newest first.
+/// Runs of a project that match a filter, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -130,12 +132,12 @@ pub fn list(
 ) -> Result<ResultPage<RunSummary>> {
     let mut params = vec![Param::from(project)];
     let mut conditions = String::new();
-    let wanted = [
+    let column_filters = [
         ("agent_id", filter.agent.map(Param::from)),
         ("status", filter.status.map(|status| Param::from(status.as_str()))),
         ("parent_run_id", filter.parent.map(Param::from)),
     ];
-    for (column, value) in wanted {
+    for (column, value) in column_filters {
         if let Some(value) = value {
             params.push(value);
             conditions.push_str(&format!(" AND {column} = ${}", params.len()));
@@ -167,40 +169,42 @@ pub fn token_totals(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, To
     query_by_run(
         tx,
         runs,
-        |places| {
+        |placeholders| {
             format!(
-                "SELECT run_id, {columns} FROM agent_run_messages WHERE run_id IN ({places}) GROUP BY run_id"
+                "SELECT run_id, {columns} FROM agent_run_messages WHERE run_id IN ({placeholders}) GROUP BY run_id"
             )
         },
         |row| Ok((row.get(0)?, TokenTotals::from_row_at(row, 1)?)),
     )
 }
 
-/// How many children each of these has; a run without any is left out.
+/// The number of children of each run; a run without children is left out.
 pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i64>> {
     query_by_run(
         tx,
         runs,
-        |places| {
+        |placeholders| {
             format!(
-                "SELECT parent_run_id, count(*) FROM agent_runs WHERE parent_run_id IN ({places}) GROUP BY parent_run_id"
+                "SELECT parent_run_id, count(*) FROM agent_runs WHERE parent_run_id IN ({placeholders}) GROUP BY parent_run_id"
             )
         },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
 }
 
-/// The run that resumes each of these, where there is one.
+/// The run that resumes each of these runs; a run that was not resumed is left out.
 pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, RunId>> {
     query_by_run(
         tx,
         runs,
-        |places| format!("SELECT resumed_from, id FROM agent_runs WHERE resumed_from IN ({places})"),
+        |placeholders| {
+            format!("SELECT resumed_from, id FROM agent_runs WHERE resumed_from IN ({placeholders})")
+        },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
 }
 
-/// How often each tool was called in a run, how long it took, and what went wrong.
+/// How often each tool was called in a run, how long the calls took, and how many failed.
 pub fn summarize_tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
     let sql = format!(
         "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 GROUP BY tool_name ORDER BY tool_name",
@@ -220,7 +224,7 @@ pub fn event_count(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<i64> {
     Ok(tx.query_opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The children of some runs, in the order in which they were started, `limit` at most.
+/// The children of some runs, the oldest first, `limit` at most.
 pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], limit: usize) -> Result<Vec<ChildRun>> {
     let mut children = Vec::new();
     for list in page::in_chunks(parents) {
@@ -237,18 +241,19 @@ pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], limit: usize) -> Result
     Ok(children)
 }
 
-/// One statement about many runs, keyed by the first column it reads.
+/// Runs a query for many runs in as few statements as possible. `sql` builds it from the placeholders of the
+/// runs; `read` returns the run and the value of a row.
 fn query_by_run<T>(
     tx: &mut Tx<'_>,
     runs: &[RunId],
     sql: impl Fn(&str) -> String,
     read: impl Fn(&Row<'_>) -> Result<(RunId, T)>,
 ) -> Result<HashMap<RunId, T>> {
-    let mut found = HashMap::with_capacity(runs.len());
+    let mut values_by_run = HashMap::with_capacity(runs.len());
     for list in page::in_chunks(runs) {
         let sql = sql(&page::placeholders(1, list.len()));
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        found.extend(tx.query(&sql, &params, &read)?);
+        values_by_run.extend(tx.query(&sql, &params, &read)?);
     }
-    Ok(found)
+    Ok(values_by_run)
 }

@@ -1,5 +1,5 @@
-//! Runs: their rows, their conversation, and which runner drives them. Only [`record`] writes what
-//! happens in a run, and only for the runner that owns it.
+//! Runs: their rows, their record, and which runner owns them. [`record`] writes what happens in a run, and
+//! only for the runner that owns it.
 
 pub mod claim;
 pub mod conversation;
@@ -67,7 +67,7 @@ row! {
 
 const COLUMNS: &str = Run::COLUMNS;
 
-/// Adds a run as it stands.
+/// Inserts a run.
 pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
     tx.insert_row(run, [("model", Param::from(run.model.to_string()))], "")?;
     Ok(())
@@ -86,7 +86,7 @@ pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
-/// The children of a run, or of one of its tool calls, by their index.
+/// The children of a run, or only those of one of its tool calls, by their index.
 pub fn list_children(tx: &mut Tx<'_>, parent: RunId, call: Option<ToolCallId>) -> Result<Vec<Run>> {
     let condition = if call.is_some() { " AND parent_tool_call_id = $2" } else { "" };
     let sql = format!(
@@ -102,21 +102,21 @@ pub fn resumed_as(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunId>> {
     tx.query_opt("SELECT id FROM agent_runs WHERE resumed_from = $1", params![id], |row| row.get(0))
 }
 
-/// The runs that a run resumes, the newest first, without itself.
+/// The runs that a run resumes directly and indirectly, the newest first.
 pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
     let mut chain = Vec::new();
-    let mut before = run.resumed_from;
-    while let Some(id) = before {
+    let mut resumed = run.resumed_from;
+    while let Some(id) = resumed {
         chain.push(id);
-        before = tx
+        resumed = tx
             .query_opt("SELECT resumed_from FROM agent_runs WHERE id = $1", params![id], |row| row.get(0))?
             .flatten();
     }
     Ok(chain)
 }
 
-/// What a run submitted: the input of its last completed call of the submit tool. `None` while there
-/// is none, and for a run without a deliverable.
+/// The submission of a run: the input of its last completed call of the submit tool. `None` when there is no
+/// such call, and for a run without a deliverable.
 pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
     let sql = format!(
         "SELECT {} FROM agent_run_tool_calls
@@ -129,7 +129,7 @@ pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
     Ok(tx.query_opt(&sql, params![run], RecordedToolCall::from_row)?.map(|call| call.input))
 }
 
-/// How many runs triggered one another before this one.
+/// How many runs are in the chain of triggers that led to this run; `None` when the project has no such run.
 pub fn cause_depth(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<i64>> {
     let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND project_id = $2";
     tx.query_opt(sql, params![id, project], |row| row.get(0))

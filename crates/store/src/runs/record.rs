@@ -1,6 +1,6 @@
-//! The record of a run, written as it happens. Each transaction starts with [`advance`], the fence
-//! that only the owner of the run passes: nothing is written any more to a run that was cancelled or
-//! that another runner claimed.
+//! Writes the record of a run. Each transaction of a runner starts with [`advance`]. It is the fence: only
+//! the owner of the run passes it, so that nothing is written to a run that was cancelled or that another
+//! runner claimed.
 
 use emergent_domain::{
     ids::{ProjectId, RunId, WorkflowId},
@@ -20,14 +20,14 @@ use crate::{
     workflows,
 };
 
-/// Moves a run from `seen` to `seq`; false when this runner no longer owns it.
-pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, seen: i64, seq: i64, steps: i64) -> Result<bool> {
-    let moved = tx.execute(
+/// Moves a run from `last_seq` to `seq`; false when `owner` no longer owns the run.
+pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, last_seq: i64, seq: i64, steps: i64) -> Result<bool> {
+    let updated = tx.execute(
         "UPDATE agent_runs SET seq = $4, step_count = $5
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3",
-        params![id, owner, seen, seq, steps],
+        params![id, owner, last_seq, seq, steps],
     )?;
-    Ok(moved == 1)
+    Ok(updated == 1)
 }
 
 pub fn insert_message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) -> Result<()> {
@@ -45,7 +45,7 @@ pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> 
     Ok(())
 }
 
-/// Marks a call as running before it leaves the process; false when it was started or ended before.
+/// Marks a tool call as running, before it is made; false when it was started or ended before.
 pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
     let started = tx.execute(
         "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status = 'pending'",
@@ -54,7 +54,7 @@ pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> 
     Ok(started == 1)
 }
 
-/// Writes the result of a call; false when it already had one.
+/// Writes the result of a tool call; false when the call already had one.
 pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Result<bool> {
     let ended = tx.execute(
         "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
@@ -88,18 +88,17 @@ pub fn insert_event(
     Ok(())
 }
 
-/// Ends a run for its owner; false when the runner no longer owns it. Wakes those that wait for the
-/// run.
+/// Ends a run and wakes those that wait for it; false when `owner` no longer owns the run.
 pub fn end_run(
     tx: &mut Tx<'_>,
     id: RunId,
     owner: &str,
-    seen: i64,
+    last_seq: i64,
     end: &RunEnd,
     steps: i64,
     now: Timestamp,
 ) -> Result<bool> {
-    let above: Option<RunRelations> = tx.query_opt(
+    let relations: Option<RunRelations> = tx.query_opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
              step_count = $9, seq = seq + 1
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
@@ -107,7 +106,7 @@ pub fn end_run(
         params![
             id,
             owner,
-            seen,
+            last_seq,
             end.status().as_str(),
             end.reason().map(|reason| reason.as_str()),
             end.summary(),
@@ -117,14 +116,15 @@ pub fn end_run(
         ],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let Some(above) = above else { return Ok(false) };
-    notify_end(tx, id, above, seen + 1, end, now)?;
+    let Some(relations) = relations else { return Ok(false) };
+    notify_end(tx, id, relations, last_seq + 1, end, now)?;
     Ok(true)
 }
 
 /// The parent and the workflow of a run, which are woken when it ends.
 type RunRelations = (Option<RunId>, Option<WorkflowId>);
 
+/// Records the event `run_ended` and wakes the waiters of the run, its workflow and its parent.
 fn notify_end(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -141,54 +141,55 @@ fn notify_end(
     parent.map_or(Ok(()), |parent| tx.wake(&super::ended_channel(parent)))
 }
 
-/// Cancels the active runs of a tree. Returns the runs that it cancelled.
+/// Cancels a run and the active runs below it. Returns the runs that it cancelled.
 pub fn cancel_tree(
     tx: &mut Tx<'_>,
     project: ProjectId,
     id: RunId,
-    why: &str,
+    reason: &str,
     now: Timestamp,
 ) -> Result<Vec<RunId>> {
-    cancel_trees(tx, project, vec![id], why, now)
+    cancel_trees(tx, project, vec![id], reason, now)
 }
 
-/// Cancels the active runs of several trees. Returns the runs that it cancelled. Goes level by level,
-/// and updates each parent before it looks for children: the admission of a child locks the row of
-/// its parent, so that the child is visible once this transaction has that lock. Model calls under
-/// way count in full.
+/// Cancels several runs and the active runs below them. Returns the runs that it cancelled.
+///
+/// Goes level by level, and updates each parent before it reads the children: the admission of a child locks
+/// the row of its parent, so that the child is visible once this transaction has that lock. Model calls that
+/// are under way are settled at the full amount of their reservations.
 pub fn cancel_trees(
     tx: &mut Tx<'_>,
     project: ProjectId,
     roots: Vec<RunId>,
-    why: &str,
+    reason: &str,
     now: Timestamp,
 ) -> Result<Vec<RunId>> {
     let mut cancelled = Vec::new();
     let mut level = roots;
     while !level.is_empty() {
-        let mut below = Vec::new();
+        let mut children = Vec::new();
         for id in level {
-            let moved: Option<(i64, RunRelations)> = tx.query_opt(
+            let ended: Option<(i64, RunRelations)> = tx.query_opt(
                 "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
                  WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running')
                  RETURNING seq, parent_run_id, workflow_id",
-                params![id, project, why, now],
+                params![id, project, reason, now],
                 |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
             )?;
-            if let Some((seq, above)) = moved {
-                notify_end(tx, id, above, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
+            if let Some((seq, relations)) = ended {
+                notify_end(tx, id, relations, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
                 cancelled.push(id);
             }
-            below.extend(tx.query(
+            children.extend(tx.query(
                 "SELECT id FROM agent_runs WHERE parent_run_id = $1 ORDER BY part, id",
                 params![id],
                 |row| row.get::<RunId>(0),
             )?);
         }
-        level = below;
+        level = children;
     }
     if !cancelled.is_empty() {
-        // After every run: counters come last in the order of locks.
+        // Comes after the runs, because all transactions lock runs before budget counters.
         budget::mark_lost_for_runs(tx, &cancelled)?;
         tx.wake(super::CANCELLED_CHANNEL)?;
     }

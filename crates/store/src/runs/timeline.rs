@@ -1,5 +1,5 @@
-//! The record of one run, page by page. Rows are ordered by `seq`, which messages, calls, results and
-//! events of a run share; timestamps are not unique.
+//! Reads the record of one run, page by page. Messages, tool calls, results and events of a run share one
+//! sequence, `seq`, and are ordered by it, because timestamps are not unique.
 
 use std::collections::HashMap;
 
@@ -26,12 +26,14 @@ use crate::{
 const CALL_COLUMNS: &str = RecordedToolCall::COLUMNS;
 const MESSAGE_COLUMNS: &str = MessageRow::COLUMNS;
 
+/// Which items of a conversation to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageFilter {
     pub role: Option<MessageRole>,
     pub step: Option<i64>,
 }
 
+/// Which tool calls to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCallFilter {
     pub tool_name: Option<String>,
@@ -39,15 +41,15 @@ pub struct ToolCallFilter {
     pub status: Option<ToolCallStatus>,
 }
 
-/// One entry of a conversation: a message, or the result of a tool call.
+/// One item of a conversation: a message, or the result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimelineItem {
-    /// With the calls an assistant made in it. Their inputs are left out of the message.
+    /// A message and the tool calls that it contains. The message itself has no call parts.
     Message(RecordedMessage, Vec<ToolCallRef>),
     Result(RecordedToolCall),
 }
 
-/// A call as its message shows it.
+/// A tool call in the list of its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallRef {
     pub id: ToolCallId,
@@ -71,13 +73,13 @@ impl TimelineItem {
     }
 }
 
-/// A cursor of a list that is ordered by `seq`. It holds `seq` in place of the id, so that a cursor of
-/// another list is recognised.
+/// A cursor of a list that is ordered by `seq`. It holds `seq` in place of an id. An id is too large to be a
+/// `seq`, so that [`seq_after`] recognises a cursor of another list.
 fn cursor(at: Timestamp, seq: i64) -> Cursor {
     Cursor { created_at: at, id: Uuid::from_u128(u128::from(seq.unsigned_abs())) }
 }
 
-/// The `seq` a page goes on after; 0 on the first.
+/// The `seq` after which a page starts; 0 on the first page. Fails for a cursor of another list.
 pub fn seq_after(page: &Page) -> Result<i64, Invalid> {
     match page.after {
         None => Ok(0),
@@ -86,7 +88,7 @@ pub fn seq_after(page: &Page) -> Result<i64, Invalid> {
     }
 }
 
-/// The conversation of a run after a `seq`, the oldest first.
+/// The items of a conversation after a `seq`, the oldest first.
 pub fn list_items(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -94,7 +96,7 @@ pub fn list_items(
     after: i64,
     limit: usize,
 ) -> Result<ResultPage<TimelineItem>> {
-    let mut lines = Vec::new();
+    let mut items = Vec::new();
     if filter.role != Some(MessageRole::ToolResult) {
         let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
         let mut conditions = String::new();
@@ -112,9 +114,9 @@ pub fn list_items(
         );
         let messages = tx.query(&sql, &params, |row| MessageRow::from_row(row)?.into_message(None))?;
         let mut calls = calls_by_message(tx, run, &messages)?;
-        lines.extend(messages.into_iter().map(|message| {
-            let made = calls.remove(&message.id).unwrap_or_default();
-            TimelineItem::Message(message, made)
+        items.extend(messages.into_iter().map(|message| {
+            let message_calls = calls.remove(&message.id).unwrap_or_default();
+            TimelineItem::Message(message, message_calls)
         }));
     }
     if filter.role.is_none_or(|role| role == MessageRole::ToolResult) {
@@ -125,35 +127,35 @@ pub fn list_items(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
              WHERE run_id = $1 AND result_seq > $2{step} ORDER BY result_seq LIMIT $3"
         );
-        lines.extend(
+        items.extend(
             tx.query(&sql, &params, RecordedToolCall::from_row)?.into_iter().map(TimelineItem::Result),
         );
     }
-    lines.sort_by_key(TimelineItem::seq);
-    Ok(ResultPage::from_rows(lines, limit, |line| cursor(line.at(), line.seq())))
+    items.sort_by_key(TimelineItem::seq);
+    Ok(ResultPage::from_rows(items, limit, |item| cursor(item.at(), item.seq())))
 }
 
-/// The calls of some messages, in their order.
+/// The tool calls of each message, ordered by `seq`.
 fn calls_by_message(
     tx: &mut Tx<'_>,
     run: RunId,
     messages: &[RecordedMessage],
 ) -> Result<HashMap<MessageId, Vec<ToolCallRef>>> {
-    let mut made: HashMap<MessageId, Vec<ToolCallRef>> = HashMap::new();
+    let mut calls: HashMap<MessageId, Vec<ToolCallRef>> = HashMap::new();
     for list in page::in_chunks(&assistant_ids(messages)) {
         let sql = format!(
             "SELECT message_id, id, tool_name, status FROM agent_run_tool_calls
              WHERE run_id = $1 AND message_id IN ({}) ORDER BY seq",
             page::placeholders(2, list.len())
         );
-        tx.for_each_row(&sql, &with_run(run, list), |row| {
+        tx.for_each_row(&sql, &message_params(run, list), |row| {
             let status = row.read(3, RecordedToolCall::TABLE, "status")?;
             let call = ToolCallRef { id: row.get(1)?, tool: row.get(2)?, status };
-            made.entry(row.get(0)?).or_default().push(call);
+            calls.entry(row.get(0)?).or_default().push(call);
             Ok(())
         })?;
     }
-    Ok(made)
+    Ok(calls)
 }
 
 fn assistant_ids(messages: &[RecordedMessage]) -> Vec<MessageId> {
@@ -164,13 +166,14 @@ fn assistant_ids(messages: &[RecordedMessage]) -> Vec<MessageId> {
         .collect()
 }
 
-fn with_run(run: RunId, messages: Vec<MessageId>) -> Vec<Param<'static>> {
+/// The parameters run and messages.
+fn message_params(run: RunId, messages: Vec<MessageId>) -> Vec<Param<'static>> {
     let mut params = vec![Param::from(run)];
     params.extend(messages.into_iter().map(Param::from));
     params
 }
 
-/// The calls of a run after a `seq`, the oldest first.
+/// The tool calls of a run after a `seq`, the oldest first.
 pub fn list_calls(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -198,13 +201,13 @@ pub fn list_calls(
     Ok(ResultPage::from_rows(calls, limit, |call| cursor(call.at, call.seq)))
 }
 
-/// One call of a run.
+/// A tool call of a run.
 pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<RecordedToolCall>> {
     let sql = format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND id = $2");
     tx.query_opt(&sql, params![run, id], RecordedToolCall::from_row)
 }
 
-/// The messages of a run after a `seq`, with their calls whole.
+/// The messages of a run after a `seq`, with their tool calls and the inputs of these.
 pub fn messages_with_calls(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -217,25 +220,25 @@ pub fn messages_with_calls(
         )
     };
     let params = params![run, after, limit];
-    let speakers = tx.query(&sql("id, role"), params, |row| Ok((row.get(0)?, row.get::<String>(1)?)))?;
-    let answers: Vec<MessageId> = speakers
+    let roles_by_id = tx.query(&sql("id, role"), params, |row| Ok((row.get(0)?, row.get::<String>(1)?)))?;
+    let assistant_ids: Vec<MessageId> = roles_by_id
         .into_iter()
         .filter(|(_, role)| role == MessageRole::Assistant.as_str())
         .map(|(id, _)| id)
         .collect();
     let mut calls = Vec::new();
-    for list in page::in_chunks(&answers) {
+    for list in page::in_chunks(&assistant_ids) {
         let sql = format!(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND message_id IN ({})",
             page::placeholders(2, list.len())
         );
-        calls.extend(tx.query(&sql, &with_run(run, list), RecordedToolCall::from_row)?);
+        calls.extend(tx.query(&sql, &message_params(run, list), RecordedToolCall::from_row)?);
     }
     let by_id: HashMap<ToolCallId, &RecordedToolCall> = calls.iter().map(|call| (call.id, call)).collect();
     tx.query(&sql(MESSAGE_COLUMNS), params, |row| MessageRow::from_row(row)?.into_message(Some(&by_id)))
 }
 
-/// The calls that began after a `seq`, in the order in which they did.
+/// The tool calls that were recorded after a `seq`, in their order.
 pub fn calls_started_after(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -245,7 +248,7 @@ pub fn calls_started_after(
     select_calls(tx, "seq", run, after, limit)
 }
 
-/// The calls whose result came after a `seq`, in the order in which they came.
+/// The tool calls whose result was recorded after a `seq`, in the order of the results.
 pub fn calls_ended_after(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -255,20 +258,21 @@ pub fn calls_ended_after(
     select_calls(tx, "result_seq", run, after, limit)
 }
 
+/// `seq_column` is `seq` or `result_seq`.
 fn select_calls(
     tx: &mut Tx<'_>,
-    place: &str,
+    seq_column: &str,
     run: RunId,
     after: i64,
     limit: usize,
 ) -> Result<Vec<RecordedToolCall>> {
     let sql = format!(
-        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {place} > $2 ORDER BY {place} LIMIT $3"
+        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {seq_column} > $2 ORDER BY {seq_column} LIMIT $3"
     );
     tx.query(&sql, params![run, after, limit], RecordedToolCall::from_row)
 }
 
-/// An event of a run, as it was written.
+/// An event of a run, as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRow {
     pub seq: i64,
@@ -286,7 +290,7 @@ read_row! {
     }
 }
 
-/// The other events of a run after a `seq`.
+/// The events of a run after a `seq`, in order. Messages and tool calls are not among them.
 pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
     let sql = format!(
         "SELECT {} FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
