@@ -1,8 +1,8 @@
 //! Documents and their chunks.
 //!
-//! A deleted document keeps its rows: a chunk's number is never given twice, so a vector that was
-//! being made for it can only be dropped, never end up on another text. Its chunks leave the
-//! full-text index and the vectors.
+//! A deleted document keeps its rows, so that the number of a chunk is never used again. A vector that is
+//! still being computed for a deleted chunk is then dropped, and cannot be stored for another text. The
+//! caller removes the chunks from the full-text index and their vectors.
 
 use emergent_domain::{
     author::Author,
@@ -52,28 +52,28 @@ row! {
     }
 }
 
-/// Adds a document with its text; false when a live one of the project has the same content.
+/// Inserts a document with its text; false when a live document of the project has the same content.
 pub fn insert(tx: &mut Tx<'_>, document: &Document, text: &str, author: Author) -> Result<bool> {
     let [token, run, tool_call] = author::params(author);
-    let more = [
+    let extra_columns = [
         ("content", Param::from(text)),
         ("author_token", token),
         ("author_run", run),
         ("author_tool_call", tool_call),
     ];
-    let unless_there = "ON CONFLICT (project_id, content_hash) WHERE deleted_at IS NULL DO NOTHING";
-    let added = tx.insert_row(document, more, unless_there)?;
-    Ok(added == 1)
+    let skip_duplicate = "ON CONFLICT (project_id, content_hash) WHERE deleted_at IS NULL DO NOTHING";
+    let inserted = tx.insert_row(document, extra_columns, skip_duplicate)?;
+    Ok(inserted == 1)
 }
 
-/// Adds a document's chunks under these numbers, one for each.
+/// Inserts the chunks of a document. `numbers` has the row number of each chunk.
 pub fn insert_chunks(tx: &mut Tx<'_>, project: ProjectId, numbers: &[i64], chunks: &[Chunk]) -> Result<()> {
-    let more = |index: usize| [Param::from(numbers[index]), Param::from(project)];
-    tx.insert_rows(chunks, ["no", "project_id"], more, "")?;
+    let extra_values = |index: usize| [Param::from(numbers[index]), Param::from(project)];
+    tx.insert_rows(chunks, ["no", "project_id"], extra_values, "")?;
     Ok(())
 }
 
-/// The live document with this content.
+/// The live document whose content has this hash.
 pub fn find_by_hash(tx: &mut Tx<'_>, project: ProjectId, hash: &str) -> Result<Option<Document>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND content_hash = $2 AND deleted_at IS NULL"
@@ -81,13 +81,14 @@ pub fn find_by_hash(tx: &mut Tx<'_>, project: ProjectId, hash: &str) -> Result<O
     tx.query_opt(&sql, params![project, hash], Document::from_row)
 }
 
+/// The live document with this id.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<Document>> {
     let sql =
         format!("SELECT {COLUMNS} FROM documents WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL");
     tx.query_opt(&sql, params![id, project], Document::from_row)
 }
 
-/// The text that was read from it.
+/// The text of a live document.
 pub fn get_text(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<String>> {
     tx.query_opt(
         "SELECT content FROM documents WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
@@ -96,7 +97,7 @@ pub fn get_text(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<O
     )
 }
 
-/// The project's documents, newest first.
+/// A page of the project's live documents, newest first.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPage<Document>> {
     let mut sql = format!("SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND deleted_at IS NULL");
     let mut params: Vec<Param<'_>> = vec![project.into(), (page.limit + 1).into()];
@@ -112,7 +113,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPag
     }))
 }
 
-/// Marks a document as deleted; `None` when no live one has this id.
+/// Marks a document as deleted and returns it; `None` when no live document has this id.
 pub fn delete(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -126,14 +127,14 @@ pub fn delete(
     tx.query_opt(&sql, params![id, project, now], Document::from_row)
 }
 
-/// The numbers of a document's chunks.
+/// The row numbers of a document's chunks, in their order.
 pub fn chunk_numbers(tx: &mut Tx<'_>, id: DocumentId) -> Result<Vec<i64>> {
     tx.query("SELECT no FROM document_chunks WHERE document_id = $1 ORDER BY idx", params![id], |row| {
         row.get(0)
     })
 }
 
-/// A document's chunks in their order. The cursor is the last chunk seen.
+/// A page of a document's chunks in their order. The cursor is the last chunk of the previous page.
 pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<ResultPage<Chunk>> {
     let mut sql = format!("SELECT {} FROM document_chunks WHERE document_id = $1", Chunk::COLUMNS);
     let mut params: Vec<Param<'_>> = vec![document.into(), (page.limit + 1).into()];
@@ -149,11 +150,16 @@ pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<
     }))
 }
 
-/// A document's chunks in their order, from one on.
-pub fn list_chunks_from(tx: &mut Tx<'_>, document: DocumentId, from: i64, most: usize) -> Result<Vec<Chunk>> {
+/// Up to `limit` chunks of a document in their order, starting with the chunk at index `from`.
+pub fn list_chunks_from(
+    tx: &mut Tx<'_>,
+    document: DocumentId,
+    from: i64,
+    limit: usize,
+) -> Result<Vec<Chunk>> {
     let sql = format!(
         "SELECT {} FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3",
         Chunk::COLUMNS
     );
-    tx.query(&sql, params![document, from, most], Chunk::from_row)
+    tx.query(&sql, params![document, from, limit], Chunk::from_row)
 }

@@ -1,4 +1,5 @@
-//! What waits for its vector: rows are queued in the transaction that changes their text.
+//! The queue of objects and chunks that need a vector. A row is queued in the transaction that changes its
+//! text; a background job embeds the text and completes the row.
 
 use std::collections::HashMap;
 
@@ -19,9 +20,10 @@ use crate::{
     value::{Param, Row},
 };
 
-/// The job queue whose workers empty this one, a job per project.
+/// The job queue whose workers embed the queued rows. A project has at most one active job in it.
 pub const QUEUE: &str = "embed";
 
+/// What kind of row a vector is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowKind {
     Object,
@@ -37,7 +39,7 @@ impl RowKind {
     }
 }
 
-/// Queues rows, as `(no, version)`, for new vectors and sees to it that a job comes for them.
+/// Queues rows, given as `(no, version)`, for new vectors, and makes sure that the project has a job.
 pub fn enqueue(
     tx: &mut Tx<'_>,
     kind: RowKind,
@@ -63,6 +65,7 @@ pub fn enqueue(
     ensure_job(tx, project, now)
 }
 
+/// Queues the job of a project unless an active one exists.
 fn ensure_job(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
     let key = project.to_string();
     let job = NewJob { project: Some(project), key: Some(&key), ..NewJob::new(QUEUE, now) };
@@ -70,7 +73,7 @@ fn ensure_job(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()>
     Ok(())
 }
 
-/// Takes a row off the queue: it is gone, or has its vector.
+/// Removes a row from the queue, because it was deleted or has its vector.
 pub fn remove(tx: &mut Tx<'_>, kind: RowKind, no: i64) -> Result<()> {
     tx.execute(
         "DELETE FROM embedding_queue WHERE kind = $1 AND no = $2",
@@ -79,11 +82,13 @@ pub fn remove(tx: &mut Tx<'_>, kind: RowKind, no: i64) -> Result<()> {
     Ok(())
 }
 
-/// A row that waits.
+/// A queued row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct QueuedRow {
     pub kind: RowKind,
+    /// The row number of the object or chunk.
     pub no: i64,
+    /// The version of the object whose text is to be embedded; 1 for chunks, which never change.
     pub version: i64,
 }
 
@@ -101,7 +106,8 @@ impl RowKind {
         }
     }
 
-    /// The rows of this kind that should have a vector, as `o`, of the project `$1`.
+    /// The table and conditions of the live rows of project `$1`, with the alias `o`. All of them should have
+    /// a vector.
     fn live_rows_sql(self) -> &'static str {
         match self {
             RowKind::Object => "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL",
@@ -113,7 +119,7 @@ impl RowKind {
         }
     }
 
-    /// Those of [`RowKind::live_rows_sql`] that the model `$2` made no vector for and did not refuse.
+    /// As [`RowKind::live_rows_sql`], for rows without a vector of model `$2` that this model did not refuse.
     fn missing_rows_sql(self) -> String {
         format!(
             "{} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
@@ -126,8 +132,8 @@ impl RowKind {
     }
 }
 
-/// Some of the queued rows of a project, in no order. Rows of a kind that this version does not know are
-/// left to a newer server; otherwise one of them would keep the project without embeddings.
+/// Up to `limit` queued rows of a project, in no particular order. Rows of a kind that this version does not
+/// know are left to a newer server; otherwise one of them would block all embeddings of the project.
 pub fn peek(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<QueuedRow>> {
     let columns = QueuedRow::COLUMNS;
     let kinds = RowKind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
@@ -136,11 +142,12 @@ pub fn peek(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<Que
     tx.query(&sql, params![project, limit], QueuedRow::from_row)
 }
 
+/// Whether [`peek`] would return no row.
 pub fn is_empty(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
     Ok(peek(tx, project, 1)?.is_empty())
 }
 
-/// What of these rows is to be embedded; rows that are deleted have no text.
+/// The texts to embed of these rows, by row number. Deleted rows are left out.
 pub fn load_texts(tx: &mut Tx<'_>, kind: RowKind, nos: &[i64]) -> Result<Vec<(i64, String)>> {
     let sql = match kind {
         RowKind::Object => {
@@ -152,10 +159,10 @@ pub fn load_texts(tx: &mut Tx<'_>, kind: RowKind, nos: &[i64]) -> Result<Vec<(i6
         }
     };
     let mut texts = Vec::with_capacity(nos.len());
-    for list in page::in_chunks(nos) {
-        let sql = format!("{sql} ({})", page::placeholders(1, list.len()));
-        let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        texts.extend(tx.query(&sql, &list, |row| {
+    for batch in page::in_chunks(nos) {
+        let sql = format!("{sql} ({})", page::placeholders(1, batch.len()));
+        let params: Vec<Param<'_>> = batch.into_iter().map(Param::from).collect();
+        texts.extend(tx.query(&sql, &params, |row| {
             let text = match kind {
                 RowKind::Object => object_text(row)?,
                 RowKind::Chunk => {
@@ -179,45 +186,48 @@ fn join_text(name: &str, body: &str) -> String {
     if name.is_empty() { body.to_owned() } else { format!("{name}\n{body}") }
 }
 
-/// What became of a row that waited.
+/// The result of embedding a queued row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmbedOutcome {
     Vector(Vec<f32>),
-    /// The model will not have this text.
+    /// The model rejected the text. It is not sent to this model again until it changes.
     Refused,
-    /// There was no text, or it is not known whose fault it is that there is no vector.
+    /// The row is deleted, or embedding failed for a reason that may not be its text. It leaves the queue
+    /// without a vector.
     Deleted,
 }
 
-/// Takes embedded rows off the queue. A row that was queued again or removed in the meantime keeps its
-/// place and its old vector. Returns how many rows were taken off.
+/// Stores the outcomes of rows and removes the rows from the queue. The outcome of a row that was removed
+/// from the queue in the meantime, or queued again with another version, is ignored. Returns how many rows
+/// were removed.
 pub fn complete(
     tx: &mut Tx<'_>,
     project: ProjectId,
     model: &str,
     rows: &[(QueuedRow, EmbedOutcome)],
 ) -> Result<usize> {
-    let mut ended = 0;
+    let mut removed = 0;
     for kind in RowKind::ALL {
         let rows: Vec<_> = rows.iter().filter(|(row, _)| row.kind == kind).collect();
         let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
-        let mut current: HashMap<i64, i64> = HashMap::with_capacity(nos.len());
-        for list in page::in_chunks(&nos) {
+        let mut queued_versions: HashMap<i64, i64> = HashMap::with_capacity(nos.len());
+        for batch in page::in_chunks(&nos) {
             let sql = format!(
                 "SELECT no, version FROM embedding_queue WHERE kind = $1 AND no IN ({}) ORDER BY no{}",
-                page::placeholders(2, list.len()),
+                page::placeholders(2, batch.len()),
                 tx.for_update()
             );
             let mut params = vec![Param::from(kind.as_str())];
-            params.extend(list.into_iter().map(Param::from));
-            current.extend(tx.query(&sql, &params, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?);
+            params.extend(batch.into_iter().map(Param::from));
+            queued_versions
+                .extend(tx.query(&sql, &params, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?);
         }
         let rows: Vec<_> =
-            rows.into_iter().filter(|(row, _)| current.get(&row.no) == Some(&row.version)).collect();
+            rows.into_iter().filter(|(row, _)| queued_versions.get(&row.no) == Some(&row.version)).collect();
         let mut vectors = Vec::new();
         let mut refused: Vec<Vec<Param<'_>>> = Vec::new();
-        for (QueuedRow { no, version, .. }, made) in &rows {
-            match made {
+        for (QueuedRow { no, version, .. }, outcome) in &rows {
+            match outcome {
                 EmbedOutcome::Vector(vector) => {
                     vectors.push(Embedding { no: *no, version: *version, vector: vector.clone() });
                 }
@@ -235,23 +245,23 @@ pub fn complete(
             "ON CONFLICT (kind, no) DO UPDATE SET model = excluded.model, version = excluded.version",
         )?;
         let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
-        for list in page::in_chunks(&nos) {
+        for batch in page::in_chunks(&nos) {
             let sql = format!(
                 "DELETE FROM embedding_queue WHERE kind = $1 AND no IN ({})",
-                page::placeholders(2, list.len())
+                page::placeholders(2, batch.len())
             );
             let mut params = vec![Param::from(kind.as_str())];
-            params.extend(list.into_iter().map(Param::from));
+            params.extend(batch.into_iter().map(Param::from));
             tx.execute(&sql, &params)?;
         }
-        ended += nos.len();
+        removed += nos.len();
     }
-    Ok(ended)
+    Ok(removed)
 }
 
-/// Queues every row of a project that has no vector of this model: the model is another one, or
-/// embeddings were off when the row was written. Rows that have one, and those the model refused
-/// as they are, are left alone.
+/// Queues every live row of a project that has no vector of this model, because the model was changed or
+/// embeddings were off when the row was written. Rows that the model refused are not queued. Returns how many
+/// rows were queued.
 pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Timestamp) -> Result<u64> {
     let mut queued = 0;
     for kind in RowKind::ALL {
@@ -264,14 +274,14 @@ pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Ti
         );
         queued += tx.execute(&sql, params![project, model])?;
     }
-    // Also for what was waiting: its job may have been given up.
+    // Rows may have been queued before, and their job may be dead.
     if !is_empty(tx, project)? {
         ensure_job(tx, project, now)?;
     }
     Ok(queued)
 }
 
-/// Whether [`enqueue_missing`] has something to do, asked without holding up writers.
+/// Whether [`enqueue_missing`] has something to do. It only reads, so it does not block writers.
 pub fn has_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
     for kind in RowKind::ALL {
         let sql = format!("SELECT 1 FROM {} LIMIT 1", kind.missing_rows_sql());
@@ -282,31 +292,34 @@ pub fn has_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<b
     Ok(!is_empty(tx, project)?)
 }
 
-/// How far a project's embeddings are.
+/// The progress of a project's embeddings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmbeddingProgress {
+    /// How many rows are queued.
     pub pending: i64,
+    /// How many live rows are not queued; 0 while the project has no model.
     pub done: i64,
-    /// The model that made the newest vectors, and their length.
+    /// The model that made the newest vectors; `None` before the first one.
     pub model: Option<String>,
+    /// The length of its vectors.
     pub dims: Option<i64>,
 }
 
 pub fn progress(tx: &mut Tx<'_>, project: ProjectId) -> Result<EmbeddingProgress> {
     let count = |tx: &mut Tx<'_>, from: &str| -> Result<i64> {
-        let found =
+        let rows =
             tx.query_opt(&format!("SELECT count(*) FROM {from}"), params![project], |row| row.get(0))?;
-        Ok(found.unwrap_or(0))
+        Ok(rows.unwrap_or(0))
     };
     let pending = count(tx, "embedding_queue WHERE project_id = $1")?;
-    let rows = count(tx, RowKind::Object.live_rows_sql())? + count(tx, RowKind::Chunk.live_rows_sql())?;
-    let made = tx.query_opt(
+    let live_rows = count(tx, RowKind::Object.live_rows_sql())? + count(tx, RowKind::Chunk.live_rows_sql())?;
+    let model_and_dims = tx.query_opt(
         "SELECT model, dims FROM embedding_models WHERE project_id = $1",
         params![project],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let (model, dims) = made.unzip();
-    let done = if model.is_some() { (rows - pending).max(0) } else { 0 };
+    let (model, dims) = model_and_dims.unzip();
+    let done = if model.is_some() { (live_rows - pending).max(0) } else { 0 };
     Ok(EmbeddingProgress { pending, done, model, dims })
 }
 
@@ -315,8 +328,8 @@ pub fn len(tx: &mut Tx<'_>) -> Result<i64> {
     Ok(tx.query_opt("SELECT count(*) FROM embedding_queue", &[], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// Notes which model makes a project's vectors; the first time, the engine prepares for vectors
-/// of that length.
+/// Records which model makes the vectors of a project, and their length. When either is new, PostgreSQL gets
+/// an index for vectors of that length.
 pub fn record_model(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -324,12 +337,12 @@ pub fn record_model(
     dims: usize,
     now: Timestamp,
 ) -> Result<()> {
-    let known = tx.query_opt(
+    let recorded = tx.query_opt(
         "SELECT 1 FROM embedding_models WHERE project_id = $1 AND model = $2 AND dims = $3",
         params![project, model, dims],
         |row| row.get::<i64>(0),
     )?;
-    if known.is_some() {
+    if recorded.is_some() {
         return Ok(());
     }
     if tx.engine() == Engine::Postgres {

@@ -1,8 +1,8 @@
-//! An [`ObjectFilter`] as SQL.
+//! Translates an [`ObjectFilter`] to SQL.
 //!
-//! What the conditions mean is said once, by `emergent_domain::filter`; the two renderings here
-//! must give the same answer as `Condition::matches` for every object, and a randomised test holds
-//! them to it.
+//! `emergent_domain::filter` defines what the conditions mean. For every object, the SQL of both engines must
+//! give the same result as `Condition::matches`; a randomised test in `crates/graph/tests/filters.rs` checks
+//! this.
 
 use std::fmt::Write;
 
@@ -13,19 +13,20 @@ use emergent_domain::{
 
 use crate::{engine::Engine, value::Param};
 
-/// The conditions on `alias` (a row with the columns of `graph_objects`), as ` AND … AND …`, and
-/// their parameters, numbered from `first_param`. Empty when the filter asks for nothing.
+/// The conditions of a filter, as ` AND … AND …`, and their parameters, numbered from `first_param`. `alias`
+/// names a table with the columns of `graph_objects`. The text is empty for a filter without conditions.
 pub fn object_conditions(
     engine: Engine,
     filter: &ObjectFilter,
     alias: &str,
     first_param: usize,
 ) -> (String, Vec<Param<'static>>) {
-    let mut sql = Conditions { engine, alias, first_param, text: String::new(), params: Vec::new() };
-    sql.add(filter);
-    (sql.text, sql.params)
+    let mut conditions = Conditions { engine, alias, first_param, text: String::new(), params: Vec::new() };
+    conditions.add(filter);
+    (conditions.text, conditions.params)
 }
 
+/// Builds the text and the parameters of [`object_conditions`].
 struct Conditions<'a> {
     engine: Engine,
     alias: &'a str,
@@ -41,15 +42,15 @@ impl Conditions<'_> {
             let types: Vec<String> = filter.types.iter().map(|type_| self.param(type_.clone())).collect();
             self.and(&format!("{alias}.type IN ({})", types.join(", ")));
         }
-        for (column, wanted) in [("status", &filter.status), ("key", &filter.key)] {
-            if let Some(wanted) = wanted {
-                let wanted = self.param(wanted.clone());
-                self.and(&format!("{alias}.{column} = {wanted}"));
+        for (column, value) in [("status", &filter.status), ("key", &filter.key)] {
+            if let Some(value) = value {
+                let placeholder = self.param(value.clone());
+                self.and(&format!("{alias}.{column} = {placeholder}"));
             }
         }
         for label in &filter.labels {
             let label = self.param(label.clone());
-            let has = match self.engine {
+            let has_label = match self.engine {
                 Engine::Sqlite => {
                     format!(
                         "EXISTS (SELECT 1 FROM json_each({alias}.labels) AS has WHERE has.value = {label})"
@@ -57,12 +58,12 @@ impl Conditions<'_> {
                 }
                 Engine::Postgres => format!("{alias}.labels ? {label}"),
             };
-            self.and(&has);
+            self.and(&has_label);
         }
         for filter in &filter.filters {
             let condition = match filter.check() {
                 Ok(condition) => self.condition(&condition),
-                // As `Filter::matches` says of a filter that does not pass.
+                // An invalid filter matches nothing, as in `Filter::matches`.
                 Err(_) => "FALSE".to_owned(),
             };
             self.and(&condition);
@@ -73,117 +74,128 @@ impl Conditions<'_> {
         let _ = write!(self.text, " AND ({condition})");
     }
 
-    /// Keeps a value and returns its place in the statement.
+    /// Adds a parameter and returns its placeholder, such as `$3`.
     fn param(&mut self, value: impl Into<Param<'static>>) -> String {
         self.params.push(value.into());
         format!("${}", self.first_param + self.params.len() - 1)
     }
 
     fn condition(&mut self, condition: &Condition) -> String {
-        let place = JsonLocation::property(self.engine, self.alias, &condition.path);
+        let location = JsonLocation::property(self.engine, self.alias, &condition.path);
         match &condition.comparison {
-            Comparison::Eq(scalar) => self.equals(&place, scalar),
-            // True wherever `eq` is false or unknown.
-            Comparison::Ne(scalar) => format!("({}) IS NOT TRUE", self.equals(&place, scalar)),
-            Comparison::Lt(bound) => self.compares(&place, "<", bound),
-            Comparison::Lte(bound) => self.compares(&place, "<=", bound),
-            Comparison::Gt(bound) => self.compares(&place, ">", bound),
-            Comparison::Gte(bound) => self.compares(&place, ">=", bound),
+            Comparison::Eq(scalar) => self.equals(&location, scalar),
+            // True when `eq` is false or NULL.
+            Comparison::Ne(scalar) => format!("({}) IS NOT TRUE", self.equals(&location, scalar)),
+            Comparison::Lt(bound) => self.compares(&location, "<", bound),
+            Comparison::Lte(bound) => self.compares(&location, "<=", bound),
+            Comparison::Gt(bound) => self.compares(&location, ">", bound),
+            Comparison::Gte(bound) => self.compares(&location, ">=", bound),
             Comparison::In(scalars) => {
-                let any: Vec<String> = scalars.iter().map(|scalar| self.equals(&place, scalar)).collect();
-                any.join(" OR ")
+                let alternatives: Vec<String> =
+                    scalars.iter().map(|scalar| self.equals(&location, scalar)).collect();
+                alternatives.join(" OR ")
             }
-            Comparison::Contains(scalar) => self.contains(&place, scalar),
-            Comparison::Exists(true) => place.exists(),
-            Comparison::Exists(false) => format!("NOT ({})", place.exists()),
+            Comparison::Contains(scalar) => self.contains(&location, scalar),
+            Comparison::Exists(true) => location.exists(),
+            Comparison::Exists(false) => format!("NOT ({})", location.exists()),
         }
     }
 
-    fn equals(&mut self, place: &JsonLocation, scalar: &Scalar) -> String {
+    fn equals(&mut self, location: &JsonLocation, scalar: &Scalar) -> String {
         match scalar {
-            Scalar::Text(text) => self.compares_text(place, "=", text),
-            Scalar::Number(number) => self.compares_number(place, "=", *number),
-            Scalar::Bool(flag) => place.is_bool(*flag),
+            Scalar::Text(text) => self.compares_text(location, "=", text),
+            Scalar::Number(number) => self.compares_number(location, "=", *number),
+            Scalar::Bool(flag) => location.is_bool(*flag),
         }
     }
 
-    fn compares(&mut self, place: &JsonLocation, order: &str, bound: &Bound) -> String {
+    fn compares(&mut self, location: &JsonLocation, operator: &str, bound: &Bound) -> String {
         match bound {
-            Bound::Text(text) => self.compares_text(place, order, text),
-            Bound::Number(number) => self.compares_number(place, order, *number),
+            Bound::Text(text) => self.compares_text(location, operator, text),
+            Bound::Number(number) => self.compares_number(location, operator, *number),
         }
     }
 
-    fn compares_text(&mut self, place: &JsonLocation, order: &str, text: &str) -> String {
+    fn compares_text(&mut self, location: &JsonLocation, operator: &str, text: &str) -> String {
         let bound = self.param(text.to_owned());
-        format!("({} AND {} {order} {bound})", place.is_text(), place.text)
+        format!("({} AND {} {operator} {bound})", location.is_text(), location.text)
     }
 
-    fn compares_number(&mut self, place: &JsonLocation, order: &str, number: f64) -> String {
+    fn compares_number(&mut self, location: &JsonLocation, operator: &str, number: f64) -> String {
         let bound = self.param(number);
-        // CASE, not AND: PostgreSQL may look at the second half first, and a text is no number.
-        format!("(CASE WHEN {} THEN {} {order} {bound} ELSE FALSE END)", place.is_number(), place.number)
+        // CASE and not AND: PostgreSQL may evaluate the operands of AND in any order, and the cast of a text
+        // to a number fails.
+        format!(
+            "(CASE WHEN {} THEN {} {operator} {bound} ELSE FALSE END)",
+            location.is_number(),
+            location.number
+        )
     }
 
-    fn contains(&mut self, place: &JsonLocation, scalar: &Scalar) -> String {
+    fn contains(&mut self, location: &JsonLocation, scalar: &Scalar) -> String {
         let element = JsonLocation::element(self.engine);
-        let in_list = format!(
+        let list_contains = format!(
             "EXISTS (SELECT 1 FROM {} AS element WHERE {})",
-            place.elements,
+            location.elements,
             self.equals(&element, scalar)
         );
-        let Scalar::Text(text) = scalar else { return in_list };
-        let part = self.param(text.clone());
-        let find = match self.engine {
+        let Scalar::Text(text) = scalar else { return list_contains };
+        let substring = self.param(text.clone());
+        let find_function = match self.engine {
             Engine::Sqlite => "instr",
             Engine::Postgres => "strpos",
         };
-        format!("({} AND {find}({}, {part}) > 0) OR {in_list}", place.is_text(), place.text)
+        format!(
+            "({} AND {find_function}({}, {substring}) > 0) OR {list_contains}",
+            location.is_text(),
+            location.text
+        )
     }
 }
 
-/// Where a JSON value is and how it is looked at: a property of an object, or an element of a
-/// list.
+/// The SQL expressions that read one JSON value: a property of an object, or an element of a list.
 struct JsonLocation {
     engine: Engine,
-    /// The name of its JSON type, or SQL's NULL when it is missing.
+    /// The name of the JSON type, or NULL when the value is missing.
     kind: String,
-    /// As text, ordered by code points.
+    /// The value as text, which is compared by code points.
     text: String,
-    /// As a 64-bit float; only looked at when it is a number.
+    /// The value as a 64-bit float; evaluated only when it is a number.
     number: String,
-    /// Its elements as a table; empty when it is no list.
+    /// The elements of the value as a table, which is empty when the value is not a list. The expression is
+    /// unused, and may be empty, for an element of a list.
     elements: String,
 }
 
 impl JsonLocation {
+    /// A property of the object in the row `alias`.
     fn property(engine: Engine, alias: &str, path: &Path) -> Self {
         match engine {
             Engine::Sqlite => {
-                // Quoted, a segment of digits is a key and never an index.
+                // In quotes, a segment of digits is a key and never an index of a list.
                 let path: String = path.segments().iter().map(|key| format!(".\"{key}\"")).collect();
-                let whole = format!("{alias}.properties, '${path}'");
-                let value = format!("json_extract({whole})");
+                let arguments = format!("{alias}.properties, '${path}'");
+                let value = format!("json_extract({arguments})");
                 Self {
                     engine,
-                    kind: format!("json_type({whole})"),
+                    kind: format!("json_type({arguments})"),
                     number: format!("CAST({value} AS REAL)"),
-                    // Of an object, json_each would give the values.
+                    // Without the CASE, json_each would return the values of an object.
                     elements: format!(
-                        "json_each(CASE json_type({whole}) WHEN 'array' THEN {value} ELSE '[]' END)"
+                        "json_each(CASE json_type({arguments}) WHEN 'array' THEN {value} ELSE '[]' END)"
                     ),
                     text: value,
                 }
             }
             Engine::Postgres => {
-                // `->` with a text takes keys only; `#>` would take digits for an index.
+                // `->` with a text takes it as a key. `#>` would take digits as an index of a list.
                 let steps: String = path.segments().iter().map(|key| format!(" -> '{key}'::text")).collect();
                 Self::jsonb(&format!("({alias}.properties{steps})"))
             }
         }
     }
 
-    /// The row of `elements`.
+    /// The current row of the table `elements`, which has the alias `element`.
     fn element(engine: Engine) -> Self {
         match engine {
             Engine::Sqlite => Self {
@@ -197,6 +209,7 @@ impl JsonLocation {
         }
     }
 
+    /// The `jsonb` value of an expression in PostgreSQL.
     fn jsonb(value: &str) -> Self {
         Self {
             engine: Engine::Postgres,

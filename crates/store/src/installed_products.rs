@@ -1,4 +1,4 @@
-//! Which products a project has, with the manifest each was installed from.
+//! The products installed in a project, each with the manifest it was installed from.
 
 use emergent_domain::{
     author::Author,
@@ -15,7 +15,7 @@ use crate::{
     value::{Param, json},
 };
 
-/// What is on record. The manifest and its source are JSON text: what they mean is for others.
+/// The stored row of a product. The store does not interpret the JSON texts of the manifest and its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstalledProduct {
     pub id: ProductId,
@@ -24,7 +24,7 @@ pub struct InstalledProduct {
     pub version: String,
     pub manifest: String,
     pub source: String,
-    /// Counts changes, from 1.
+    /// Starts at 1 and is incremented with each change.
     pub revision: i64,
     pub installed_at: Timestamp,
     pub updated_at: Timestamp,
@@ -46,26 +46,28 @@ row! {
 
 const COLUMNS: &str = InstalledProduct::COLUMNS;
 
-/// The products of a project, in the order they came.
+/// The products of a project, in the order of their installation.
 pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<InstalledProduct>> {
     let sql =
         format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 ORDER BY installed_at, id");
     tx.query(&sql, params![project], InstalledProduct::from_row)
 }
 
+/// The product of this name.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<InstalledProduct>> {
     let sql = format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 AND name = $2");
     tx.query_opt(&sql, params![project, name], InstalledProduct::from_row)
 }
 
-/// Adds a product as it stands. The caller holds the project and has seen that it is not there.
+/// Inserts a product. The caller has locked the project and checked that the product is not installed.
 pub fn insert(tx: &mut Tx<'_>, product: &InstalledProduct, by: Author) -> Result<()> {
     let [token, ..] = author::params(by);
     tx.insert_row(product, [("author_token", token)], "")?;
     Ok(())
 }
 
-/// Writes the next revision of a product; false when someone wrote in between.
+/// Writes the next revision of a product; false when the stored revision is not the previous one, because
+/// another transaction wrote first.
 pub fn update(tx: &mut Tx<'_>, next: &InstalledProduct, by: Author) -> Result<bool> {
     let [token, ..] = author::params(by);
     let columns = [
@@ -76,8 +78,9 @@ pub fn update(tx: &mut Tx<'_>, next: &InstalledProduct, by: Author) -> Result<bo
         ("updated_at", Param::from(next.updated_at)),
         ("author_token", token),
     ];
-    let before = [Param::from(next.id), Param::from(next.revision - 1)];
-    let changed = tx.update_columns(InstalledProduct::TABLE, columns, "id = $1 AND revision = $2", before)?;
+    let previous = [Param::from(next.id), Param::from(next.revision - 1)];
+    let changed =
+        tx.update_columns(InstalledProduct::TABLE, columns, "id = $1 AND revision = $2", previous)?;
     Ok(changed == 1)
 }
 

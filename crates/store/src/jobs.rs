@@ -1,11 +1,11 @@
-//! The job queue: what must follow a commit is a job written in it.
+//! The job queue. Work that must follow a commit is a job that is inserted in the same transaction.
 //!
 //! A worker claims a job with a lease and extends the lease while it works. When the worker dies, the
 //! lease expires and another worker claims the job, which counts as an attempt. Each change compares
 //! the owner of the job: a worker whose lease expired can neither complete nor fail a job that another
 //! worker has claimed. Therefore each claim uses a new owner name.
 //!
-//! Callers pass the time in; nothing here reads a clock.
+//! Callers pass the time in; this module reads no clock.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ pub enum JobStatus {
     Queued,
     Running,
     Done,
-    /// Out of attempts or past its maximum age. It stays until a person looks at it or requeues it.
+    /// The job is out of attempts or past its maximum age. It is stored until a person requeues it or it is
+    /// pruned.
     Dead,
 }
 
@@ -48,6 +49,7 @@ impl JobStatus {
     }
 }
 
+/// A stored job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub id: JobId,
@@ -56,7 +58,7 @@ pub struct Job {
     pub key: Option<String>,
     pub payload: JsonObject,
     pub status: JobStatus,
-    /// How often it was claimed, this time included.
+    /// How often the job was claimed, including the current claim.
     pub attempts: i64,
     pub max_attempts: i64,
     pub run_at: Timestamp,
@@ -68,23 +70,26 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
 }
 
+/// A job to enqueue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob<'a> {
     pub queue: &'a str,
     pub project: Option<ProjectId>,
-    /// Two active jobs of one queue never share a key.
+    /// Two active jobs of one queue never have the same key.
     pub key: Option<&'a str>,
     pub payload: JsonObject,
     pub created_at: Timestamp,
-    /// Not before this.
+    /// The job is not claimed before this time.
     pub run_at: Timestamp,
     pub max_attempts: i64,
-    /// Past this it is not tried again.
+    /// The maximum age: after this time the job is not tried again.
     pub expires_at: Option<Timestamp>,
 }
 
+const DEFAULT_MAX_ATTEMPTS: i64 = 10;
+
 impl<'a> NewJob<'a> {
-    /// A job to do at once, with the usual number of attempts and no maximum age.
+    /// A job that can run at once, with the default number of attempts and no maximum age.
     pub fn new(queue: &'a str, now: Timestamp) -> Self {
         Self {
             queue,
@@ -93,13 +98,13 @@ impl<'a> NewJob<'a> {
             payload: JsonObject::empty(),
             created_at: now,
             run_at: now,
-            max_attempts: 10,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
             expires_at: None,
         }
     }
 }
 
-/// The channel that is woken when a queue has something new.
+/// The channel that is woken when a queue has a new job.
 pub fn queue_channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
@@ -128,12 +133,12 @@ const COLUMNS: &str = Job::COLUMNS;
 
 /// Adds a job and wakes the workers of the queue; `None` when an active job has its key.
 ///
-/// With `None`, that job cannot complete before this transaction ends, as long as its worker calls
-/// [`lock_owned`] before it looks for work: it then sees what this transaction adds.
+/// In the latter case, the active job cannot complete before this transaction ends, as long as its worker
+/// calls [`lock_owned`] before it reads its work. The worker then sees what this transaction wrote.
 pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
     loop {
         let id = JobId::new();
-        let added = tx.execute(
+        let inserted = tx.execute(
             "INSERT INTO jobs (id, queue, project_id, key, payload, status, attempts, max_attempts, run_at,
                                expires_at, created_at)
              VALUES ($1, $2, $3, $4, $5, 'queued', 0, $6, $7, $8, $9)
@@ -150,14 +155,14 @@ pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
                 new.created_at
             ],
         )?;
-        if added == 1 {
+        if inserted == 1 {
             tx.wake(&queue_channel(new.queue))?;
             return Ok(Some(id));
         }
         if lock_active_job(tx, new.queue, new.key)? {
             return Ok(None);
         }
-        // The other job finished between the two statements, so that the key is free now.
+        // The other job finished between the two statements, so the key is free now.
     }
 }
 
@@ -176,8 +181,8 @@ fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bo
     }
 }
 
-/// Claims up to `limit` jobs that are due: first those whose lease expired, then the oldest queued
-/// ones. Jobs past their maximum age or out of attempts become dead instead.
+/// Claims up to `limit` due jobs: first those whose lease expired, then queued ones, longest due first. Jobs
+/// past their maximum age or out of attempts are marked as dead instead.
 pub fn claim(
     tx: &mut Tx<'_>,
     queue: &str,
@@ -187,7 +192,7 @@ pub fn claim(
     limit: usize,
 ) -> Result<Vec<Job>> {
     let mut claimed = Vec::new();
-    // Each round either claims the rest, or marks some jobs dead and looks again.
+    // Jobs that were marked as dead leave free capacity, so more due jobs are selected.
     while claimed.len() < limit {
         let due = select_due(tx, queue, now, limit - claimed.len())?;
         if due.is_empty() {
@@ -203,47 +208,57 @@ pub fn claim(
     Ok(claimed)
 }
 
+/// Selects and locks due jobs.
 fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
     let lock = tx.skip_locked();
-    let expired = |limit: &str, exclude: &str| {
+    let expired_sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2{exclude}
              ORDER BY lease_until, id LIMIT {limit}{lock}"
         )
     };
-    let mut due = tx.query_claimable::<Job, _>(params![queue, now], limit, expired, Job::from_row)?;
+    let mut due = tx.query_claimable::<Job, _>(params![queue, now], limit, expired_sql, Job::from_row)?;
     if due.len() < limit {
-        let ready = |limit: &str, exclude: &str| {
+        let queued_sql = |limit: &str, exclude: &str| {
             format!(
                 "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2{exclude}
                  ORDER BY run_at, id LIMIT {limit}{lock}"
             )
         };
-        let rest = limit - due.len();
-        due.extend(tx.query_claimable::<Job, _>(params![queue, now], rest, ready, Job::from_row)?);
+        let remaining = limit - due.len();
+        due.extend(tx.query_claimable::<Job, _>(
+            params![queue, now],
+            remaining,
+            queued_sql,
+            Job::from_row,
+        )?);
     }
     Ok(due)
 }
 
+/// What to do with a due job.
 enum ClaimDecision {
     Run,
+    /// With the reason, which becomes the last error of the job.
     MarkDead(String),
 }
 
 fn claim_decision(job: &Job, now: Timestamp) -> ClaimDecision {
-    let before = job.last_error.as_deref().map(|error| format!("; before that: {error}")).unwrap_or_default();
+    let previous_error =
+        job.last_error.as_deref().map(|error| format!("; before that: {error}")).unwrap_or_default();
     if let Some(end) = job.expires_at.filter(|end| *end <= now) {
-        return ClaimDecision::MarkDead(format!("it was not done by {end}, its maximum age{before}"));
+        return ClaimDecision::MarkDead(format!("it was not done by {end}, its maximum age{previous_error}"));
     }
     if job.attempts >= job.max_attempts {
         let attempts = job.attempts;
         return ClaimDecision::MarkDead(format!(
-            "its worker vanished on attempt {attempts} of {attempts}{before}"
+            "its worker vanished on attempt {attempts} of {attempts}{previous_error}"
         ));
     }
     ClaimDecision::Run
 }
 
+/// Gives the owner a lease on a job and counts the attempt.
 fn lease_job(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job> {
     tx.execute(
         "UPDATE jobs SET status = 'running', attempts = $2, lease_owner = $3, lease_until = $4 WHERE id = $1",
@@ -269,15 +284,15 @@ fn mark_dead(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result
 
 /// Extends the lease of a running job; false when the caller no longer owns it.
 pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> Result<bool> {
-    let kept = tx.execute(
+    let extended = tx.execute(
         "UPDATE jobs SET lease_until = $3 WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
         params![id, owner, until],
     )?;
-    Ok(kept == 1)
+    Ok(extended == 1)
 }
 
 /// Locks a running job until this transaction ends; false when the caller no longer owns it. Waits for
-/// every transaction that relies on the job being active: see [`enqueue`].
+/// every transaction whose [`enqueue`] found this job active.
 pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
     let sql = format!(
         "SELECT id FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
@@ -288,12 +303,12 @@ pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
 
 /// Marks a job as done; false when the caller no longer owns it.
 pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
-    let done = tx.execute(
+    let completed = tx.execute(
         "UPDATE jobs SET status = 'done', finished_at = $3, lease_owner = NULL, lease_until = NULL
          WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
         params![id, owner, now],
     )?;
-    Ok(done == 1)
+    Ok(completed == 1)
 }
 
 /// Returns an unfinished job to the queue, where any worker can claim it at once; the attempt does not
@@ -319,11 +334,12 @@ pub enum FailOutcome {
         at: Timestamp,
     },
     Dead,
-    /// Another worker has claimed it; nothing was changed.
+    /// The caller no longer owns the job; nothing was changed.
     NotYours,
 }
 
-/// Records a failed attempt: the job is queued for the next attempt, or dead when there is none.
+/// Records a failed attempt. The job is queued for the next attempt, or marked as dead when it has no attempt
+/// left or the next one would be past its maximum age.
 pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<FailOutcome> {
     let sql = format!(
         "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
@@ -332,27 +348,28 @@ pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp
     let Some(job) = tx.query_opt(&sql, params![id, owner], Job::from_row)? else {
         return Ok(FailOutcome::NotYours);
     };
-    let at = now + backoff(id, job.attempts);
-    if job.attempts >= job.max_attempts || job.expires_at.is_some_and(|end| end <= at) {
+    let retry_at = now + backoff(id, job.attempts);
+    if job.attempts >= job.max_attempts || job.expires_at.is_some_and(|end| end <= retry_at) {
         mark_dead(tx, id, error, now)?;
         return Ok(FailOutcome::Dead);
     }
     tx.execute(
         "UPDATE jobs SET status = 'queued', run_at = $2, last_error = $3, lease_owner = NULL, lease_until = NULL
          WHERE id = $1",
-        params![id, at, error],
+        params![id, retry_at, error],
     )?;
-    Ok(FailOutcome::Retry { at })
+    Ok(FailOutcome::Retry { at: retry_at })
 }
 
-/// Jitter of up to a quarter, so that jobs that failed together do not retry together.
+/// The delay before a retry. It has jitter of up to a quarter, so that jobs that failed together do not retry
+/// together.
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_secs(300)).with_jitter(1.0, 1.25);
 
-/// The backoff after an attempt. It is the same for the same job and attempt.
+/// The delay after a failed attempt, counted from 1. It is the same for the same job and attempt.
 pub fn backoff(id: JobId, attempt: i64) -> Duration {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0);
-    // The lower half of an id is random.
+    // The lower half of an id is random, as `spread_of` requires.
     BACKOFF.jittered(doublings, spread_of(id.0.as_u64_pair().1, attempt.unsigned_abs()))
 }
 
@@ -360,7 +377,7 @@ pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
     tx.query_opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], Job::from_row)
 }
 
-/// Dead jobs, newest first; of every queue with `None`.
+/// A page of dead jobs, newest first, of one queue or, with `None`, of all queues.
 pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<ResultPage<Job>> {
     let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE status = 'dead'");
     let mut params: Vec<Param<'_>> = vec![(page.limit + 1).into()];
@@ -377,10 +394,10 @@ pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<
     Ok(ResultPage::from_rows(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
 }
 
-/// Queues a dead job again with all its attempts; false when it is not dead, or when an active job has
-/// its key.
+/// Queues a dead job again with all its attempts and no maximum age; false when the job is not dead, or when
+/// an active job has its key.
 pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
-    let revived = tx.query(
+    let requeued = tx.query(
         "UPDATE jobs SET status = 'queued', attempts = 0, run_at = $2, expires_at = NULL, finished_at = NULL
          WHERE id = $1 AND status = 'dead' AND NOT EXISTS (
              SELECT 1 FROM jobs AS live WHERE live.queue = jobs.queue AND live.key = jobs.key
@@ -389,18 +406,19 @@ pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> 
         params![id, now],
         |row| row.get::<String>(0),
     )?;
-    for queue in &revived {
+    for queue in &requeued {
         tx.wake(&queue_channel(queue))?;
     }
-    Ok(!revived.is_empty())
+    Ok(!requeued.is_empty())
 }
 
-/// Deletes jobs with a status that finished before a time.
+/// Deletes the jobs with this status that finished before a time. Returns how many there were.
 pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp) -> Result<u64> {
     let sql = "DELETE FROM jobs WHERE status = $1 AND finished_at IS NOT NULL AND finished_at < $2";
     tx.execute(sql, params![status.as_str(), before])
 }
 
+/// The number of jobs of one queue with one status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCount {
     pub queue: String,
@@ -426,15 +444,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_five_minutes_with_a_little_jitter() {
+    fn delays_double_up_to_five_minutes_with_jitter() {
         for attempt in 1..100 {
             let id = JobId::new();
-            let pause = backoff(id, attempt);
-            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(Duration::from_secs(300));
-            assert!(pause >= plain && pause <= plain.mul_f64(1.25), "attempt {attempt}: {pause:?}");
-            assert_eq!(pause, backoff(id, attempt), "the same job waits the same time");
+            let delay = backoff(id, attempt);
+            let without_jitter =
+                Duration::from_secs(1 << (attempt - 1).min(20)).min(Duration::from_secs(300));
+            assert!(
+                delay >= without_jitter && delay <= without_jitter.mul_f64(1.25),
+                "attempt {attempt}: {delay:?}"
+            );
+            assert_eq!(delay, backoff(id, attempt), "the same job waits the same time");
         }
-        let spread: std::collections::BTreeSet<_> = (0..100).map(|_| backoff(JobId::new(), 1)).collect();
-        assert!(spread.len() > 90, "jobs that failed together come back apart");
+        let delays: std::collections::BTreeSet<_> = (0..100).map(|_| backoff(JobId::new(), 1)).collect();
+        assert!(delays.len() > 90, "jobs that failed together retry at different times");
     }
 }

@@ -1,14 +1,14 @@
-//! Keeps leases: renews them in time, and says when their owner must stop working.
+//! Renews leases in time, and tells their owner when it must stop working.
 //!
-//! The owner of leases works only while nobody else may claim the same work. Another process compares the
-//! stored end of a lease with its own wall clock. The owner cannot rely on that clock, so the keeper
-//! measures with the monotonic clock from before the last successful renewal, and gives up a margin
-//! earlier, because the clocks of two servers may differ a little. A stored fence protects what is
-//! written; only stopping in time protects what cannot be fenced, such as calls to external tools.
+//! The owner of a lease may work only while no other process can claim the same work. Another process
+//! compares the stored end of a lease with its own wall clock. The owner cannot rely on that clock, so the
+//! keeper measures the time since it started the last successful renewal with the monotonic clock. It gives
+//! up a margin before the lease ends, because the clocks of two servers may differ a little. A fence protects
+//! what is written to the database; only stopping in time protects calls to external tools.
 //!
 //! Runners (one lease for all runs), dispatchers (one per workflow) and workers (one per job) follow the
-//! same rule. It also applies to an embedded database, where nobody else can claim anything: after a
-//! stall, the work continues from its record.
+//! same rule. It also applies with SQLite, where no other process can claim anything: after a stall, the
+//! work continues from its record.
 
 use std::{borrow::Cow, fmt::Display, future::Future, time::Duration};
 
@@ -16,16 +16,16 @@ use emergent_domain::time::{Clock, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::warn;
 
-/// The maximum margin between giving up and the end of the lease.
+/// The maximum time between giving up and the end of the lease.
 const MAX_MARGIN: Duration = Duration::from_secs(3);
 
-/// Renews the leases of one owner. A clone keeps leases that were acquired at the same time.
+/// Renews the leases of one owner. A clone renews other leases that were acquired at the same time.
 #[derive(Debug, Clone)]
 pub struct LeaseKeeper {
     name: Cow<'static, str>,
     clock: Clock,
     lease: Duration,
-    /// When the renewal that succeeded last was started.
+    /// When the last successful renewal was started.
     renewed_at: Instant,
     next_attempt: Instant,
 }
@@ -56,8 +56,8 @@ impl LeaseKeeper {
     }
 
     /// Waits until a third of the lease has passed, then calls `renewal` with the new end of the leases.
-    /// Returns `None` if it failed; it is tried again soon. Fails when the owner must stop: the renewals
-    /// failed for too long, one did not return, or the process was stopped.
+    /// Returns `None` if the renewal failed; the next call tries again soon. Returns an error when the owner
+    /// must stop: the renewals failed for too long, one did not return, or the process was suspended.
     pub async fn renew<T, E, F>(
         &mut self,
         renewal: impl FnOnce(Timestamp) -> F,
@@ -87,6 +87,7 @@ impl LeaseKeeper {
         }
     }
 
+    /// How long after the last successful renewal the owner must stop.
     fn time_to_give_up(&self) -> Duration {
         self.lease - (self.lease / 3).min(MAX_MARGIN)
     }
@@ -110,17 +111,17 @@ mod tests {
         (LeaseKeeper::new("a test", &Clock::system(), LEASE), Instant::now())
     }
 
-    fn seconds(since: Instant) -> u64 {
-        since.elapsed().as_secs()
+    fn seconds_since(start: Instant) -> u64 {
+        start.elapsed().as_secs()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_renewed_after_a_third_of_its_time() {
         let (mut keeper, start) = keeper();
         for third in 1..=5 {
-            let renewed = keeper.renew(|_| ready(Ok::<_, String>("kept"))).await;
-            assert_eq!(renewed.unwrap(), Some("kept"));
-            assert_eq!(seconds(start), third * 3);
+            let renewed = keeper.renew(|_| ready(Ok::<_, String>("renewed"))).await;
+            assert_eq!(renewed.unwrap(), Some("renewed"));
+            assert_eq!(seconds_since(start), third * 3);
         }
     }
 
@@ -130,9 +131,13 @@ mod tests {
         let mut attempts = Vec::new();
         while let Ok(renewed) = keeper.renew(|_| ready(Err::<(), _>("no database"))).await {
             assert_eq!(renewed, None);
-            attempts.push(seconds(start));
+            attempts.push(seconds_since(start));
         }
-        assert_eq!((attempts, seconds(start)), (vec![3, 4, 5], 6), "three seconds before the lease ends");
+        assert_eq!(
+            (attempts, seconds_since(start)),
+            (vec![3, 4, 5], 6),
+            "three seconds before the lease ends"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -140,9 +145,9 @@ mod tests {
         let (mut keeper, start) = keeper();
         keeper.renew(|_| ready(Err::<(), _>("no database"))).await.unwrap();
         keeper.renew(|_| ready(Ok::<_, String>(()))).await.unwrap();
-        assert_eq!(seconds(start), 4);
+        assert_eq!(seconds_since(start), 4);
         while keeper.renew(|_| ready(Err::<(), _>("no database"))).await.is_ok() {}
-        assert_eq!(seconds(start), 10, "six seconds after the renewal");
+        assert_eq!(seconds_since(start), 10, "six seconds after the renewal");
     }
 
     #[tokio::test(start_paused = true)]
@@ -153,14 +158,16 @@ mod tests {
             renewed.unwrap_err().to_string(),
             "the lease of a test was not renewed within 6000 ms: its work stops here, and continues when it is claimed again"
         );
-        assert_eq!(seconds(start), 6);
+        assert_eq!(seconds_since(start), 6);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_process_that_was_stopped_for_too_long_does_not_renew() {
+    async fn a_process_that_was_suspended_for_too_long_does_not_renew() {
         let (mut keeper, _) = keeper();
         advance(Duration::from_secs(7)).await;
-        let renewed = keeper.renew(|_| async { panic!("nobody may renew") as Result<(), String> }).await;
+        let renewed = keeper
+            .renew(|_| async { panic!("an expired lease must not be renewed") as Result<(), String> })
+            .await;
         assert!(renewed.is_err());
     }
 
@@ -169,6 +176,6 @@ mod tests {
         let mut keeper = LeaseKeeper::new("a test", &Clock::system(), Duration::from_secs(60));
         let start = Instant::now();
         while keeper.renew(|_| ready(Err::<(), _>("no database"))).await.is_ok() {}
-        assert_eq!(seconds(start), 57);
+        assert_eq!(seconds_since(start), 57);
     }
 }

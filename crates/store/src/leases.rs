@@ -7,7 +7,8 @@ use emergent_domain::time::Timestamp;
 
 use crate::{error::Result, params, tx::Tx};
 
-/// Acquires a lease that is free, expired, or already the owner's; false when another owner has it.
+/// Acquires a lease that has no owner, has expired, or already belongs to this owner; false when another
+/// owner has it.
 pub fn acquire(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
     let acquired = tx.execute(
         "INSERT INTO leases (name, owner, until) VALUES ($1, $2, $3)
@@ -18,8 +19,8 @@ pub fn acquire(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp, now: 
     Ok(acquired == 1)
 }
 
-/// Extends a lease; false when it is no longer the owner's. An expired lease that nobody acquired
-/// meanwhile is still the owner's.
+/// Extends a lease; false when the owner no longer has it. An expired lease that no other owner acquired in
+/// the meantime still belongs to its owner.
 pub fn renew(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp) -> Result<bool> {
     let renewed = tx.execute(
         "UPDATE leases SET until = $3 WHERE name = $1 AND owner = $2",
@@ -28,13 +29,13 @@ pub fn renew(tx: &mut Tx<'_>, name: &str, owner: &str, until: Timestamp) -> Resu
     Ok(renewed == 1)
 }
 
-/// Releases a lease; false when it was no longer the owner's.
+/// Releases a lease; false when the owner no longer had it.
 pub fn release(tx: &mut Tx<'_>, name: &str, owner: &str) -> Result<bool> {
     Ok(tx.execute("DELETE FROM leases WHERE name = $1 AND owner = $2", params![name, owner])? == 1)
 }
 
-/// Ends every lease, those of jobs and workflows too. Only for a process that is alone with the database, as
-/// a server on SQLite is when it starts: the processes that owned them no longer run.
+/// Ends every lease, including those of jobs and workflows. Only for a process that has the database to
+/// itself, such as a server with SQLite when it starts: the processes that owned the leases no longer run.
 pub fn expire_all(tx: &mut Tx<'_>, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE leases SET until = $1 WHERE until > $1", params![now])?;
     tx.execute(

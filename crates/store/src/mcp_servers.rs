@@ -1,5 +1,5 @@
-//! External MCP servers of projects. Every change counts up the project's `mcp_revision` and wakes
-//! whoever holds connections, on every server.
+//! The external MCP servers of projects. Every change increments the project's `mcp_revision` and wakes the
+//! tasks that manage connections, in every Emergent server.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -17,7 +17,7 @@ use crate::{
     value::Param,
 };
 
-/// Woken when a server was added, changed or deleted, in any project.
+/// The channel that is woken when an MCP server or one of its tools changes, in any project.
 pub const CHANGED_CHANNEL: &str = "mcp";
 
 row! {
@@ -40,7 +40,8 @@ row! {
 
 const COLUMNS: &str = McpServer::COLUMNS;
 
-/// How a server is reached: three fields have columns of their own, `config` holds the others.
+/// Reads and writes the description of a server. Three of its fields have their own columns, and `config`
+/// holds the others as JSON.
 struct SpecColumns;
 
 impl SpecColumns {
@@ -48,16 +49,16 @@ impl SpecColumns {
         reader: &mut RowReader<'_, '_>,
         [name, description, transport, config]: [&'static str; 4],
     ) -> Result<ServerSpec> {
-        let own: [(&str, String); 3] = [
+        let own_columns: [(&str, String); 3] = [
             ("name", reader.next(name)?),
             ("description", reader.next(description)?),
             ("transport", reader.next::<TransportKind>(transport)?.to_string()),
         ];
         let mut fields = reader.next::<Value>(config)?;
-        // The settings can hold secrets, so that the error does not show them.
+        // The settings can contain secrets, so the error does not show them.
         let unreadable = || reader.unreadable(config, "settings that are not shown");
         let map = fields.as_object_mut().ok_or_else(unreadable)?;
-        map.extend(own.map(|(field, text)| (field.to_owned(), Value::from(text))));
+        map.extend(own_columns.map(|(field, text)| (field.to_owned(), Value::from(text))));
         serde_json::from_value(fields).map_err(|_| unreadable())
     }
 
@@ -72,6 +73,7 @@ impl SpecColumns {
     }
 }
 
+/// The fields of a description that have no column of their own, as JSON.
 fn config_param(spec: &ServerSpec) -> Result<Param<'static>> {
     let mut config = serde_json::to_value(spec).map_err(|source| Error::Unwritable {
         table: McpServer::TABLE,
@@ -91,10 +93,10 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Optio
     tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
-/// The server, locked until the transaction ends.
+/// Reads a server and locks its row until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
-    let held = tx.for_update();
-    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
+    let lock = tx.for_update();
+    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{lock}");
     tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
@@ -109,7 +111,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
     tx.query(&sql, params![project], McpServer::from_row)
 }
 
-/// Newest first.
+/// A page of the servers of a project, newest first.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPage<McpServer>> {
     let mut params = vec![Param::from(project)];
     let (after, values) = page::after_cursor_sql(page, "created_at", "id", 2);
@@ -126,7 +128,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
     }))
 }
 
-/// Every server that may be connected to, in live projects: its id and version.
+/// The id and version of every enabled server of a live project.
 pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
     tx.query(
         "SELECT s.id, s.version FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
@@ -136,7 +138,7 @@ pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>>
     )
 }
 
-/// How often a project's servers and their tools were changed; `None` for one that is gone.
+/// How often a project's servers and their tools were changed; `None` when no live project has this id.
 pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
     tx.query_opt(
         "SELECT mcp_revision FROM projects WHERE id = $1 AND deleted_at IS NULL",
@@ -145,24 +147,24 @@ pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
     )
 }
 
-/// Counts a change to a project's servers or their tools.
+/// Increments the revision of a project, whose servers or tools changed, and wakes the waiters for it.
 pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     tx.execute("UPDATE projects SET mcp_revision = mcp_revision + 1 WHERE id = $1", params![project])?;
     tx.wake(CHANGED_CHANNEL)?;
     tx.wake(&format!("{CHANGED_CHANNEL}:{project}"))
 }
 
-/// Adds a server as it stands; false when the project has one of that name.
+/// Inserts a server; false when the project has a server of that name.
 pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
-    let made = tx.insert_row(server, [], "ON CONFLICT (project_id, name) DO NOTHING")?;
-    if made == 1 {
+    let inserted = tx.insert_row(server, [], "ON CONFLICT (project_id, name) DO NOTHING")?;
+    if inserted == 1 {
         bump_revision(tx, server.project)?;
     }
-    Ok(made == 1)
+    Ok(inserted == 1)
 }
 
-/// Writes a server that the caller holds. When it has become another one (its version was counted
-/// up), what was seen of the old one is forgotten as far as reaching it goes.
+/// Writes a server whose row the caller has locked. When its version changes, `listed_at` and `last_error`
+/// are cleared, because they are about connections to the previous version.
 pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
     tx.execute(
         "UPDATE project_mcp_servers SET product = $2, name = $3, description = $4, transport = $5, config = $6,
@@ -191,9 +193,9 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
 
 /// Deletes a server with its listed tools; false when there is none.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bool> {
-    let gone = tx
+    let deleted = tx
         .execute("DELETE FROM project_mcp_servers WHERE id = $1 AND project_id = $2", params![id, project])?;
-    if gone == 0 {
+    if deleted == 0 {
         return Ok(false);
     }
     tx.execute("DELETE FROM mcp_server_tools WHERE server_id = $1", params![id])?;
@@ -201,9 +203,9 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
     Ok(true)
 }
 
-/// Gives a product's server its newest form, as a new server or in place of the same product's one
-/// of that name: whether it is enabled and how its tools are pinned stays as people set it. `None`
-/// when the name is another's.
+/// Inserts a server of a product, or updates the product's server of that name. An update does not change
+/// whether the server is enabled and how its tools are pinned, which people may have set. Returns `None` when
+/// a server of another product, or one without a product, has the name.
 pub fn upsert_for_product(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -212,7 +214,7 @@ pub fn upsert_for_product(
     tool_filter: &[String],
     now: Timestamp,
 ) -> Result<Option<McpServerId>> {
-    let Some(before) = get_by_name(tx, project, spec.name())? else {
+    let Some(existing) = get_by_name(tx, project, spec.name())? else {
         let server = McpServer {
             id: McpServerId::new(),
             project,
@@ -230,14 +232,14 @@ pub fn upsert_for_product(
         };
         return Ok(insert(tx, &server)?.then_some(server.id));
     };
-    if before.product.as_deref() != Some(product) {
+    if existing.product.as_deref() != Some(product) {
         return Ok(None);
     }
-    let id = before.id;
-    let version = before.version + i64::from(before.spec != *spec);
-    if version != before.version || before.tool_filter != tool_filter {
+    let id = existing.id;
+    let version = existing.version + i64::from(existing.spec != *spec);
+    if version != existing.version || existing.tool_filter != tool_filter {
         let tool_filter = tool_filter.to_vec();
-        update(tx, &McpServer { spec: spec.clone(), tool_filter, version, updated_at: now, ..before })?;
+        update(tx, &McpServer { spec: spec.clone(), tool_filter, version, updated_at: now, ..existing })?;
     }
     Ok(Some(id))
 }
@@ -250,8 +252,8 @@ pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, na
     }
 }
 
-/// Notes how the last attempt to reach a version of a server went: its tools were listed, or why
-/// not. Says nothing to anybody: only a change of the tools is one.
+/// Records the last attempt to reach a version of a server: when its tools were listed, or the error. This
+/// does not increment the revision, because no tool has changed.
 pub fn record_contact(
     tx: &mut Tx<'_>,
     id: McpServerId,

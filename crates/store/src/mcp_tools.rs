@@ -1,4 +1,5 @@
-//! The tools of external MCP servers as they were last listed, and what was accepted of them.
+//! The tools of external MCP servers: each as the server last listed it, and the accepted definition that it
+//! is pinned to.
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId, TokenId},
@@ -14,18 +15,22 @@ use crate::{
     value::Param,
 };
 
+/// The stored row of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredTool {
     pub name: String,
-    /// As the server sent it, to the letter, but for secrets.
+    /// The definition exactly as the server sent it, with secrets redacted.
     pub tool: String,
+    /// The digest of `tool`.
     pub digest: String,
-    /// What was accepted: by being the first, by policy, or by somebody.
+    /// The digest of the accepted definition. It was accepted because it was the first one, because of the
+    /// pin policy, or by a person.
     pub pinned_digest: String,
     pub pinned_tool: String,
     pub status: ToolStatus,
     pub first_seen: Timestamp,
     pub changed_at: Option<Timestamp>,
+    /// The token that accepted the pinned definition; `None` if no person did.
     pub accepted_by: Option<TokenId>,
 }
 
@@ -43,14 +48,15 @@ row! {
     }
 }
 
-/// By name.
+/// The tools of a server, by name.
 pub fn list_for_server(tx: &mut Tx<'_>, server: McpServerId) -> Result<Vec<StoredTool>> {
     let columns = StoredTool::COLUMNS;
     let sql = format!("SELECT {columns} FROM mcp_server_tools WHERE server_id = $1 ORDER BY name");
     tx.query(&sql, params![server], StoredTool::from_row)
 }
 
-/// Those of all enabled servers of a project, by server and name; not those that are gone.
+/// The tools of all enabled servers of a project, by server and name, without those that their server no
+/// longer lists.
 pub fn list_for_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, StoredTool)>> {
     let sql = format!(
         "SELECT t.server_id, {} FROM mcp_server_tools AS t
@@ -61,8 +67,8 @@ pub fn list_for_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpS
     tx.query(&sql, params![project, true], |row| Ok((row.get(0)?, StoredTool::from_row_at(row, 1)?)))
 }
 
-/// The names of the tools that each server of a project was last seen to have, whether or not the
-/// server is enabled and whether or not the tool is held back.
+/// The names of the tools that each server of a project last listed, even if the server is disabled or the
+/// tool is held back.
 pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
     tx.query(
         "SELECT t.server_id, t.name FROM mcp_server_tools AS t
@@ -73,7 +79,7 @@ pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerI
     )
 }
 
-/// How many tools of each server of a project there are, and how many differ from what was accepted.
+/// For each server of a project: how many tools it has, and how many of them differ from their pin.
 pub fn counts(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, i64, i64)>> {
     tx.query(
         "SELECT t.server_id, sum(CASE WHEN t.status = 'gone' THEN 0 ELSE 1 END),
@@ -85,7 +91,7 @@ pub fn counts(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, i
     )
 }
 
-/// Writes what is known of a tool.
+/// Inserts or updates a tool of a server.
 pub fn upsert(tx: &mut Tx<'_>, server: McpServerId, tool: &StoredTool) -> Result<()> {
     tx.insert_row(
         tool,

@@ -1,5 +1,6 @@
-//! Migrations: numbered, applied once, in one transaction each. Servers that start together wait
-//! for one another; a database that a newer program migrated is refused.
+//! Migrates the schema of a database. Migrations are numbered, and each is applied once; one transaction
+//! applies all that are missing. Servers that start at the same time wait for one another. A database that a
+//! newer version has migrated is refused.
 
 use emergent_domain::time::Clock;
 
@@ -11,7 +12,8 @@ use crate::{
 struct Migration {
     version: i64,
     name: &'static str,
-    /// Runs on both engines, before what is each one's own.
+    /// The SQL for both engines, which runs before the SQL of one engine. `{rowno}`, `{seqno}` and `{txid}`
+    /// stand for column definitions that differ between the engines; see [`Migration::sql`].
     shared: &'static str,
     sqlite: &'static str,
     postgres: &'static str,
@@ -62,7 +64,7 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The newest version this program knows.
+/// The newest schema version that this program knows.
 pub fn latest_version() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.version)
 }
@@ -71,8 +73,9 @@ const CREATE_MIGRATIONS_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrati
     version bigint NOT NULL PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
 
 impl Migration {
+    /// The SQL of the migration for an engine.
     fn sql(&self, engine: Engine) -> String {
-        let (rowno, seqno, txid, own) = match engine {
+        let (rowno, seqno, txid, engine_sql) = match engine {
             Engine::Sqlite => {
                 ("INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT", "DEFAULT 0", self.sqlite)
             }
@@ -84,9 +87,10 @@ impl Migration {
             ),
         };
         let shared = self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
-        format!("{shared}\n{own}")
+        format!("{shared}\n{engine_sql}")
     }
 
+    /// Wraps an error with the name of the migration.
     fn error(&self) -> impl Fn(Error) -> Error + '_ {
         |source| Error::Migration { name: self.name.to_owned(), source: Box::new(source) }
     }
@@ -99,6 +103,7 @@ fn refuse_newer(found: i64) -> Result<()> {
     Ok(())
 }
 
+/// Migrates a SQLite database.
 pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
     tx.execute_batch(CREATE_MIGRATIONS_TABLE)?;
@@ -116,10 +121,14 @@ pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
     Ok(())
 }
 
+/// The statement that makes servers which start at the same time migrate one after the other. The lock is
+/// held until the commit; its number is arbitrary.
+const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
+
+/// Migrates a PostgreSQL database.
 pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<()> {
     let tx = client.transaction().await?;
-    // Held until the commit: whoever starts at the same moment waits here and finds it done.
-    tx.batch_execute("SELECT pg_advisory_xact_lock(4400001)").await?;
+    tx.batch_execute(MIGRATION_LOCK_SQL).await?;
     tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
     tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
     tx.batch_execute(CREATE_MIGRATIONS_TABLE).await?;
@@ -145,23 +154,23 @@ pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<(
 mod tests {
     use super::*;
 
-    /// A database as the version before the one that is asked about left it.
-    fn before(version: i64) -> rusqlite::Connection {
+    /// A database with all migrations before a version.
+    fn database_before(version: i64) -> rusqlite::Connection {
         let conn = rusqlite::Connection::open_in_memory().unwrap();
-        for migration in MIGRATIONS.iter().filter(|one| one.version < version) {
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version < version) {
             conn.execute_batch(&migration.sql(Engine::Sqlite)).unwrap();
         }
         conn
     }
 
     fn migrate(conn: &rusqlite::Connection, version: i64) {
-        let migration = MIGRATIONS.iter().find(|one| one.version == version).unwrap();
+        let migration = MIGRATIONS.iter().find(|migration| migration.version == version).unwrap();
         conn.execute_batch(&migration.sql(Engine::Sqlite)).unwrap();
     }
 
     #[test]
-    fn an_assignment_of_before_is_the_products_whose_pack_or_moment_it_has() {
-        let conn = before(4);
+    fn earlier_assignments_get_the_product_of_their_pack_or_of_their_time() {
+        let conn = database_before(4);
         conn.execute_batch(
             "INSERT INTO template_packs (id, project_id, name, version, pack, created_at, product) VALUES
                  (1, 7, 'brought', '1.0.0', '{}', 10, 'p'), (2, 7, 'own', '1.0.0', '{}', 10, NULL),
@@ -173,12 +182,12 @@ mod tests {
         )
         .unwrap();
         migrate(&conn, 4);
-        let mut told = conn
+        let mut statement = conn
             .prepare("SELECT project_id, pack_id, product FROM project_template_packs ORDER BY 1, 2")
             .unwrap();
-        let told = told.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
-        let told: Vec<(i64, i64, Option<String>)> = told.map(Result::unwrap).collect();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let assignments: Vec<(i64, i64, Option<String>)> = rows.map(Result::unwrap).collect();
         let p = Some("p".to_owned());
-        assert_eq!(told, [(7, 1, p.clone()), (7, 2, None), (7, 3, p), (8, 3, None)]);
+        assert_eq!(assignments, [(7, 1, p.clone()), (7, 2, None), (7, 3, p), (8, 3, None)]);
     }
 }
