@@ -1,3 +1,5 @@
+//! Tests of how budgets fit, reserve and settle model calls.
+
 use emergent_domain::{
     chat::Turn,
     ids::ProjectId,
@@ -15,12 +17,13 @@ fn tokens(tokens: i64) -> Amount {
     Amount { microusd: 0, tokens }
 }
 
-/// Each token counts as one token and costs no money.
-fn free(input: u64, output: u64) -> Amount {
+/// The cost of a model without a price: only tokens count.
+fn free_cost(input: u64, output: u64) -> Amount {
     tokens((input + output) as i64)
 }
 
-fn under(limit: i64, spent: i64, reserved: i64) -> (Limits, Counters) {
+/// Limits and counters of a workflow with a token budget.
+fn budget_of(limit: i64, spent: i64, reserved: i64) -> (Limits, Counters) {
     let limits = Limits { workflow: Limit { microusd: None, tokens: Some(limit) }, ..Limits::default() };
     let counter = Counter { spent: tokens(spent), reserved: tokens(reserved) };
     (limits, Counters::from_iter([(BudgetKind::Workflow, counter)]))
@@ -28,31 +31,34 @@ fn under(limit: i64, spent: i64, reserved: i64) -> (Limits, Counters) {
 
 #[track_caller]
 fn check(limit: i64, spent: i64, reserved: i64, estimate: (u64, u32, u32), expected: BudgetFit) {
-    let (limits, counters) = under(limit, spent, reserved);
+    let (limits, counters) = budget_of(limit, spent, reserved);
     let (input, max_output, min_output) = estimate;
-    assert_eq!(fit_call(&limits, &counters, CallEstimate { input, max_output, min_output }, &free), expected);
+    assert_eq!(
+        fit_call(&limits, &counters, CallEstimate { input, max_output, min_output }, &free_cost),
+        expected
+    );
 }
 
 #[test]
-fn a_call_that_fits_is_given_what_it_wants() {
+fn a_call_that_fits_gets_its_maximum_output() {
     check(1_000, 0, 0, (400, 600, 100), BudgetFit::Fits(600));
     check(1_000, 300, 100, (300, 300, 100), BudgetFit::Fits(300));
 }
 
 #[test]
-fn what_is_left_is_given_when_nobody_else_is_asking() {
+fn without_reservations_of_others_a_call_gets_the_rest_of_the_budget() {
     check(1_000, 400, 0, (300, 600, 100), BudgetFit::Fits(300));
     check(1_000, 600, 0, (300, 600, 100), BudgetFit::Fits(100));
 }
 
 #[test]
-fn a_call_waits_for_others_rather_than_be_cut_or_refused() {
+fn a_call_waits_for_settlements_rather_than_being_shortened_or_refused() {
     check(1_000, 0, 700, (300, 600, 100), BudgetFit::AfterSettlement);
     check(1_000, 0, 1_000, (300, 600, 100), BudgetFit::AfterSettlement);
 }
 
 #[test]
-fn what_would_not_fit_without_the_others_either_is_refused_at_once() {
+fn a_call_that_would_not_fit_even_without_reservations_is_refused() {
     check(1_000, 700, 0, (300, 600, 100), BudgetFit::Exceeds(BudgetKind::Workflow));
     check(1_000, 700, 300, (300, 600, 100), BudgetFit::Exceeds(BudgetKind::Workflow));
     check(100, 0, 0, (101, 1, 1), BudgetFit::Exceeds(BudgetKind::Workflow));
@@ -60,7 +66,7 @@ fn what_would_not_fit_without_the_others_either_is_refused_at_once() {
 
 proptest! {
     #[test]
-    fn what_is_given_always_fits_and_is_all_that_does(
+    fn the_granted_output_fits_and_is_the_longest_that_does(
         limits in prop::array::uniform3((prop::option::of(0i64..5_000), prop::option::of(0i64..5_000))),
         used in prop::array::uniform3((0i64..2_000, 0i64..2_000, 0i64..2_000, 0i64..2_000)),
         input in 0u64..2_000, min_output in 1u32..500, more in 0u32..2_000, price in 0i64..4,
@@ -120,12 +126,12 @@ fn reservation(reserved: Option<Amount>) -> Reservation {
 /// Returns the settled tokens of a call with this outcome, after these deltas were received.
 fn settled_tokens(reserved: Option<i64>, outcome: &CallOutcome<'_>, deltas: &[Delta]) -> Option<i64> {
     let (models, model) = (Models::default(), "rehearsal/echo".parse().unwrap());
-    let mut all = StreamMeter::default();
-    deltas.iter().for_each(|delta| all.record(delta));
+    let mut meter = StreamMeter::default();
+    deltas.iter().for_each(|delta| meter.record(delta));
     let settled = reservation(reserved.map(tokens)).settle(
         CallPrices { models: &models, model: &model },
         outcome,
-        &all,
+        &meter,
     );
     settled.amount.map(|amount| amount.tokens)
 }
@@ -135,7 +141,7 @@ fn text(bytes: usize) -> Delta {
 }
 
 #[test]
-fn the_providers_count_is_what_an_answer_costs() {
+fn an_answer_costs_what_the_provider_counted() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
     assert_eq!(settled_tokens(Some(500), &CallOutcome::Answered(&usage), &[text(80)]), Some(110));
     assert_eq!(
@@ -146,7 +152,7 @@ fn the_providers_count_is_what_an_answer_costs() {
 }
 
 #[test]
-fn attempts_that_broke_off_count_as_far_as_the_reservation_goes() {
+fn interrupted_attempts_count_up_to_the_reservation() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
     let deltas = [text(40), Delta::Restart { why: "cut".into() }, text(80)];
     assert_eq!(settled_tokens(Some(500), &CallOutcome::Answered(&usage), &deltas), Some(220));
@@ -155,16 +161,20 @@ fn attempts_that_broke_off_count_as_far_as_the_reservation_goes() {
 }
 
 #[test]
-fn a_call_that_failed_costs_what_was_heard_of_it() {
+fn a_failed_call_costs_what_was_received_of_it() {
     let error = Error::Overloaded { model: "m".into(), message: "gone".into(), source: None };
     assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[]), Some(0));
     assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[text(40)]), Some(110));
     let error = Error::Malformed { model: "m".into(), message: "no JSON".into() };
-    assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[]), Some(100), "something came");
+    assert_eq!(
+        settled_tokens(Some(500), &CallOutcome::Failed(&error), &[]),
+        Some(100),
+        "the provider sent an answer that could not be parsed"
+    );
 }
 
 #[test]
-fn a_call_that_was_given_up_costs_all_that_was_reserved() {
+fn an_abandoned_call_costs_its_full_reservation() {
     assert_eq!(settled_tokens(Some(500), &CallOutcome::Abandoned, &[text(40)]), None);
     assert_eq!(
         settled_tokens(None, &CallOutcome::Abandoned, &[text(40)]),
@@ -174,7 +184,7 @@ fn a_call_that_was_given_up_costs_all_that_was_reserved() {
 }
 
 #[test]
-fn an_estimate_is_rather_too_high() {
+fn an_estimate_is_too_high_rather_than_too_low() {
     let turns = [Turn::user("019b7c1e-8c1e-7a52-b1a5-6f5d2f0c9a11")];
     assert!(estimate_tokens("", &[], &turns) >= 23, "an id consists of many tokens");
     assert_eq!(estimate_tokens("four", &[], &[]), 2);

@@ -1,5 +1,5 @@
-//! When too many runs wait already: what is due stays due, and is left alone for a while, longer
-//! each time there is still no room.
+//! The pause before triggers are fired again after the run queue was full. It grows with each attempt that
+//! finds the queue still full.
 
 use std::time::Duration;
 
@@ -8,11 +8,13 @@ use tokio::time::Instant;
 
 use crate::{Error, Result};
 
-const WAITS: net::Backoff = net::Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+const DELAYS: net::Backoff = net::Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
-    times: u32,
+    /// How often in a row the queue was full.
+    failures: u32,
+    /// The end of the current pause.
     until: Option<Instant>,
 }
 
@@ -22,13 +24,13 @@ impl Backoff {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Learns from what firing came to.
+    /// Updates the pause from the result of firing triggers.
     pub fn record(&mut self, fired: &Result<usize>) {
         match fired {
             Ok(count) if *count > 0 => *self = Self::default(),
             Err(Error::Overloaded { .. }) => {
-                self.until = Some(Instant::now() + WAITS.delay(self.times));
-                self.times = self.times.saturating_add(1);
+                self.until = Some(Instant::now() + DELAYS.delay(self.failures));
+                self.failures = self.failures.saturating_add(1);
             }
             _ => {}
         }
@@ -40,13 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_without_room_is_followed_by_a_longer_pause_until_there_is_room_again() {
+    fn a_full_queue_starts_a_pause_that_ends_when_a_firing_succeeds() {
         let mut backoff = Backoff::default();
         assert!(!backoff.is_waiting());
         backoff.record(&Err(Error::Overloaded { limit: "max_queued", waiting: 1 }));
         assert!(backoff.is_waiting());
         backoff.record(&Ok(0));
-        assert!(backoff.is_waiting(), "nothing was due: that says nothing about room");
+        assert!(backoff.is_waiting(), "nothing was due, which says nothing about the queue");
         backoff.record(&Ok(1));
         assert!(!backoff.is_waiting());
     }

@@ -1,12 +1,11 @@
-//! What starts agents without anybody asking: schedules and events. The rules are the domain's;
-//! here they are looked up, applied and written.
+//! Triggers: schedules and events that start agents by themselves. The rules are in `domain`; this module
+//! loads triggers, applies the rules and writes the results.
 //!
-//! Every server does this. A schedule is claimed, its firing noted and its run admitted in one
-//! transaction. Events go by a cursor per project: reading them writes firings and moves the cursor
-//! in one transaction, and firing admits the run and settles the firing in another, so a server
-//! that dies at any point leaves what the next pass of any server goes on with. Nothing is kept in
-//! memory, so a change of a trigger counts from its commit, everywhere. No more is started than may
-//! wait for a runner: the rest stays due.
+//! Every server fires triggers. A schedule is locked, its firing is inserted and its run is admitted in one
+//! transaction. Events are read with one cursor per project: the first transaction inserts firings and moves
+//! the cursor, and a second one admits a run and settles its firings. After a crash at any point, the next
+//! pass of any server continues. Nothing is cached in memory, so a change of a trigger applies on all
+//! servers as soon as it is committed. While the run queue is full, nothing is started: firings stay due.
 
 mod backoff;
 mod event_context;
@@ -41,43 +40,45 @@ pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
 
-/// How often to look without being woken.
+/// How often triggers are checked when no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How soon to look again when a wake came before its change could be read.
+/// The delay before the next check, if a wake-up arrived before its change could be read.
 const REPOLL: net::Backoff = net::Backoff::new(Duration::from_millis(5), POLL_INTERVAL);
-/// Between two passes: what comes in a burst is read together.
+/// The timeout of the wake-up waiters. The sleep beside them always ends first.
+const WAITER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause between two passes, so that a burst of changes is read together.
 const PASS_INTERVAL: Duration = Duration::from_millis(20);
-/// Started in one transaction.
+/// The most firings that one transaction starts.
 const BATCH_SIZE: usize = 50;
-/// An agent that cannot be started is told of once in this time.
+/// The log warns about an agent that cannot be started at most once in this time.
 const WARN_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// What this process remembers: which agents it has warned about.
+/// When this process last warned about each agent that a trigger could not start.
 #[derive(Default)]
 pub(crate) struct TriggerWarnings(Mutex<HashMap<AgentId, Instant>>);
 
-/// An agent that a trigger wanted to start, and why it could not.
+/// An agent that a trigger could not start, and why.
 pub(crate) struct RefusedStart {
     pub agent: AgentId,
     pub name: String,
     pub reason: String,
 }
 
-/// A schedule that nobody can go by, and what is wrong with it.
+/// A schedule that cannot be read and was suspended, and why.
 pub(crate) struct SuspendedSchedule {
     pub id: ScheduleId,
     pub name: String,
     pub reason: String,
 }
 
-/// What one transaction of firing came to.
+/// The outcome of one transaction that fires triggers.
 #[derive(Default)]
 pub(crate) struct FiringOutcome {
-    /// Firings settled, or schedules looked at.
+    /// How many firings were settled, or how many schedules were handled.
     pub count: usize,
-    /// Runs queued.
+    /// How many runs were queued.
     pub admitted: usize,
-    /// Something is still due, and too many runs wait already.
+    /// True if firings are still due because the run queue is full.
     pub full: bool,
     pub refusals: Vec<RefusedStart>,
     pub suspended: Vec<SuspendedSchedule>,
@@ -94,67 +95,70 @@ pub struct Triggers {
 }
 
 impl Executor {
-    /// Fires triggers until told to stop.
+    /// Fires triggers until `stop` becomes true.
     pub async fn run_triggers(&self, mut stop: watch::Receiver<bool>) {
-        let mut changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
-        let mut told = self.db().waiter(feed::ANY_FEED_CHANNEL);
-        let mut empty_looks = 0_u32;
+        let mut triggers_changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
+        let mut feed_changed = self.db().waiter(feed::ANY_FEED_CHANNEL);
+        let mut idle_passes = 0_u32;
         let mut backoff = Backoff::default();
         while !*stop.borrow() {
-            let (did, next) = self.fire_due(&mut backoff).await;
-            empty_looks = if did { 0 } else { empty_looks.saturating_add(1) };
-            let pause = if did { PASS_INTERVAL } else { self.next_wait(next, empty_looks) };
+            let (fired, next) = self.fire_due(&mut backoff).await;
+            idle_passes = if fired { 0 } else { idle_passes.saturating_add(1) };
+            let pause = if fired { PASS_INTERVAL } else { self.next_wait(next, idle_passes) };
             let woken = tokio::select! {
                 biased;
                 _ = stop.changed() => false,
-                () = changed.wait(POLL_INTERVAL * 60), if !did => true,
-                () = told.wait(POLL_INTERVAL * 60), if !did => true,
+                () = triggers_changed.wait(WAITER_TIMEOUT), if !fired => true,
+                () = feed_changed.wait(WAITER_TIMEOUT), if !fired => true,
                 () = sleep(pause) => false,
             };
             if woken {
-                empty_looks = 0;
+                idle_passes = 0;
                 sleep(PASS_INTERVAL).await;
             }
         }
     }
 
-    /// How long nothing will happen, unless somebody wakes us. On PostgreSQL a commit wakes before
-    /// its change can be read, if an older transaction is still open.
-    fn next_wait(&self, next: Option<Timestamp>, empty_looks: u32) -> Duration {
-        let due =
+    /// How long to sleep until the next pass, unless a wake-up arrives. On PostgreSQL, a wake-up can arrive
+    /// before its change can be read, if an older transaction is still open; the first idle passes therefore
+    /// follow each other quickly.
+    fn next_wait(&self, next: Option<Timestamp>, idle_passes: u32) -> Duration {
+        let until_due =
             next.map_or(POLL_INTERVAL, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
-        let soon = match self.db().engine() {
+        let until_repoll = match self.db().engine() {
             Engine::Sqlite => POLL_INTERVAL,
-            Engine::Postgres => REPOLL.delay(empty_looks),
+            Engine::Postgres => REPOLL.delay(idle_passes),
         };
-        POLL_INTERVAL.min(due).min(soon)
+        POLL_INTERVAL.min(until_due).min(until_repoll)
     }
 
-    /// One pass over everything; whether there was anything to do, and when there will be.
+    /// Makes one pass over all projects. Returns whether anything was fired or read, and when the next trigger
+    /// is due.
     async fn fire_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
-        let mut did = false;
-        match self.poll_once(&mut did, backoff).await {
-            Ok(next) => (did, next),
+        let mut did_work = false;
+        match self.poll_once(&mut did_work, backoff).await {
+            Ok(next) => (did_work, next),
             Err(error) => {
-                warn!(error = %error, "could not look for triggers, trying again");
-                (did, None)
+                warn!(error = %error, "could not check the triggers, trying again");
+                (did_work, None)
             }
         }
     }
 
-    async fn poll_once(&self, did: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
-        // A look first: a transaction that writes is only for what was seen.
-        let seen = self.db().read(|tx| {
+    /// Like [`Executor::fire_due`], but sets `did_work` also if an error follows.
+    async fn poll_once(&self, did_work: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
+        // The read comes first, because write transactions are needed only if something is due.
+        let pending = self.db().read(|tx| {
             Ok::<_, Error>((schedule_rows::next_due_at(tx)?, rows::projects_with_unread_changes(tx)?))
         });
-        let (schedule, unread) = seen.await?;
-        if schedule.is_some_and(|at| at <= self.clock().now()) && !backoff.is_waiting() {
+        let (schedule_due_at, unread) = pending.await?;
+        if schedule_due_at.is_some_and(|at| at <= self.clock().now()) && !backoff.is_waiting() {
             let fired = self.fire_schedules(BATCH_SIZE).await;
             backoff.record(&fired);
-            *did |= did_any(fired);
+            *did_work |= did_any(fired);
         }
         for project in unread {
-            *did |= did_any(self.read_events(project).await);
+            *did_work |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
         let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::projects_with_due_firings(tx, now)?));
@@ -164,7 +168,7 @@ impl Executor {
             }
             let fired = self.fire_events(project, BATCH_SIZE).await;
             backoff.record(&fired);
-            *did |= did_any(fired);
+            *did_work |= did_any(fired);
         }
         let next = self
             .db()
@@ -173,7 +177,7 @@ impl Executor {
         Ok(next.await?.into_iter().flatten().filter(|next| *next > now).min())
     }
 
-    /// The schedules and event triggers of a project.
+    /// Lists the schedules and event triggers of a project.
     pub async fn list_triggers(&self, project: ProjectId) -> Result<Triggers> {
         self.db()
             .snapshot(move |tx| {
@@ -187,7 +191,7 @@ impl Executor {
             .await
     }
 
-    /// What fired and what became of it, newest first. Settled firings are kept for 30 days.
+    /// Lists firings and their outcomes, newest first. Settled firings are deleted after 30 days.
     pub async fn list_firings(
         &self,
         project: ProjectId,
@@ -197,17 +201,17 @@ impl Executor {
         Ok(self.db().read(move |tx| rows::firings::list(tx, project, &filter, &page)).await?)
     }
 
-    /// What follows a committed transaction of firing; how much it settled. With nothing settled for
-    /// want of room, that is an error: whoever asked comes back later.
-    fn report_outcome(&self, done: FiringOutcome) -> Result<usize> {
-        self.queue().add(done.admitted);
-        self.telemetry().record_firings(done.tally);
-        self.warn_refused(done.refusals);
-        for SuspendedSchedule { id, name, reason: why } in done.suspended {
-            warn!(schedule.id = %id, schedule.name = %name, "set the schedule `{name}` aside until it is saved again: {why}");
+    /// Updates metrics and writes warnings after a transaction that fired triggers is committed. Returns how
+    /// many firings were settled, or [`Error::Overloaded`] if none was because the run queue is full.
+    fn report_outcome(&self, outcome: FiringOutcome) -> Result<usize> {
+        self.queue().add(outcome.admitted);
+        self.telemetry().record_firings(outcome.tally);
+        self.warn_refused(outcome.refusals);
+        for SuspendedSchedule { id, name, reason } in outcome.suspended {
+            warn!(schedule.id = %id, schedule.name = %name, "the schedule `{name}` is suspended until it is saved again: {reason}");
         }
-        match done.count {
-            0 if done.full => {
+        match outcome.count {
+            0 if outcome.full => {
                 let waiting = i64::try_from(self.settings().max_queued).unwrap_or(i64::MAX);
                 Err(Error::Overloaded { limit: "max_queued", waiting })
             }
@@ -215,25 +219,25 @@ impl Executor {
         }
     }
 
-    /// Nobody watches a trigger, so the log says what it could not start; once an hour each.
+    /// Warns in the log about agents that could not be started, because nobody waits for the result of a
+    /// trigger. Each agent is reported at most once in [`WARN_INTERVAL`].
     fn warn_refused(&self, refusals: Vec<RefusedStart>) {
         let mut warned = self.trigger_warnings().0.lock();
-        for RefusedStart { agent, name, reason: why } in refusals {
+        for RefusedStart { agent, name, reason } in refusals {
             if warned.get(&agent).is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
                 warned.insert(agent, Instant::now());
-                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {why}");
+                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {reason}");
             }
         }
     }
 }
 
-/// Whether there was anything to do.
-fn did_any(done: Result<usize>) -> bool {
-    match done {
+/// Whether a step of a pass did anything. Errors are logged, so that the other projects continue.
+fn did_any(result: Result<usize>) -> bool {
+    match result {
         Ok(count) => count > 0,
-        // What waits is kept; it is taken up when there is room.
+        // The firings stay due until the run queue has free capacity.
         Err(Error::Overloaded { .. }) => false,
-        // One project's trouble is not the others'.
         Err(error) => {
             warn!(error = %error, "could not fire triggers, trying again");
             false
