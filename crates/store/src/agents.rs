@@ -20,6 +20,7 @@ use crate::{
 
 const COLUMNS: &str = Agent::COLUMNS;
 const VERSIONS: &str = "agent_definition_versions";
+/// Joins each agent with its current version.
 const FROM: &str = "agent_definitions AS a
      JOIN agent_definition_versions AS v ON v.agent_id = a.id AND v.version = a.version";
 

@@ -19,8 +19,8 @@ use crate::{
 /// After an unreadable row, at least this many rows are read at once. Otherwise a server with one free
 /// slot would need a statement for each unreadable row in front of the readable ones.
 const MIN_REREAD: usize = 256;
-/// The maximum number of unreadable rows that a query excludes; rows after more than these are not claimed.
-/// Each one is a parameter, and PostgreSQL allows 65,535 of them.
+/// With more unreadable rows than this, the query is not repeated, and rows that come after them are not
+/// claimed. Each excluded row is a parameter, and PostgreSQL allows 65,535 of them.
 const MAX_EXCLUDED: usize = 20_000;
 /// The maximum size of [`LOGGED`]. It is cleared then, so that a row may be logged again.
 const MAX_LOGGED: usize = 10_000;
@@ -63,8 +63,8 @@ impl Tx<'_> {
                 }
                 other => other.map(Some),
             })?;
-            // With new unreadable rows, the query is repeated without them: they took places in the page
-            // that belong to readable rows.
+            // If there were new unreadable rows, the query is repeated without them, because they counted
+            // towards its limit.
             if unreadable.len() == excluded || unreadable.len() > MAX_EXCLUDED {
                 return Ok(rows.into_iter().flatten().take(limit).collect());
             }

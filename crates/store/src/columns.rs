@@ -84,7 +84,7 @@ fn parse<T: Copy>(variants: &[T], as_str: impl Fn(T) -> &'static str, text: &str
 macro_rules! enums {
     ($($Type:ty),* $(,)?) => {$(
         impl Column for $Type {
-            const NAME: &'static str = "a known word";
+            const NAME: &'static str = "a known value";
             fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
                 parse(&Self::ALL[..], Self::as_str, value.as_str().ok()?)
             }

@@ -140,12 +140,15 @@ impl Db {
 
 /// Returns a database URL without its password, for messages.
 pub fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "a database URL".to_owned() };
-    let rest = match rest.rsplit_once('@') {
-        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
-        None => rest.to_owned(),
+    let Some((scheme, address)) = url.split_once("://") else { return "a database URL".to_owned() };
+    let address = match address.rsplit_once('@') {
+        Some((credentials, host)) => {
+            let user = credentials.split(':').next().unwrap_or_default();
+            format!("{user}@{host}")
+        }
+        None => address.to_owned(),
     };
     // The password can also be a parameter. Everything from there on is left out.
-    let rest = rest.split("password=").next().unwrap_or_default();
-    format!("{scheme}://{rest}")
+    let address = address.split("password=").next().unwrap_or_default();
+    format!("{scheme}://{address}")
 }

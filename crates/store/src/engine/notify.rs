@@ -14,7 +14,7 @@ use tokio_postgres::{
 
 use crate::wake::Wake;
 
-/// The pause before the next attempt to connect.
+/// The delay before the next attempt to connect.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
 /// Collects the wakes of this server and sends them to the other servers.
