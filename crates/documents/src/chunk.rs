@@ -16,6 +16,7 @@ pub struct ChunkOptions {
 }
 
 impl ChunkOptions {
+    /// The smallest allowed `max_tokens`.
     pub const MIN_TOKENS: usize = 8;
 
     /// Creates options with at most `max_tokens` per chunk, of which at most `overlap_tokens`
@@ -46,10 +47,12 @@ impl Default for ChunkOptions {
 /// A part of a text: `text[start..end]`. It begins and ends with a visible character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
+    /// The number of the chunk in its text, from 0.
     pub index: usize,
     /// The byte offset of the start, on a character boundary. It is greater than that of the
     /// previous chunk.
     pub start: usize,
+    /// The byte offset of the end, exclusive.
     pub end: usize,
     pub tokens: usize,
     /// The path of headings above the chunk's own text: `Guide > Install`.
@@ -63,20 +66,20 @@ pub fn chunk(extracted: &ExtractedText, options: &ChunkOptions) -> Vec<Chunk> {
     let units = units(extracted, options.max_tokens);
     let parents = heading_parents(&extracted.headings);
     let mut chunks = Vec::new();
-    // A chunk consists of `units[from..end]`. The units before `fresh` repeat the previous chunk.
-    let (mut from, mut fresh) = (0, 0);
-    while fresh < units.len() {
-        let end = chunk_end(&units, from, fresh, options.max_tokens);
+    // A chunk consists of `units[from..end]`. The units before `first_new` repeat the previous chunk.
+    let (mut from, mut first_new) = (0, 0);
+    while first_new < units.len() {
+        let end = chunk_end(&units, from, first_new, options.max_tokens);
         chunks.push(Chunk {
             index: chunks.len(),
             start: units[from].start,
             end: units[end - 1].end,
             tokens: tokens(&units[from..end]),
-            heading: section(&units[fresh..end])
+            heading: section_of(&units[first_new..end])
                 .map(|section| heading_path(&extracted.headings, &parents, section)),
         });
-        from = overlap(&units, from, end, options);
-        fresh = end;
+        from = overlap_start(&units, from, end, options);
+        first_new = end;
     }
     chunks
 }
@@ -85,20 +88,20 @@ fn tokens(units: &[Unit]) -> usize {
     units.iter().map(|unit| unit.tokens).sum()
 }
 
-/// Returns the end of a chunk that starts at `from` and contains at least the unit at `fresh`.
-fn chunk_end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> usize {
-    let mut length = tokens(&units[from..=fresh]);
-    for index in fresh + 1..units.len() {
-        let full_enough = match units[index].begins {
+/// Returns the end of a chunk that starts at `from` and contains at least the unit at `first_new`.
+fn chunk_end(units: &[Unit], from: usize, first_new: usize, max_tokens: usize) -> usize {
+    let mut length = tokens(&units[from..=first_new]);
+    for index in first_new + 1..units.len() {
+        let min_length = match units[index].begins {
             UnitStart::TopHeading => max_tokens / 2,
             UnitStart::Heading => max_tokens * 3 / 4,
             UnitStart::Piece | UnitStart::Sentence | UnitStart::Paragraph => max_tokens,
         };
-        if length >= full_enough && !units[index - 1].is_heading() {
+        if length >= min_length && !units[index - 1].is_heading() {
             return index;
         }
         if length + units[index].tokens > max_tokens {
-            return best_cut(units, fresh, index, length, max_tokens / 2);
+            return best_end(units, first_new, index, length, max_tokens / 2);
         }
         length += units[index].tokens;
     }
@@ -107,29 +110,29 @@ fn chunk_end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> us
 
 /// Returns the best end of a chunk that must end at `limit`, where it has `length` tokens: the last
 /// of the strongest boundaries that leave it with at least `min_tokens`.
-fn best_cut(units: &[Unit], fresh: usize, limit: usize, mut length: usize, min_tokens: usize) -> usize {
+fn best_end(units: &[Unit], first_new: usize, limit: usize, mut length: usize, min_tokens: usize) -> usize {
     let mut best = limit;
-    for cut in (fresh + 1..limit).rev() {
-        length -= units[cut].tokens;
+    for end in (first_new + 1..limit).rev() {
+        length -= units[end].tokens;
         if length < min_tokens {
             break;
         }
-        if cut_strength(units, cut) > cut_strength(units, best) {
-            best = cut;
+        if cut_strength(units, end) > cut_strength(units, best) {
+            best = end;
         }
     }
     // A heading stays with the text below it, even if the chunk becomes short.
-    let text = (fresh + 1..=best).rev().find(|&cut| !units[cut - 1].is_heading());
-    text.unwrap_or(best)
+    let after_text = (first_new + 1..=best).rev().find(|&end| !units[end - 1].is_heading());
+    after_text.unwrap_or(best)
 }
 
 /// Returns how good a boundary before a unit is. `None` is the weakest, directly after a heading.
-fn cut_strength(units: &[Unit], cut: usize) -> Option<UnitStart> {
-    (!units[cut - 1].is_heading()).then_some(units[cut].begins)
+fn cut_strength(units: &[Unit], end: usize) -> Option<UnitStart> {
+    (!units[end - 1].is_heading()).then_some(units[end].begins)
 }
 
 /// Returns the first unit to repeat in the chunk that starts at `end`, or `end` if there is none.
-fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> usize {
+fn overlap_start(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> usize {
     let Some(next) = units.get(end).filter(|next| next.begins != UnitStart::TopHeading) else {
         return end;
     };
@@ -150,26 +153,27 @@ fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> u
 
 /// Returns the section of a chunk: that of its first text, rather than that of the headings before
 /// it.
-fn section(units: &[Unit]) -> Option<usize> {
-    let text = units.iter().find(|unit| !unit.is_heading());
-    text.or(units.last())?.section
+fn section_of(units: &[Unit]) -> Option<usize> {
+    let first_text = units.iter().find(|unit| !unit.is_heading());
+    first_text.or(units.last())?.section
 }
 
-/// Returns the parent of each heading.
+/// Returns the index of the parent of each heading; `None` for a heading without one.
 fn heading_parents(headings: &[Heading]) -> Vec<Option<usize>> {
-    let mut open: Vec<usize> = Vec::new();
+    let mut ancestors: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(headings.len());
     for (index, heading) in headings.iter().enumerate() {
-        open.retain(|&above| headings[above].level < heading.level);
-        parents.push(open.last().copied());
-        open.push(index);
+        ancestors.retain(|&ancestor| headings[ancestor].level < heading.level);
+        parents.push(ancestors.last().copied());
+        ancestors.push(index);
     }
     parents
 }
 
+/// Returns the titles of a heading and of those above it: `Guide > Install`.
 fn heading_path(headings: &[Heading], parents: &[Option<usize>], section: usize) -> String {
-    let mut titles: Vec<_> = std::iter::successors(Some(section), |&above| parents[above])
-        .map(|above| truncate_title(&headings[above].title))
+    let mut titles: Vec<_> = std::iter::successors(Some(section), |&heading| parents[heading])
+        .map(|heading| truncate_title(&headings[heading].title))
         .collect();
     titles.reverse();
     titles.join(" > ")
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_it_ends_with_a_sentence() {
+    fn without_a_paragraph_boundary_a_chunk_ends_with_a_sentence() {
         assert_eq!(
             chunks("One two three. Four five six. Seven eight nine.", 9, 0),
             ["One two three. Four five six.", "Seven eight nine."],
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sentence_is_cut_between_words_and_a_long_word_within() {
+    fn a_long_sentence_is_split_between_words_and_a_long_word_inside() {
         assert_eq!(chunks("a b c d e f g h i j", 8, 0), ["a b c d e f g h", "i j"],);
         let word = "x".repeat(80);
         assert_eq!(chunks(&word, 8, 0), ["x".repeat(32), "x".repeat(32), "x".repeat(16)]);
@@ -237,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_is_cut_between_rows() {
-        let rows = "```\na b c d\ne f g h\ni j k l\nm n o p\n```";
-        assert_eq!(chunks(rows, 10, 0), ["a b c d\ne f g h", "i j k l\nm n o p"]);
+    fn long_preformatted_text_is_split_between_lines() {
+        let code = "```\na b c d\ne f g h\ni j k l\nm n o p\n```";
+        assert_eq!(chunks(code, 10, 0), ["a b c d\ne f g h", "i j k l\nm n o p"]);
     }
 
     #[test]
-    fn sentences_before_the_cut_are_repeated() {
+    fn the_last_sentences_of_a_chunk_are_repeated_in_the_next() {
         assert_eq!(
             chunks("One two three. Four five. Six seven eight nine. Ten.", 11, 4),
             ["One two three. Four five.", "Four five. Six seven eight nine. Ten."],
@@ -266,12 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn a_small_document_is_not_torn_at_its_headings() {
+    fn a_small_document_is_not_split_at_its_headings() {
         assert_eq!(chunks(GUIDE, 400, 60).len(), 1);
     }
 
     #[test]
-    fn a_heading_goes_with_the_text_under_it() {
+    fn a_heading_is_in_the_same_chunk_as_the_text_below_it() {
         let page = "One two three four five. Six seven.\n\n### Next\n\nEight nine ten eleven.";
         assert_eq!(
             chunks(page, 12, 0),
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_title_is_shortened_in_the_path() {
+    fn a_very_long_title_is_truncated_in_the_heading_path() {
         let page = ExtractedText {
             text: format!("{}\n\ntext", "t".repeat(1000)),
             headings: vec![Heading { offset: 0, level: 1, title: "t".repeat(1000) }],
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_cannot_work_are_refused() {
+    fn invalid_options_are_rejected() {
         for (max_tokens, overlap_tokens) in [(7, 0), (400, 201), (0, 0), (10, usize::MAX)] {
             let error = ChunkOptions::new(max_tokens, overlap_tokens).unwrap_err();
             assert!(error.to_string().contains("at least 8 tokens"), "{error}");

@@ -1,5 +1,8 @@
+//! The errors of extracting and chunking documents.
+
 use std::time::Duration;
 
+/// Why a document could not be extracted or chunked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -22,7 +25,7 @@ pub enum Error {
     ChunkOptions { max_tokens: usize, overlap_tokens: usize },
 }
 
-/// The reason why the text of a PDF could not be extracted.
+/// The reason why the text of a PDF could not be extracted. The messages follow "could not read the PDF: ".
 #[derive(Debug, thiserror::Error)]
 pub enum PdfError {
     #[error("it is encrypted and needs a password")]

@@ -1,9 +1,14 @@
+//! [`Mime`], the supported document types: parsed from a media type, or guessed from a name and bytes.
+
 use std::fmt;
 use std::str::FromStr;
 
 use encoding_rs::{Encoding, UTF_8};
 
 use crate::error::Error;
+
+/// How many bytes at the start of a document are examined to guess its type.
+const SNIFFED_BYTES: usize = 1024;
 
 /// A supported document type.
 ///
@@ -17,11 +22,12 @@ pub enum Mime {
     Pdf,
 }
 
-/// The charset that a media type states, if it does.
+/// The charset that a media type states; `None` if it states none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charset(pub(crate) Option<&'static Encoding>);
 
 impl Charset {
+    /// No stated charset: the text is UTF-8 unless it says otherwise itself.
     pub const UNSTATED: Charset = Charset(None);
 }
 
@@ -35,8 +41,8 @@ impl Mime {
     /// The name may be a file name or a title. If the bytes clearly identify the type, they have
     /// precedence over the name.
     pub fn sniff(name: &str, bytes: &[u8]) -> Result<Mime, Error> {
-        let head = &bytes[..bytes.len().min(1024)];
-        if head.windows(5).any(|part| part == b"%PDF-") {
+        let head = &bytes[..bytes.len().min(SNIFFED_BYTES)];
+        if head.windows(5).any(|window| window == b"%PDF-") {
             return Ok(Mime::Pdf);
         }
         let has_bom = Encoding::for_bom(head).is_some();
@@ -82,7 +88,7 @@ impl FromStr for Mime {
         let mut parts = media_type.split(';');
         let essence = parts.next().unwrap_or_default().trim();
         let charset = match parts.find_map(charset_parameter) {
-            Some(name) => Charset(Some(known_charset(name)?)),
+            Some(name) => Charset(Some(encoding_for_name(name)?)),
             None => Charset::UNSTATED,
         };
         match essence.to_ascii_lowercase().as_str() {
@@ -100,12 +106,13 @@ impl FromStr for Mime {
     }
 }
 
+/// Returns the value of a `charset=…` parameter.
 fn charset_parameter(parameter: &str) -> Option<&str> {
     let (name, value) = parameter.split_once('=')?;
     name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
 }
 
-fn known_charset(name: &str) -> Result<&'static Encoding, Error> {
+fn encoding_for_name(name: &str) -> Result<&'static Encoding, Error> {
     Encoding::for_label_no_replacement(name.as_bytes())
         .ok_or_else(|| Error::UnknownCharset { name: name.into() })
 }
@@ -131,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_type_is_read_with_its_parameters() {
+    fn a_media_type_is_parsed_with_its_parameters() {
         check("text/plain", "text/plain");
         check("text/html; charset=utf-8", "text/html");
         check("TEXT/HTML;charset=\"UTF-8\"", "text/html");
@@ -147,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsupported_type_is_told_which_are_accepted() {
+    fn the_error_for_an_unsupported_type_lists_the_supported_ones() {
         for given in ["application/zip", "image/png", "text/rtf", "text/", ""] {
             let message = given.parse::<Mime>().unwrap_err().to_string();
             assert!(message.contains(&format!("`{given}`")), "{message}");
@@ -156,28 +163,28 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_charset_is_named() {
+    fn the_error_for_an_unknown_charset_names_it() {
         let error = "text/plain; charset=klingon".parse::<Mime>().unwrap_err();
         assert_eq!(error.to_string(), "the charset `klingon` is not supported");
     }
 
-    fn sniffs(name: &str, bytes: &[u8], expected: Mime) {
+    fn check_sniff(name: &str, bytes: &[u8], expected: Mime) {
         assert_eq!(Mime::sniff(name, bytes).unwrap(), expected, "{name}");
     }
 
     #[test]
     fn a_type_is_guessed_from_name_and_bytes() {
-        sniffs("README.md", b"# Hi", Mime::MARKDOWN);
-        sniffs("Index.HTM", b"hello", Mime::HTML);
-        sniffs("notes.txt", b"hello", Mime::TEXT);
-        sniffs("Meeting notes, v1.2", b"hello", Mime::TEXT);
-        sniffs("page", b"\n <!DOCTYPE html><title>x</title>", Mime::HTML);
-        sniffs("misnamed.txt", b"%PDF-1.7\n\0\0", Mime::Pdf);
-        sniffs("utf16.txt", b"\xff\xfeh\0i\0", Mime::TEXT);
+        check_sniff("README.md", b"# Hi", Mime::MARKDOWN);
+        check_sniff("Index.HTM", b"hello", Mime::HTML);
+        check_sniff("notes.txt", b"hello", Mime::TEXT);
+        check_sniff("Meeting notes, v1.2", b"hello", Mime::TEXT);
+        check_sniff("page", b"\n <!DOCTYPE html><title>x</title>", Mime::HTML);
+        check_sniff("misnamed.txt", b"%PDF-1.7\n\0\0", Mime::Pdf);
+        check_sniff("utf16.txt", b"\xff\xfeh\0i\0", Mime::TEXT);
     }
 
     #[test]
-    fn bytes_that_are_no_text_have_no_type() {
+    fn binary_data_has_no_type() {
         let error = Mime::sniff("report.docx", b"PK\x03\x04\x00\x00").unwrap_err();
         assert!(error.to_string().contains("`report.docx`"), "{error}");
     }

@@ -16,14 +16,14 @@ pub(crate) fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
         if start == text.len() {
             return None;
         }
-        let end = start + first_end(&text[start..]);
+        let end = start + first_sentence_end(&text[start..]);
         position = end;
         Some(start..start + text[start..end].trim_end().len())
     })
 }
 
 /// Returns the end of the first sentence of a text that begins with a visible character.
-fn first_end(text: &str) -> usize {
+fn first_sentence_end(text: &str) -> usize {
     let mut chars = text.char_indices().peekable();
     while let Some((index, c)) = chars.next() {
         let after = index + c.len_utf8();
@@ -33,13 +33,13 @@ fn first_end(text: &str) -> usize {
                 return after + length_while(&text[after..], |c| is_end_mark(c) || is_closing_mark(c));
             }
             _ if is_end_mark(c) => {
-                let dots = after + length_while(&text[after..], is_end_mark);
-                let end = dots + length_while(&text[dots..], is_closing_mark);
+                let marks_end = after + length_while(&text[after..], is_end_mark);
+                let end = marks_end + length_while(&text[marks_end..], is_closing_mark);
                 while chars.peek().is_some_and(|&(next, _)| next < end) {
                     chars.next();
                 }
-                let alone = c == '.' && dots == after;
-                if is_end(&text[..index], alone, &text[end..]) {
+                let is_single_dot = c == '.' && marks_end == after;
+                if is_sentence_end(&text[..index], is_single_dot, &text[end..]) {
                     return end;
                 }
             }
@@ -49,16 +49,16 @@ fn first_end(text: &str) -> usize {
     text.len()
 }
 
-/// Returns whether a sentence ends between `before` and `after`. `full_stop` is true if a single
-/// dot separates them.
-fn is_end(before: &str, full_stop: bool, after: &str) -> bool {
+/// Returns whether a sentence ends between `before` and `after`. `is_single_dot` is true
+/// if a single dot separates them.
+fn is_sentence_end(before: &str, is_single_dot: bool, after: &str) -> bool {
     if !after.starts_with(char::is_whitespace) {
         return after.is_empty();
     }
     match after.trim_start().chars().next() {
         None => true,
         Some(next) if next.is_lowercase() => false,
-        Some(next) => !full_stop || !is_abbreviation(before, next),
+        Some(next) => !is_single_dot || !is_abbreviation(before, next),
     }
 }
 
@@ -68,7 +68,7 @@ fn is_abbreviation(before: &str, next: char) -> bool {
         return false;
     };
     let lower = word.to_lowercase();
-    let numbered = next.is_numeric();
+    let before_number = next.is_numeric();
     let mut chars = word.chars();
     match (chars.next(), chars.next()) {
         // An initial, as in J. R. R. Tolkien.
@@ -78,11 +78,14 @@ fn is_abbreviation(before: &str, next: char) -> bool {
         _ => {}
     }
     // Words with inner dots: e.g. i.e. U.S. Ph.D.
-    let dotted = word.contains('.')
+    let has_inner_dots = word.contains('.')
         && word.split('.').all(|part| part.len() <= 2 && part.chars().all(char::is_alphabetic));
-    dotted || TITLES.contains(&lower.as_str()) || numbered && NUMBER_ABBREVIATIONS.contains(&lower.as_str())
+    has_inner_dots
+        || TITLES.contains(&lower.as_str())
+        || before_number && NUMBER_ABBREVIATIONS.contains(&lower.as_str())
 }
 
+/// Words that are abbreviated before any word: Dr. Jones, cf. Smith.
 const TITLES: [&str; 22] = [
     "mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "rev", "gen", "col", "sgt", "capt", "lt", "hon", "vs",
     "cf", "viz", "approx", "al", "mme", "bzw",
@@ -108,13 +111,16 @@ fn last_word(text: &str) -> Option<&str> {
 
 const MAX_ABBREVIATION_CHARS: usize = 10;
 
+/// The most digits of the number of a list item; more are a year or another number.
+const MAX_ITEM_DIGITS: usize = 4;
+
 fn begins_list_item(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\t']);
     if line.starts_with(['-', '*', '+', '•', '–', '·']) {
         return line.chars().nth(1).is_some_and(char::is_whitespace);
     }
     let digits = length_while(line, |c| c.is_ascii_digit());
-    (1..=4).contains(&digits)
+    (1..=MAX_ITEM_DIGITS).contains(&digits)
         && line[digits..].starts_with(['.', ')'])
         && line[digits + 1..].starts_with(char::is_whitespace)
 }
@@ -127,14 +133,16 @@ fn is_closing_mark(c: char) -> bool {
     matches!(c, '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '》')
 }
 
-fn length_while(text: &str, belongs: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !belongs(c)).unwrap_or(text.len())
+/// Returns the length in bytes of the start of the text whose characters match.
+fn length_while(text: &str, matches: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !matches(c)).unwrap_or(text.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// `|` marks the start of a new sentence.
     fn check(marked: &str) {
         let text = marked.replace('|', "");
         let actual: Vec<_> = sentences(&text).map(|range| &text[range]).collect();
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_and_initials_do_not_end_one() {
+    fn abbreviations_and_initials_do_not_end_a_sentence() {
         check("Mr. Smith met Dr. Jones, i.e. Paul.| They spoke.");
         check("J. R. R. Tolkien wrote it.| We read it.");
         check("See Fig. 3 and No. 5 of Smith et al. There it is.| Good.");
@@ -165,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_cut() {
+    fn the_dots_inside_of_a_number_do_not_end_a_sentence() {
         check("Pi is 3.14 or so.| Version 1.2.3 is out.");
         check("It was 1999.| Then came 2000.");
     }
 
     #[test]
-    fn chinese_and_japanese_need_no_space() {
+    fn chinese_and_japanese_sentences_need_no_space_between_them() {
         check("我们读书。|你写字！|「好。」|他说");
         check("「はい。」|と言った。");
     }

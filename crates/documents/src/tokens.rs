@@ -24,45 +24,49 @@ pub(crate) struct Atom {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
-    /// A line may break before it even without a space, as in Chinese.
+    /// Whether a line may break before the atom even without a space, as in Chinese.
     pub breakable: bool,
 }
 
+/// Long words and runs of one character have one token per this many characters.
 pub(crate) const CHARS_PER_TOKEN: usize = 4;
-const SHORT_WORD: usize = 8;
+/// An ASCII word of up to this many characters is one token.
+const MAX_SHORT_WORD_CHARS: usize = 8;
 
 /// Returns the atoms of a text in order. The text between them is whitespace.
 pub(crate) fn atoms(text: &str) -> impl Iterator<Item = Atom> {
-    let mut rest = text.char_indices().peekable();
+    let mut remaining = text.char_indices().peekable();
     std::iter::from_fn(move || {
-        let (start, first) = rest.by_ref().find(|&(_, c)| !c.is_whitespace())?;
-        let class = class(first);
+        let (start, first) = remaining.by_ref().find(|&(_, c)| !c.is_whitespace())?;
+        let class = char_class(first);
         let mut end = start + first.len_utf8();
         let mut chars = 1;
-        let mut ascii = first.is_ascii();
-        while let Some((index, c)) = rest.next_if(|&(_, c)| class.continues_with(c)) {
+        let mut is_ascii = first.is_ascii();
+        while let Some((index, c)) = remaining.next_if(|&(_, c)| class.continues_with(c)) {
             end = index + c.len_utf8();
             chars += 1;
-            ascii &= c.is_ascii();
+            is_ascii &= c.is_ascii();
         }
         Some(Atom {
             start,
             end,
-            tokens: class.tokens(chars, ascii),
+            tokens: class.tokens(chars, is_ascii),
             breakable: matches!(class, Class::Ideograph),
         })
     })
 }
 
+/// The class of a character decides which following characters belong to the same atom.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,
     Ideograph,
+    /// Any other visible character.
     Mark(char),
 }
 
 /// Returns the class of a visible character.
-fn class(c: char) -> Class {
+fn char_class(c: char) -> Class {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => Class::Word,
         _ if is_ideograph(c) => Class::Ideograph,
@@ -88,15 +92,15 @@ fn is_ideograph(c: char) -> bool {
 impl Class {
     fn continues_with(self, c: char) -> bool {
         match self {
-            Class::Word => class(c) == Class::Word,
+            Class::Word => char_class(c) == Class::Word,
             Class::Mark(mark) => mark == c,
             Class::Ideograph => false,
         }
     }
 
-    fn tokens(self, chars: usize, ascii: bool) -> usize {
+    fn tokens(self, chars: usize, is_ascii: bool) -> usize {
         match self {
-            Class::Word if ascii && chars <= SHORT_WORD => 1,
+            Class::Word if is_ascii && chars <= MAX_SHORT_WORD_CHARS => 1,
             _ => chars.div_ceil(CHARS_PER_TOKEN),
         }
     }
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_counts_in_pieces() {
+    fn a_long_word_is_several_tokens() {
         check("absolute", 1);
         check("knowledge", 3);
         check("привет", 2);
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_dashes_is_not_one_token_each() {
+    fn a_run_of_dashes_is_one_token_per_four() {
         check("----------------", 4);
     }
 

@@ -13,6 +13,7 @@ pub(crate) struct Unit {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
+    /// What the unit is the start of.
     pub begins: UnitStart,
     /// False for a part of a sentence.
     pub whole: bool,
@@ -20,9 +21,10 @@ pub(crate) struct Unit {
     pub section: Option<usize>,
 }
 
-/// What starts with a unit. The greater the value, the better a chunk may start there.
+/// What starts with a unit. The greater the value, the better a chunk can start there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitStart {
+    /// A later part of a long sentence.
     Piece,
     Sentence,
     Paragraph,
@@ -37,6 +39,7 @@ impl Unit {
     }
 }
 
+/// Headings of this level and above start a new chunk more readily.
 pub(crate) const TOP_LEVEL: u8 = 2;
 
 /// Returns the units of a text in order. Together they contain all visible text, and none is longer
@@ -60,8 +63,8 @@ pub(crate) fn units(extracted: &ExtractedText, max_tokens: usize) -> Vec<Unit> {
     units
 }
 
-/// True for every heading that `extract` finds. A caller may provide others, and splitting a word
-/// at a heading would change its number of tokens.
+/// Whether a word starts at the offset. This is true for every heading that `extract` finds, but a caller may
+/// provide others, and splitting a word at a heading would change its number of tokens.
 fn begins_word(text: &str, offset: usize) -> bool {
     text.split_at_checked(offset).is_some_and(|(before, after)| {
         (before.is_empty() || before.ends_with(char::is_whitespace))
@@ -173,16 +176,17 @@ fn split_atom(text: &str, atom: Atom, max_tokens: usize) -> impl Iterator<Item =
     })
 }
 
+/// A part of a sentence that fits into a chunk.
 struct Piece {
     start: usize,
     end: usize,
     tokens: usize,
 }
 
-/// A position at which the current piece may end. `tokens` counts the text before it, and `next` is
+/// A position at which the current piece may end. `tokens` are those of the piece up to there, and `next` is
 /// the start of the text after it.
 #[derive(Clone, Copy)]
-struct Cut {
+struct Boundary {
     end: usize,
     next: usize,
     tokens: usize,
@@ -193,51 +197,54 @@ struct Splitter<'a> {
     text: &'a str,
     max_tokens: usize,
     piece: Option<Piece>,
-    line: Option<Cut>,
-    space: Option<Cut>,
+    /// The last line break in the piece.
+    last_line: Option<Boundary>,
+    /// The last position in the piece at which a line may break.
+    last_space: Option<Boundary>,
 }
 
 impl<'a> Splitter<'a> {
     fn new(text: &'a str, max_tokens: usize) -> Self {
-        Splitter { text, max_tokens, piece: None, line: None, space: None }
+        Splitter { text, max_tokens, piece: None, last_line: None, last_space: None }
     }
 
     fn add(&mut self, atom: Atom, push: &mut impl FnMut(Piece)) {
         if let Some(piece) = &self.piece {
             let gap = &self.text[piece.end..atom.start];
-            let cut = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
+            let boundary = Boundary { end: piece.end, next: atom.start, tokens: piece.tokens };
             if gap.contains('\n') {
-                self.line = Some(cut);
+                self.last_line = Some(boundary);
             }
             if !gap.is_empty() || atom.breakable {
-                self.space = Some(cut);
+                self.last_space = Some(boundary);
             }
         }
         while let Some(piece) = &self.piece
             && piece.tokens + atom.tokens > self.max_tokens
         {
-            let forced = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
-            let line = self.line.filter(|cut| cut.tokens >= self.max_tokens / 2);
-            self.end_piece(line.or(self.space).unwrap_or(forced), push);
+            let forced = Boundary { end: piece.end, next: atom.start, tokens: piece.tokens };
+            let line = self.last_line.filter(|boundary| boundary.tokens >= self.max_tokens / 2);
+            self.end_piece(line.or(self.last_space).unwrap_or(forced), push);
         }
         let piece = self.piece.get_or_insert(Piece { start: atom.start, end: atom.start, tokens: 0 });
         piece.end = atom.end;
         piece.tokens += atom.tokens;
     }
 
-    fn end_piece(&mut self, cut: Cut, push: &mut impl FnMut(Piece)) {
+    /// Ends the current piece at a boundary, and starts the next one with the text after it.
+    fn end_piece(&mut self, boundary: Boundary, push: &mut impl FnMut(Piece)) {
         let Some(piece) = self.piece.take() else { return };
-        push(Piece { start: piece.start, end: cut.end, tokens: cut.tokens });
-        if piece.end > cut.end {
-            let tokens = piece.tokens - cut.tokens;
-            self.piece = Some(Piece { start: cut.next, end: piece.end, tokens });
+        push(Piece { start: piece.start, end: boundary.end, tokens: boundary.tokens });
+        if piece.end > boundary.end {
+            let tokens = piece.tokens - boundary.tokens;
+            self.piece = Some(Piece { start: boundary.next, end: piece.end, tokens });
         }
-        let rebase = |later: Option<Cut>| {
-            let later = later.filter(|later| later.end > cut.end)?;
-            Some(Cut { tokens: later.tokens - cut.tokens, ..later })
+        let rebase = |later: Option<Boundary>| {
+            let later = later.filter(|later| later.end > boundary.end)?;
+            Some(Boundary { tokens: later.tokens - boundary.tokens, ..later })
         };
-        self.line = rebase(self.line);
-        self.space = rebase(self.space);
+        self.last_line = rebase(self.last_line);
+        self.last_space = rebase(self.last_space);
     }
 
     fn finish(mut self, push: &mut impl FnMut(Piece)) {

@@ -19,9 +19,15 @@ pub(super) fn extract(html: &str) -> ExtractedText {
 
 /// Writes the text of a page or of a fragment, and returns its title.
 pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
-    let unended = unclosed_elements(html);
-    let mut reader =
-        Reader { writer, unended: &unended, dropped: None, preformatted: 0, in_title: false, title: None };
+    let unclosed = unclosed_elements(html);
+    let mut reader = Reader {
+        writer,
+        unclosed: &unclosed,
+        skipped: None,
+        preformatted_depth: 0,
+        in_title: false,
+        title: None,
+    };
     for token in tokens(html) {
         match token {
             Token::StartTag(tag) => reader.start_tag(&tag),
@@ -62,20 +68,23 @@ fn unclosed_elements(html: &str) -> Vec<&'static [u8]> {
             Token::EndTag(tag) => (&tag.name, -1),
             _ => continue,
         };
-        if let Some(aside) = SKIPPED_ELEMENTS.iter().position(|aside| *aside == name.as_slice()) {
-            open[aside] = (open[aside] + change).max(0);
+        if let Some(index) = SKIPPED_ELEMENTS.iter().position(|skipped| *skipped == name.as_slice()) {
+            open[index] = (open[index] + change).max(0);
         }
     }
     let names = SKIPPED_ELEMENTS.into_iter().zip(open);
     names.filter(|(_, open)| *open > 0).map(|(name, _)| name).collect()
 }
 
+/// Writes the text of the tags that it reads.
 struct Reader<'a> {
     writer: &'a mut Writer,
-    unended: &'a [&'static [u8]],
+    /// Elements that are not skipped, because their end tags are missing.
+    unclosed: &'a [&'static [u8]],
     /// The element that is being skipped, and how many elements of that name are open.
-    dropped: Option<(&'static [u8], usize)>,
-    preformatted: usize,
+    skipped: Option<(&'static [u8], usize)>,
+    /// How many preformatted elements are open.
+    preformatted_depth: usize,
     in_title: bool,
     title: Option<String>,
 }
@@ -83,22 +92,22 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn start_tag(&mut self, tag: &StartTag<()>) {
         let name = tag.name.as_slice();
-        if let Some((dropped, depth)) = &mut self.dropped {
-            if *dropped == name && !tag.self_closing {
+        if let Some((skipped, depth)) = &mut self.skipped {
+            if *skipped == name && !tag.self_closing {
                 *depth += 1;
             }
             return;
         }
-        if let Some(aside) = self.drops(name) {
+        if let Some(element) = self.skipped_element(name) {
             self.writer.gap(Gap::Space);
             if !tag.self_closing {
-                self.dropped = Some((aside, 1));
+                self.skipped = Some((element, 1));
             }
             return;
         }
         match name {
             b"title" => self.in_title = true,
-            b"br" if self.preformatted > 0 => self.writer.verbatim("\n"),
+            b"br" if self.preformatted_depth > 0 => self.writer.verbatim("\n"),
             b"br" => self.writer.gap(Gap::Line),
             b"img" => {
                 if let Some(description) = tag.attributes.get(b"alt".as_slice()) {
@@ -125,7 +134,7 @@ impl Reader<'_> {
                         self.writer.end_heading();
                     }
                     self.writer.gap(Gap::Paragraph);
-                    self.preformatted += usize::from(is_preformatted(name));
+                    self.preformatted_depth += usize::from(is_preformatted(name));
                 }
                 None => {}
             },
@@ -134,11 +143,11 @@ impl Reader<'_> {
 
     fn end_tag(&mut self, tag: &EndTag<()>) {
         let name = tag.name.as_slice();
-        if let Some((dropped, depth)) = &mut self.dropped {
-            if *dropped == name {
+        if let Some((skipped, depth)) = &mut self.skipped {
+            if *skipped == name {
                 *depth -= 1;
                 if *depth == 0 {
-                    self.dropped = None;
+                    self.skipped = None;
                 }
             }
             return;
@@ -151,30 +160,31 @@ impl Reader<'_> {
             _ if is_block(name) => {
                 self.writer.gap(Gap::Paragraph);
                 let closes = usize::from(is_preformatted(name));
-                self.preformatted = self.preformatted.saturating_sub(closes);
+                self.preformatted_depth = self.preformatted_depth.saturating_sub(closes);
             }
             _ => {}
         }
     }
 
     fn text(&mut self, text: &str) {
-        if self.dropped.is_some() {
+        if self.skipped.is_some() {
             return;
         }
         if self.in_title {
             // The first title counts. A second one is in the body by mistake.
             self.title.get_or_insert_default().push_str(text);
-        } else if self.preformatted > 0 {
+        } else if self.preformatted_depth > 0 {
             self.writer.verbatim(text);
         } else {
             self.writer.words(text);
         }
     }
 
-    fn drops(&self, name: &[u8]) -> Option<&'static [u8]> {
+    /// Returns the name if the content of this element is not part of the text.
+    fn skipped_element(&self, name: &[u8]) -> Option<&'static [u8]> {
         let raw = RAW_ELEMENTS.into_iter();
-        let aside = SKIPPED_ELEMENTS.into_iter().filter(|aside| !self.unended.contains(aside));
-        raw.chain(aside).find(|dropped| *dropped == name)
+        let markup = SKIPPED_ELEMENTS.into_iter().filter(|element| !self.unclosed.contains(element));
+        raw.chain(markup).find(|element| *element == name)
     }
 }
 
@@ -262,7 +272,7 @@ mod tests {
 </body></html>"#;
 
     #[test]
-    fn a_page_is_read_as_it_is_shown() {
+    fn a_page_is_extracted_as_it_is_displayed() {
         let page = read(PAGE);
         assert_eq!(
             page.text,
@@ -284,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_markup_is_read_as_well_as_it_can_be() {
+    fn broken_markup_is_extracted_as_well_as_possible() {
         check("<p>a<p>b</i></b><b>c", "a\n\nbc");
         check("a < b <3 &nosuch; & <", "a < b <3 &nosuch; & <");
         check("<td>loose</td><li>item</table></ul></ul>end", "loose\n- item\n\nend");
@@ -293,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn an_element_left_out_but_never_ended_does_not_take_the_page_along() {
+    fn a_skipped_element_without_an_end_tag_does_not_hide_the_rest_of_the_page() {
         check("<nav><a>Home</a><main><p>Text</p></main>", "Home\n\nText");
         check("a<script>x()", "a");
         check("<nav>a<nav>b</nav>c</nav>d<nav/>e", "d e");
     }
 
     #[test]
-    fn a_heading_that_is_never_ended_ends_with_the_next_block() {
+    fn a_heading_without_an_end_tag_ends_at_the_next_block() {
         let page = read("<h2>Title<p>Some text<h3><div>Sub</div></h3>more");
         assert_eq!(page.text, "Title\n\nSome text\n\nSub\n\nmore");
         assert_eq!(page.headings.len(), 2);

@@ -19,11 +19,12 @@ pub(super) fn extract(markdown: &str) -> ExtractedText {
         reader.read(event);
     }
     let (text, headings) = reader.writer.finish();
-    let first = || headings.iter().find(|heading| heading.level == 1);
-    let title = reader.title.or_else(|| Some(first()?.title.clone()));
+    let top_heading = || headings.iter().find(|heading| heading.level == 1);
+    let title = reader.title.or_else(|| Some(top_heading()?.title.clone()));
     ExtractedText { text, headings, title }
 }
 
+/// Writes the text of the parser events that it reads.
 #[derive(Default)]
 struct Reader {
     writer: Writer,
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_dropped_and_words_kept() {
+    fn formatting_marks_are_removed_from_the_text() {
         check(
             "A *fine* **day** for `code`, ~~old~~ [a link](http://x.y \"t\") &amp; \
              ![a chart](c.png).\nSame paragraph.\n\nNext\\\nline.",
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_found_where_they_stand() {
+    fn headings_have_their_offset_in_the_text() {
         let page = read("Intro\n\n# The *Guide*\n\ntext\n\nSetup\n-----\n\n### Deep `x`\n#\nend");
         let headings: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
         assert_eq!(headings, [(1, "The Guide"), (2, "Setup"), (3, "Deep x")]);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn code_keeps_its_lines_and_is_no_heading() {
+    fn code_is_unchanged_and_contains_no_headings() {
         let page = read("Run:\n\n```sh\n# not a heading\nmake  all\n\n  indented\n```\n\nDone.");
         assert_eq!(page.text, "Run:\n\n# not a heading\nmake  all\n\n  indented\n\nDone.");
         assert_eq!(page.headings, []);
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_rows() {
+    fn a_table_becomes_one_line_per_row() {
         check(
             "| Name | Age |\n|---|--:|\n| Ann *B* | 42 |\n|  | 7 |\n\nafter",
             "Name | Age\nAnn B | 42\n| 7\n\nafter",
@@ -189,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_stays_and_gives_the_title() {
+    fn front_matter_is_part_of_the_text_and_states_the_title() {
         let page = read("---\ntitle: \"Tea\"\ntags: [hot]\n---\n# Other\n");
         assert_eq!(page.text, "title: \"Tea\"\ntags: [hot]\n\nOther");
         assert_eq!(page.title.as_deref(), Some("Tea"));
     }
 
     #[test]
-    fn html_in_it_is_read_as_html() {
+    fn embedded_html_is_extracted_as_html() {
         let page = read(
             "a<br>b <b>c</b>\n\n<h2>Big\n</h2><script>x()</script>\n\n<!-- no -->\n\nd[^1]\n\n[^1]: note",
         );

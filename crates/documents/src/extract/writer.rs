@@ -35,21 +35,25 @@ pub(super) struct Writer {
     lists: Vec<List>,
     /// The bullet or number of an item that has no text yet.
     marker: Option<String>,
+    /// The current row of each open table, outermost first.
     tables: Vec<Row>,
     /// The number of cells that were started in this row since it last got text.
     empty_cells: usize,
 }
 
+/// A heading whose end was not reached yet. It has no offset until it has text.
 #[derive(Debug)]
 struct OpenHeading {
     level: u8,
     offset: Option<usize>,
 }
 
+/// A list that was not ended yet.
 #[derive(Debug)]
 struct List {
     /// The number of the next item, if the list is numbered.
     number: Option<u64>,
+    /// How many items were started.
     items: usize,
 }
 
@@ -58,18 +62,21 @@ struct List {
 struct Row {
     /// The length of the text at the start of the row.
     start: usize,
+    /// The number of the row in its table, from 1; 0 before the first row.
     index: usize,
+    /// How many cells were started.
     cells: usize,
 }
 
-/// A longer heading is a paragraph whose end tag is missing.
-const MAX_HEADING_CHARS: usize = 300;
+/// Longer text is not a heading: the end tag of the heading is missing.
+const MAX_HEADING_BYTES: usize = 300;
 
 /// Deeper lists are not indented further. Otherwise the text could grow with the square of the
 /// depth.
 const MAX_INDENT: usize = 6;
 
 impl Writer {
+    /// Returns the text and its headings.
     pub fn finish(mut self) -> (String, Vec<Heading>) {
         self.end_heading();
         self.text.truncate(self.text.trim_end().len());
@@ -78,7 +85,7 @@ impl Writer {
 
     /// Requests at least this gap before the next text.
     pub fn gap(&mut self, gap: Gap) {
-        if self.marker.is_some() || self.in_fresh_cell() {
+        if self.marker.is_some() || self.in_empty_cell() {
             return;
         }
         let gap = match self.heading {
@@ -109,14 +116,15 @@ impl Writer {
         if self.heading.is_some() {
             return self.words(text);
         }
-        let begins = self.gap != Gap::None || self.marker.is_some() || self.text.is_empty();
-        let text = if begins { text.trim_start_matches('\n') } else { text };
+        let starts_block = self.gap != Gap::None || self.marker.is_some() || self.text.is_empty();
+        let text = if starts_block { text.trim_start_matches('\n') } else { text };
         if !text.is_empty() {
             self.fill_gap();
             self.text.push_str(text);
         }
     }
 
+    /// Writes the buffered gap, list marker and cell separators. Must be called before any text is written.
     fn fill_gap(&mut self) {
         let gap = std::mem::take(&mut self.gap);
         if gap >= Gap::Line {
@@ -149,7 +157,7 @@ impl Writer {
         };
         if let Some(offset) = heading.offset {
             let title = self.text[offset..].trim_end();
-            if !title.is_empty() && title.len() <= MAX_HEADING_CHARS {
+            if !title.is_empty() && title.len() <= MAX_HEADING_BYTES {
                 let (level, title) = (heading.level, title.to_owned());
                 self.headings.push(Heading { offset, level, title });
             }
@@ -168,6 +176,7 @@ impl Writer {
         self.lists.push(List { number: first, items: 0 });
     }
 
+    /// Starts an item of the current list.
     pub fn item(&mut self) {
         self.end_heading();
         self.marker = None;
@@ -204,6 +213,7 @@ impl Writer {
         self.tables.push(Row::default());
     }
 
+    /// Starts a row of the current table.
     pub fn row(&mut self) {
         self.end_heading();
         self.empty_cells = 0;
@@ -217,6 +227,7 @@ impl Writer {
         }
     }
 
+    /// Starts a cell of the current row.
     pub fn cell(&mut self) {
         self.end_heading();
         let Some(row) = self.tables.last_mut() else {
@@ -231,7 +242,8 @@ impl Writer {
         row.cells += 1;
     }
 
-    fn in_fresh_cell(&self) -> bool {
+    /// Whether the current cell has no text yet, so that gaps before its text are ignored.
+    fn in_empty_cell(&self) -> bool {
         let row = self.tables.last();
         self.empty_cells > 0
             || row.is_some_and(|row| row.cells > 0 && row.index > 1 && self.text.len() == row.start)

@@ -14,6 +14,7 @@ pub(super) struct CMap {
 }
 
 impl CMap {
+    /// Parses the map, and skips what it does not understand.
     pub fn parse(source: &[u8]) -> CMap {
         let mut map = CMap::default();
         let mut section = Section::None;
@@ -34,13 +35,14 @@ impl CMap {
                     }
                 }
             }
-            if section.take(&mut operands, &mut map) {
+            if section.take_operands(&mut operands, &mut map) {
                 operands.clear();
             }
         }
         map
     }
 
+    /// Maps the codes from `first` to `last` to characters in UTF-16, starting with `target`.
     fn insert(&mut self, first: &[u8], last: &[u8], target: &[u8]) {
         let (first, last) = (code(first), code(last));
         let target = target.chunks_exact(2).map(|unit| u16::from_be_bytes([unit[0], unit[1]]));
@@ -58,9 +60,9 @@ impl CMap {
         if code > *last {
             return false;
         }
-        let (end, start) = target.split_last().unwrap_or((&0, &[]));
-        let end = u32::from(*end).wrapping_add(code - first) as u16;
-        let units = start.iter().copied().chain([end]);
+        let (last_unit, leading_units) = target.split_last().unwrap_or((&0, &[]));
+        let last_unit = u32::from(*last_unit).wrapping_add(code - first) as u16;
+        let units = leading_units.iter().copied().chain([last_unit]);
         out.extend(char::decode_utf16(units).map_while(Result::ok));
         true
     }
@@ -70,6 +72,7 @@ fn code(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte))
 }
 
+/// The section of the source that contains the current operands.
 #[derive(Clone, Copy)]
 enum Section {
     None,
@@ -77,6 +80,7 @@ enum Section {
     Ranges,
 }
 
+/// A hexadecimal string, or a list of them that is open until its `]`.
 enum Operand {
     One(Vec<u8>),
     List { items: Vec<Vec<u8>>, open: bool },
@@ -84,7 +88,7 @@ enum Operand {
 
 impl Section {
     /// Uses the operands if they are complete. Returns true if they can be discarded.
-    fn take(self, operands: &mut [Operand], map: &mut CMap) -> bool {
+    fn take_operands(self, operands: &mut [Operand], map: &mut CMap) -> bool {
         match (self, operands) {
             (Section::None, _) => true,
             (Section::Chars, [Operand::One(code), Operand::One(target)]) => {
@@ -117,6 +121,7 @@ enum Token<'a> {
     Word(&'a [u8]),
 }
 
+/// Iterates over the tokens that matter for the map.
 struct Tokens<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -153,9 +158,9 @@ impl<'a> Iterator for Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     /// Skips some bytes, then takes those that satisfy the condition.
-    fn take_while(&mut self, skip: usize, belongs: impl Fn(u8) -> bool) -> &'a [u8] {
+    fn take_while(&mut self, skip: usize, matches: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = &self.0[skip..];
-        let end = rest.iter().position(|byte| !belongs(*byte)).unwrap_or(rest.len());
+        let end = rest.iter().position(|byte| !matches(*byte)).unwrap_or(rest.len());
         self.0 = &rest[end..];
         &rest[..end]
     }
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn chars_ranges_and_lists_are_read() {
+    fn characters_ranges_and_lists_are_parsed() {
         let source = "/CIDInit /ProcSet findresource begin\n\
             1 begincodespacerange <0000> <FFFF> endcodespacerange\n\
             2 beginbfchar <01> <0041> <0002><00660066> endbfchar % f f\n\
@@ -192,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_range_costs_nothing() {
+    fn a_huge_range_is_not_expanded() {
         check("beginbfrange <00000000> <FFFFFFFF> <0041> endbfrange", &[0, 1, u32::MAX], "AB@");
     }
 
     #[test]
-    fn nonsense_is_skipped() {
+    fn malformed_input_is_skipped() {
         check("beginbfchar [ [ <41> beginbfrange <1> <2", &[1], "?");
         check("beginbfrange <01> [<0041>] <0042> <05> <05> <0043> endbfrange", &[5], "C");
     }

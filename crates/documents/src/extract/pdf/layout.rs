@@ -12,27 +12,32 @@ pub(super) struct Layout {
 
 struct Line {
     text: String,
+    /// The largest font size in the line.
     size: f64,
     /// The distance to the previous line, in either direction.
-    drop: f64,
+    distance: f64,
 }
 
-/// A fraction of the font size. A kern is smaller than this, and a space between justified words is
-/// larger.
+/// The smallest gap between words, as a fraction of the font size. A kern is smaller, and a space between
+/// justified words is larger.
 const WORD_GAP: f64 = 0.16;
-/// A superscript is raised less than this, and the next line is further away.
+/// The smallest distance between lines, as a fraction of the font size. A superscript is raised less.
 const LINE_GAP: f64 = 0.5;
+/// A distance of more than this many usual distances starts a paragraph.
+const PARAGRAPH_DISTANCE: f64 = 1.3;
+/// A distance of more than this many font sizes, more than double spacing, starts a paragraph.
+const MAX_LINE_DISTANCE: f64 = 2.6;
 
 impl Layout {
     /// Adds text drawn from `start`, whose matrix defines the direction of the text.
     pub fn add(&mut self, text: &str, start: Matrix, end: Point, size: f64) {
         let begin = start.origin();
-        let along = start.direction();
+        let direction = start.direction();
         match (self.end, self.lines.last_mut()) {
-            (Some(last), Some(line)) => {
-                let (dx, dy) = (begin.x - last.x, begin.y - last.y);
-                let forward = dx * along.x + dy * along.y;
-                let across = (dy * along.x - dx * along.y).abs();
+            (Some(last_end), Some(line)) => {
+                let (dx, dy) = (begin.x - last_end.x, begin.y - last_end.y);
+                let forward = dx * direction.x + dy * direction.y;
+                let across = (dy * direction.x - dx * direction.y).abs();
                 let unit = size.max(line.size).max(f64::MIN_POSITIVE);
                 if across > LINE_GAP * unit {
                     self.begin_line(size, across);
@@ -49,32 +54,33 @@ impl Layout {
         self.end = Some(end);
     }
 
-    fn begin_line(&mut self, size: f64, drop: f64) {
-        self.lines.push(Line { text: String::new(), size, drop });
+    fn begin_line(&mut self, size: f64, distance: f64) {
+        self.lines.push(Line { text: String::new(), size, distance });
     }
 
-    /// Returns the paragraphs of the page. Their lines are those that were drawn.
+    /// Returns the paragraphs of the page, with a line break where a line was drawn.
     pub fn paragraphs(mut self) -> Vec<String> {
         self.lines.retain(|line| !line.text.trim().is_empty());
-        let usual = self.usual_drop();
+        let usual_distance = self.usual_distance();
         let mut paragraphs: Vec<String> = Vec::new();
         for line in self.lines {
             let text = line.text.trim();
-            // The distance is larger than usual, or larger than double spacing.
-            let far = line.drop > usual * 1.3 || line.drop > line.size * 2.6;
+            let starts_paragraph = line.distance > usual_distance * PARAGRAPH_DISTANCE
+                || line.distance > line.size * MAX_LINE_DISTANCE;
             match paragraphs.last_mut() {
-                Some(paragraph) if !far => join_line(paragraph, text),
+                Some(paragraph) if !starts_paragraph => join_line(paragraph, text),
                 _ => paragraphs.push(text.to_owned()),
             }
         }
         paragraphs
     }
 
-    fn usual_drop(&self) -> f64 {
-        let drops = self.lines.iter().skip(1).map(|line| line.drop);
-        let mut drops: Vec<f64> = drops.filter(|drop| drop.is_finite()).collect();
-        drops.sort_by(f64::total_cmp);
-        drops.get(drops.len() / 2).copied().unwrap_or(0.0)
+    /// Returns the median distance between lines.
+    fn usual_distance(&self) -> f64 {
+        let distances = self.lines.iter().skip(1).map(|line| line.distance);
+        let mut distances: Vec<f64> = distances.filter(|distance| distance.is_finite()).collect();
+        distances.sort_by(f64::total_cmp);
+        distances.get(distances.len() / 2).copied().unwrap_or(0.0)
     }
 }
 
@@ -135,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hyphenated_word_is_healed() {
+    fn a_hyphenated_word_is_joined() {
         check(&[(700.0, "knowl-"), (688.0, "edge")], &["knowledge"]);
         check(&[(700.0, "state-of-the-"), (688.0, "art")], &["state-of-the-\nart"]);
         check(&[(700.0, "Anna-"), (688.0, "Maria")], &["Anna-\nMaria"]);

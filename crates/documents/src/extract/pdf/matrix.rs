@@ -1,3 +1,5 @@
+//! Points and affine transformations of a PDF page.
+
 /// A position on the page, in units of 1/72 inch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
@@ -30,6 +32,7 @@ impl Matrix {
         ])
     }
 
+    /// Returns the point to which (0, 0) is mapped.
     pub fn origin(self) -> Point {
         Point { x: self.0[4], y: self.0[5] }
     }

@@ -24,11 +24,12 @@ use crate::error::PdfError;
 
 const MAX_BYTES: usize = 64 << 20;
 /// The maximum decompressed size of one stream.
-const MAX_STREAM: usize = 32 << 20;
-const MAX_TEXT: usize = 32 << 20;
+const MAX_STREAM_BYTES: usize = 32 << 20;
+const MAX_TEXT_BYTES: usize = 32 << 20;
 const MAX_TIME: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 32 << 20;
 
+/// Extracts the text of a PDF on a thread of its own.
 pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedText, PdfError> {
     if bytes.len() > MAX_BYTES {
         return Err(PdfError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
@@ -57,7 +58,7 @@ fn on_own_thread<T: Send + 'static>(
     silence_reader_panics();
     // The channel has no buffer, so a result is either received here or the thread notices that
     // nobody waits for it.
-    let (done, result) = mpsc::sync_channel(0);
+    let (sender, receiver) = mpsc::sync_channel(0);
     #[expect(
         clippy::disallowed_methods,
         reason = "this crate has no runtime: the limit is for the real time of a thread"
@@ -65,7 +66,7 @@ fn on_own_thread<T: Send + 'static>(
     let reader = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(Instant::now() + limit)));
         let outcome = outcome.unwrap_or_else(|panic| Err(PdfError::Crashed { what: panic_message(&*panic) }));
-        if done.send(outcome).is_err() {
+        if sender.send(outcome).is_err() {
             STUCK_READERS.fetch_sub(1, Ordering::Relaxed);
         }
     };
@@ -73,8 +74,9 @@ fn on_own_thread<T: Send + 'static>(
     if let Err(error) = thread.spawn(reader) {
         return Err(PdfError::Crashed { what: error.to_string() });
     }
+    // The reader checks its deadline itself, and needs some time to notice it.
     let grace = limit / 4;
-    result.recv_timeout(limit + grace).unwrap_or_else(|_| {
+    receiver.recv_timeout(limit + grace).unwrap_or_else(|_| {
         STUCK_READERS.fetch_add(1, Ordering::Relaxed);
         Err(PdfError::TooSlow(limit))
     })
@@ -85,10 +87,10 @@ fn on_own_thread<T: Send + 'static>(
 fn silence_reader_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let others = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(THREAD_NAME) {
-                others(panic);
+                previous_hook(panic);
             }
         }));
     });
@@ -100,6 +102,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("without a message").to_owned()
 }
 
+/// Reads all pages before the deadline.
 fn read(bytes: &[u8], deadline: Instant) -> Result<ExtractedText, PdfError> {
     let document = load(bytes)?;
     let mut pages = page::Reader::new(&document, deadline);
@@ -108,8 +111,8 @@ fn read(bytes: &[u8], deadline: Instant) -> Result<ExtractedText, PdfError> {
     for page in document.page_iter() {
         for paragraph in pages.read(page)? {
             length += paragraph.len();
-            if length > MAX_TEXT {
-                return Err(PdfError::TooMuchText { max: MAX_TEXT });
+            if length > MAX_TEXT_BYTES {
+                return Err(PdfError::TooMuchText { max: MAX_TEXT_BYTES });
             }
             writer.gap(Gap::Paragraph);
             for line in paragraph.lines() {
@@ -130,7 +133,7 @@ fn read(bytes: &[u8], deadline: Instant) -> Result<ExtractedText, PdfError> {
 
 fn load(bytes: &[u8]) -> Result<Document, PdfError> {
     // A PDF with owner restrictions but without a user password is decrypted when it is loaded.
-    let options = LoadOptions::with_max_decompressed_size(MAX_STREAM);
+    let options = LoadOptions::with_max_decompressed_size(MAX_STREAM_BYTES);
     match Document::load_mem_with_options(bytes, options) {
         Ok(document) if document.is_encrypted() => Err(PdfError::Encrypted),
         Ok(document) => Ok(document),
@@ -139,12 +142,14 @@ fn load(bytes: &[u8]) -> Result<Document, PdfError> {
     }
 }
 
+/// Returns the error with all of its causes.
 fn damaged(error: &(dyn std::error::Error + 'static)) -> PdfError {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let causes: Vec<_> = causes.map(ToString::to_string).collect();
     PdfError::Damaged { what: causes.join(": ") }
 }
 
+/// Returns the title in the metadata of the document.
 fn title(document: &Document) -> Option<String> {
     let (_, info) = document.dereference(document.trailer.get(b"Info").ok()?).ok()?;
     let (_, title) = document.dereference(info.as_dict().ok()?.get(b"Title").ok()?).ok()?;
@@ -167,13 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_crashes_is_an_error() {
+    fn a_panic_of_the_reader_becomes_an_error() {
         let outcome = on_own_thread(Duration::from_secs(5), |_| -> Result<(), _> { panic!("bad xref") });
         assert!(matches!(outcome, Err(PdfError::Crashed { what }) if what == "bad xref"));
     }
 
     #[test]
-    fn a_reader_that_hangs_is_left_behind() {
+    fn a_reader_that_does_not_finish_is_abandoned() {
         let limit = Duration::from_millis(20);
         let outcome = on_own_thread(limit, move |_| {
             thread::sleep(limit * 20);

@@ -12,16 +12,20 @@ use super::number;
 /// What a text operation displays: strings, and shifts between them.
 pub(super) enum Part<'o> {
     String(&'o [u8]),
+    /// Moves the position back, in thousandths of the font size.
     Shift(f64),
 }
 
+/// The settings that `q` saves and `Q` restores.
 #[derive(Clone)]
 pub(super) struct TextState<'a> {
+    /// Maps the coordinates of the content to those of the page.
     pub page: Matrix,
     pub font: Option<Rc<Font<'a>>>,
     pub size: f64,
     pub char_spacing: f64,
     pub word_spacing: f64,
+    /// The horizontal scaling, 1.0 by default.
     pub stretch: f64,
     leading: f64,
     rise: f64,
@@ -36,7 +40,9 @@ pub(super) struct Text<'a> {
     saved: Vec<TextState<'a>>,
     /// The number of states that were not saved because the limit was reached.
     unsaved: usize,
+    /// The start of the current line.
     line: Matrix,
+    /// The position of the next glyph.
     matrix: Matrix,
 }
 
@@ -60,10 +66,12 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// Returns the transformation of the next glyph to the page.
     pub fn position(&self) -> Matrix {
         Matrix::translation(0.0, self.state.rise).then(self.matrix).then(self.state.page)
     }
 
+    /// Moves the position along the line.
     pub fn advance(&mut self, x: f64) {
         self.matrix = Matrix::translation(x, 0.0).then(self.matrix);
     }
@@ -141,6 +149,7 @@ fn part(operand: &Object) -> Option<Part<'_>> {
     }
 }
 
+/// Parses six numbers as a matrix.
 pub(super) fn matrix_of(operands: &[Object]) -> Option<Matrix> {
     let mut matrix = [0.0; 6];
     for (index, value) in matrix.iter_mut().enumerate() {
