@@ -1,4 +1,4 @@
-//! A tree of runs, drawn with lines.
+//! Draws a run and its child runs as a tree.
 
 use emergent_domain::run::RunStatus;
 use emergent_wire::run::RunTreeView;
@@ -13,11 +13,11 @@ pub fn tree_lines(root: &RunTreeView) -> Vec<String> {
 }
 
 fn push_children(run: &RunTreeView, indent: &str, lines: &mut Vec<String>) {
-    for (at, child) in run.children.iter().enumerate() {
-        let last = at + 1 == run.children.len() && !run.truncated;
-        let (branch, next) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+    for (index, child) in run.children.iter().enumerate() {
+        let is_last = index + 1 == run.children.len() && !run.truncated;
+        let (branch, continuation) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         lines.push(format!("{indent}{branch}{}", label(child)));
-        push_children(child, &format!("{indent}{next}"), lines);
+        push_children(child, &format!("{indent}{continuation}"), lines);
     }
     if run.truncated {
         lines.push(format!("{indent}└─ {}", dim("… more, which are not shown")));
@@ -37,11 +37,12 @@ fn label(run: &RunTreeView) -> String {
     label
 }
 
-/// How long a run took, once it is over.
+/// The duration of a run or tool call as text; `None` before it has ended.
 pub fn took(duration_ms: Option<i64>) -> Option<String> {
     duration_ms.and_then(|millis| u64::try_from(millis).ok()).map(duration)
 }
 
+/// `1 step` or `N steps`.
 pub fn steps(count: i64) -> String {
     if count == 1 { "1 step".to_owned() } else { format!("{count} steps") }
 }
@@ -63,7 +64,7 @@ mod tests {
     const ID: &str = "0198c0de-0000-7000-8000-000000000000";
 
     #[test]
-    fn every_run_hangs_on_its_parent() {
+    fn every_run_is_drawn_below_its_parent() {
         let run = |name: &str, children: Value| {
             json!({ "id": ID, "agentName": name, "status": "completed", "stepCount": 1,
                 "durationMs": 1_500, "children": children })

@@ -1,5 +1,4 @@
-//! Watching a workflow: the picture of its tasks, drawn again as they move. Where nobody looks, a
-//! line for each event.
+//! Follows a workflow: redraws its tasks on a terminal as they change, or else prints a line for each event.
 
 use std::{
     io::{IsTerminal, Write},
@@ -24,16 +23,19 @@ use crate::{
     output,
 };
 
-/// How often the picture is drawn again while nothing happens: seconds go by.
+/// How often the tasks are redrawn, so that elapsed times stay current without events.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// The smallest drawing, for a terminal that reports no usable size.
+const MIN_WIDTH: usize = 20;
+const MIN_HEIGHT: usize = 3;
 
-/// Watches a workflow until it is over or waits for a person; fails unless it completed. On a data
-/// folder, this process drives it.
+/// Follows a workflow until it ends or is escalated; fails unless it completed. On a data folder, this
+/// process drives the workflow.
 pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let driver = client.drive_runs();
-    let watched = watch(client, id, as_json).await;
+    let ended = watch(client, id, as_json).await;
     driver.stop().await;
-    let Some(workflow) = watched? else {
+    let Some(workflow) = ended? else {
         eprintln!(
             "Not watching any more: `emergent workflow follow {id}` goes on, `emergent workflow cancel {id}` ends it."
         );
@@ -46,21 +48,21 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
     }
 }
 
-/// What happened so far, a line each.
+/// Prints the events so far, a line each.
 pub async fn events(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let workflow = get(client, id).await?;
     let (dag, newest) = (Dag::new(&workflow), workflow.facts.event_seq);
     let mut events = Events::new(client, &path(id));
-    let mut seen = 0;
-    while seen < newest {
+    let mut last_seq = 0;
+    while last_seq < newest {
         let event: Event<WorkflowEventView> = events.next().await?;
-        seen = event.known.as_ref().map_or(seen, |event| event.seq);
+        last_seq = event.known.as_ref().map_or(last_seq, |event| event.seq);
         print(&dag, &event, as_json)?;
     }
     Ok(())
 }
 
-/// Says what a workflow waits for that nobody drives.
+/// Tells the user on a data folder that no server drives the workflow.
 pub fn warn_if_not_driven(client: &Client, id: &str) {
     if client.is_sole_driver() {
         eprintln!(
@@ -69,22 +71,25 @@ pub fn warn_if_not_driven(client: &Client, id: &str) {
     }
 }
 
+/// Loads a workflow.
 pub async fn get(client: &Client, id: &str) -> Result<Received<WorkflowView>> {
     client.get(&path(id)).await?.data().await
 }
 
+/// The API path of a workflow.
 pub fn path(id: &str) -> String {
     format!("/api/coordination/workflows/{}", encode(id))
 }
 
-/// The picture of a workflow as it stands, and what came of it.
+/// Prints the tasks of a workflow, and its summary or escalation.
 pub fn show(workflow: &WorkflowView) -> Result<()> {
-    let look = RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Clock::system().now()) };
-    Dag::new(workflow).lines(&look).iter().try_for_each(|line| output::print_line(line))?;
+    let options =
+        RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Clock::system().now()) };
+    Dag::new(workflow).lines(&options).iter().try_for_each(|line| output::print_line(line))?;
     print_end(workflow)
 }
 
-/// The summary, or what a person can do.
+/// Prints the summary, or the reason of an escalation with the commands for it.
 fn print_end(workflow: &WorkflowView) -> Result<()> {
     if let Some(summary) = &workflow.facts.summary {
         output::print_line(&format!("\n{summary}"))?;
@@ -92,16 +97,15 @@ fn print_end(workflow: &WorkflowView) -> Result<()> {
     if let Some(escalation) = &workflow.facts.escalation {
         output::print_line(&format!("\nIt waits for you: {}", escalation.reason))?;
     }
-    let ways = advice(&workflow.facts);
-    ways.iter().try_for_each(|way| output::print_line(&format!("  {way}")))
+    advice(&workflow.facts).iter().try_for_each(|option| output::print_line(&format!("  {option}")))
 }
 
-/// The workflow at its end, or nothing when the user left.
+/// Shows the workflow until it is idle and all its events are shown. Returns it, or `None` after Ctrl-C.
 async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Received<WorkflowView>>> {
     let mut workflow = get(client, id).await?;
     let mut dag = Dag::new(&workflow);
     let mut screen = Screen::new(as_json);
-    // As a stream, whose next event goes on being waited for while the picture is drawn again.
+    // As a stream, so that a read in progress is not cancelled when the tasks are redrawn.
     let events = stream::unfold(Events::new(client, &path(id)), |mut events| async {
         let next = events.next::<WorkflowEventView>().await;
         Some((next, events))
@@ -109,23 +113,22 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     let mut events = std::pin::pin!(events);
     let mut tick = tokio::time::interval(REDRAW_INTERVAL);
     let mut ending = false;
-    // What is over and has told nothing has nothing to tell.
-    let mut seen = 0;
-    while !(is_idle(&workflow) && seen >= workflow.facts.event_seq) {
+    let mut last_seq = 0;
+    while !(is_idle(&workflow) && last_seq >= workflow.facts.event_seq) {
         tokio::select! {
             Some(event) = events.next() => {
                 let event = event?;
-                let mut whole = false;
+                let mut is_complete = false;
                 if let Some(event) = &event.known {
-                    seen = event.seq;
-                    whole = dag.apply_event(event);
+                    last_seq = event.seq;
+                    is_complete = dag.apply_event(event);
                     ending |= matches!(
                         event.body(),
                         WorkflowEventBody::WorkflowEnded { .. } | WorkflowEventBody::Escalated { .. }
                     );
                 }
-                // Whether an end is the end, only the workflow knows: it may have gone on since.
-                if !whole || ending {
+                // The workflow may have been resumed after this event, so its current status decides.
+                if !is_complete || ending {
                     workflow = get(client, id).await?;
                     dag.refresh(&workflow);
                     ending &= is_idle(&workflow);
@@ -148,11 +151,12 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     Ok(Some(workflow))
 }
 
-/// Whether nothing happens any more by itself.
+/// Whether the workflow has ended or waits for a person.
 fn is_idle(workflow: &WorkflowView) -> bool {
     !matches!(workflow.facts.status, WorkflowStatus::Planning | WorkflowStatus::Running)
 }
 
+/// Prints an event as a line, or as JSON.
 fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<()> {
     if as_json {
         return output::print_line(&event.raw.to_string());
@@ -163,62 +167,62 @@ fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<(
     }
 }
 
-/// Where the picture goes: over itself on a terminal, else a line for each event and the whole at
-/// the end.
+/// The output of `watch`: a drawing that is replaced on a terminal, else a line for each event and the
+/// drawing at the end.
 struct Screen {
     as_json: bool,
-    terminal: bool,
-    /// Lines that are drawn now.
-    drawn: usize,
+    is_terminal: bool,
+    /// The number of lines of the current drawing.
+    drawn_lines: usize,
 }
 
 impl Screen {
     fn new(as_json: bool) -> Self {
-        Self { as_json, terminal: !as_json && std::io::stdout().is_terminal(), drawn: 0 }
+        Self { as_json, is_terminal: !as_json && std::io::stdout().is_terminal(), drawn_lines: 0 }
     }
 
     fn event(&mut self, dag: &Dag, event: &Event<WorkflowEventView>) -> Result<()> {
-        if self.terminal { Ok(()) } else { print(dag, event, self.as_json) }
+        if self.is_terminal { Ok(()) } else { print(dag, event, self.as_json) }
     }
 
     fn draw(&mut self, dag: &Dag) -> Result<()> {
-        if !self.terminal {
+        if !self.is_terminal {
             return Ok(());
         }
         let (rows, columns) = console::Term::stdout().size();
-        let look = RenderOptions {
+        let options = RenderOptions {
             colour: output::use_colour(),
-            width: usize::from(columns).max(20),
-            // A line is left for the cursor.
-            height: usize::from(rows).saturating_sub(1).max(3),
+            width: usize::from(columns).max(MIN_WIDTH),
+            // The last line is for the cursor.
+            height: usize::from(rows).saturating_sub(1).max(MIN_HEIGHT),
             now: Clock::system().now(),
         };
-        self.redraw(&dag.lines(&look))
+        self.redraw(&dag.lines(&options))
     }
 
     fn end(&mut self, dag: &Dag) -> Result<()> {
         if self.as_json {
             return Ok(());
         }
-        let look =
+        let options =
             RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Clock::system().now()) };
-        if !self.terminal {
+        if !self.is_terminal {
             output::print_line("")?;
         }
-        self.redraw(&dag.lines(&look))
+        self.redraw(&dag.lines(&options))
     }
 
-    /// In one piece, so that no half picture is seen.
+    /// Replaces the drawing with one write, so that it does not flicker.
     fn redraw(&mut self, lines: &[String]) -> Result<()> {
         let mut text = String::new();
-        if self.drawn > 0 {
-            text.push_str(&format!("\x1b[{}A\x1b[J", self.drawn));
+        if self.drawn_lines > 0 {
+            text.push_str(&format!("\x1b[{}A\x1b[J", self.drawn_lines));
         }
         for line in lines {
             text.push_str(line);
             text.push('\n');
         }
-        self.drawn = lines.len();
+        self.drawn_lines = lines.len();
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
     }

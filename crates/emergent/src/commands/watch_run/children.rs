@@ -1,4 +1,4 @@
-//! What the runs below a run do, told as it changes.
+//! Tracks the child runs of a run and describes each change of their status in a line.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 use super::tree;
 use crate::output::{dim, green, red};
 
-/// Remembers how each child was when it was last looked at.
+/// The status of each descendant when the tree was last loaded.
 #[derive(Default)]
 pub struct Children(HashMap<Uuid, RunStatus>);
 
 impl Children {
-    /// A line for each child that began or ended since the last look, indented by its depth.
+    /// A line for each descendant whose status has changed since the last call, indented by its depth.
     pub fn changes(&mut self, root: &RunTreeView) -> Vec<String> {
         let mut lines = Vec::new();
         self.collect_changes(root, 1, &mut lines);
@@ -23,8 +23,8 @@ impl Children {
 
     fn collect_changes(&mut self, run: &RunTreeView, depth: usize, lines: &mut Vec<String>) {
         for child in &run.children {
-            let before = self.0.insert(child.id, child.status);
-            if before != Some(child.status) {
+            let previous = self.0.insert(child.id, child.status);
+            if previous != Some(child.status) {
                 lines.push(format!("{}{}", "  ".repeat(depth), line(child)));
             }
             self.collect_changes(child, depth + 1, lines);
@@ -57,11 +57,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_told() {
+    fn only_changed_children_get_a_line() {
         let mut children = Children::default();
         let tree = |status: &str, inner: Value| -> RunTreeView {
-            let only = child(1, "a", status, 2, Some(1_200), inner);
-            serde_json::from_value(child(0, "root", "running", 0, None, json!([only]))).unwrap()
+            let only_child = child(1, "a", status, 2, Some(1_200), inner);
+            serde_json::from_value(child(0, "root", "running", 0, None, json!([only_child]))).unwrap()
         };
         assert_eq!(children.changes(&tree("running", json!([]))), ["  ▸ a  works"]);
         assert!(children.changes(&tree("running", json!([]))).is_empty());

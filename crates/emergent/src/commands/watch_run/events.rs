@@ -1,4 +1,4 @@
-//! The events of a run or a workflow, from its beginning to its end, over as many connections as that takes.
+//! Reads the event stream of a run or a workflow from its first event, and reconnects when a connection ends.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,109 +13,117 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Connections in a row that brought nothing new before it is given up.
+/// After this many connections in a row without an event, reading fails.
 const MAX_FAILURES: u32 = 20;
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// One event: as it was sent, and as its type unless this client does not know its kind.
+/// One event: the JSON as it was sent, and its type unless this client does not know the kind.
 pub struct Event<T> {
     pub raw: Value,
     pub known: Option<T>,
 }
 
-/// What every frame has.
+/// The fields that every frame has.
 #[derive(Deserialize)]
 struct Frame {
     #[serde(rename = "type")]
     kind: String,
-    /// Absent from what is told live only.
+    /// Absent from events that are not recorded, such as text deltas.
     seq: Option<u64>,
 }
 
+/// The events of one run or workflow.
 pub struct Events<'a> {
     client: &'a Client,
     path: String,
-    /// The last place seen: a new connection goes on after it.
-    seen: u64,
-    open: Option<BoxStream<'static, Result<Bytes>>>,
+    /// The `seq` of the last event; a new connection starts after it.
+    last_seq: u64,
+    /// The body of the current connection.
+    stream: Option<BoxStream<'static, Result<Bytes>>>,
     frames: Frames,
+    /// Connections in a row without an event.
     failures: u32,
 }
 
 impl<'a> Events<'a> {
-    pub fn new(client: &'a Client, of: &str) -> Self {
-        let path = format!("{of}/events");
-        Self { client, path, seen: 0, open: None, frames: Frames::default(), failures: 0 }
+    /// `resource` is the API path of the run or workflow.
+    pub fn new(client: &'a Client, resource: &str) -> Self {
+        let path = format!("{resource}/events");
+        Self { client, path, last_seq: 0, stream: None, frames: Frames::default(), failures: 0 }
     }
 
-    /// The next event. Nothing is lost when the answer is not waited for.
+    /// The next event. Cancel safe: dropping the future loses no event.
     pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Event<T>> {
         loop {
             while let Some(raw) = self.frames.next() {
                 let Ok(Frame { kind, seq }) = Frame::deserialize(&raw) else { continue };
-                // The server could not go on; another connection may.
+                // The server had to end this stream; another connection may succeed.
                 if kind == "error" {
-                    self.open = None;
+                    self.stream = None;
                     continue;
                 }
-                self.seen = seq.unwrap_or(self.seen);
+                self.last_seq = seq.unwrap_or(self.last_seq);
                 self.failures = 0;
                 return Ok(Event { known: T::deserialize(&raw).ok(), raw });
             }
-            let Some(open) = &mut self.open else {
+            let Some(stream) = &mut self.stream else {
                 self.connect().await?;
                 continue;
             };
-            match open.next().await {
-                Some(Ok(part)) => self.frames.push(&part),
+            match stream.next().await {
+                Some(Ok(bytes)) => self.frames.push(&bytes),
                 Some(Err(_)) | None => {
-                    self.open = None;
+                    self.stream = None;
                     self.frames = Frames::default();
                 }
             }
         }
     }
 
+    /// Opens the stream after the last event. An unreachable server counts as a failure and leaves it closed.
     async fn connect(&mut self) -> Result<()> {
         if self.failures > 0 {
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
         self.failures += 1;
-        match self.client.get(&format!("{}?after={}", self.path, self.seen)).await {
-            Ok(answer) => self.open = Some(answer.stream()),
-            // A server that restarts is back in a moment.
+        match self.client.get(&format!("{}?after={}", self.path, self.last_seq)).await {
+            Ok(response) => self.stream = Some(response.stream()),
+            // The server may be restarting.
             Err(Error::Unreachable { .. }) if self.failures < MAX_FAILURES => {}
             Err(error) => return Err(error),
         }
         if self.failures >= MAX_FAILURES {
-            return Err(Error::Unexpected("the events ended before what they tell of did".to_owned()));
+            return Err(Error::Unexpected(
+                "the event stream ended before the run or workflow did".to_owned(),
+            ));
         }
         Ok(())
     }
 }
 
-/// The JSON of the events of one connection.
+/// Decodes the bytes of one connection into the JSON of its events.
 struct Frames {
     decoder: Decoder,
-    whole: VecDeque<Value>,
+    /// Decoded events that `next` has not returned yet.
+    decoded: VecDeque<Value>,
 }
 
 impl Default for Frames {
     fn default() -> Self {
-        // A tool's result may be of any size, and the server is the user's own.
-        Self { decoder: Decoder::new(usize::MAX), whole: VecDeque::new() }
+        // No size limit: a tool's result may be of any size, and the server is trusted.
+        Self { decoder: Decoder::new(usize::MAX), decoded: VecDeque::new() }
     }
 }
 
 impl Frames {
-    fn push(&mut self, part: &[u8]) {
-        let events = self.decoder.push(part).unwrap_or_default();
+    fn push(&mut self, bytes: &[u8]) {
+        let events = self.decoder.push(bytes).unwrap_or_default();
         let data = events.into_iter().filter_map(|event| event.data);
-        self.whole.extend(data.filter_map(|data| serde_json::from_str::<Value>(&data).ok()));
+        self.decoded.extend(data.filter_map(|data| serde_json::from_str::<Value>(&data).ok()));
     }
 
     fn next(&mut self) -> Option<Value> {
-        self.whole.pop_front()
+        self.decoded.pop_front()
     }
 }
 
@@ -126,14 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_whole_however_the_bytes_come() {
+    fn frames_are_decoded_however_the_bytes_are_split() {
         let text = ": hello\n\nid: 1\ndata: {\"type\":\"a\",\"text\":\"é\"}\n\ndata: {\"type\":\"b\"}\r\n\r\ndata: {\"cut";
         for size in [1, 2, 3, 7, 1_000] {
             let mut frames = Frames::default();
             text.as_bytes().chunks(size).for_each(|part| frames.push(part));
-            let all: Vec<_> = std::iter::from_fn(|| frames.next()).collect();
-            assert_eq!(all.len(), 2, "in parts of {size}");
-            assert_eq!(all, [json!({ "type": "a", "text": "é" }), json!({ "type": "b" })]);
+            let events: Vec<_> = std::iter::from_fn(|| frames.next()).collect();
+            assert_eq!(events.len(), 2, "in parts of {size}");
+            assert_eq!(events, [json!({ "type": "a", "text": "é" }), json!({ "type": "b" })]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Watching a run work: what it says as it says it, each tool call, what it spawns, how it ends.
+//! Follows a run: prints its text as it is streamed, its tool calls, its child runs and its end.
 
 mod children;
 mod events;
@@ -22,16 +22,16 @@ use super::tree;
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output,
+    output, progress,
 };
 use children::Children;
 pub use events::{Event, Events};
 use view::View;
 
-/// How often the tree below a run is looked at: what children do is not among its own events.
+/// How often the tree of child runs is loaded, because a run's events do not cover its children.
 const TREE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After a start: watches the run, or says where it is.
+/// After a start: follows the run if `watch` is set, else prints its id and status.
 pub async fn follow_or_print(
     client: &Client,
     agent: &str,
@@ -54,7 +54,7 @@ pub async fn follow_or_print(
     Ok(())
 }
 
-/// How a run ended, as its last event says.
+/// How a run ended, from its last event.
 struct RunEnd {
     status: RunStatus,
     reason: Option<Reason>,
@@ -62,7 +62,8 @@ struct RunEnd {
 }
 
 impl RunEnd {
-    fn of_event(event: &RunEventView) -> Option<Self> {
+    /// `None` for any event but the last.
+    fn from_event(event: &RunEventView) -> Option<Self> {
         match &event.body {
             BodyView::RunEnded { status, reason, error_message, .. } => {
                 Some(Self { status: *status, reason: *reason, error: error_message.clone() })
@@ -72,7 +73,8 @@ impl RunEnd {
     }
 }
 
-/// Watches a run until it ends; fails when it failed. On a data folder, this process drives it.
+/// Follows a run until it ends; fails when the run failed or was cancelled. On a data folder, this process
+/// drives the run.
 pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> Result<()> {
     let driver = client.drive_runs();
     let path = format!("/api/admin/agents/{agent}/runs/{run}");
@@ -81,8 +83,8 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
     driver.stop().await;
     match ended? {
         Some(end) if matches!(end.status, RunStatus::Failed | RunStatus::Cancelled) => {
-            let why = end.error.map(|why| format!(": {why}")).unwrap_or_default();
-            Err(Error::Usage(format!("run {run} {}{why}", status(end.status, end.reason))))
+            let error = end.error.map(|error| format!(": {error}")).unwrap_or_default();
+            Err(Error::Usage(format!("run {run} {}{error}", status(end.status, end.reason))))
         }
         Some(_) => Ok(()),
         None => {
@@ -94,7 +96,7 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
     }
 }
 
-/// Each event as a line of JSON; how it ended is returned, or nothing when the user left.
+/// Prints each event as a line of JSON. Returns how the run ended, or `None` after Ctrl-C.
 async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
     let mut events = Events::new(client, path);
     loop {
@@ -103,73 +105,74 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
         output::print_line(&event.raw.to_string())?;
-        if let Some(end) = event.known.as_ref().and_then(RunEnd::of_event) {
+        if let Some(end) = event.known.as_ref().and_then(RunEnd::from_event) {
             return Ok(Some(end));
         }
     }
 }
 
+/// Prints the events for people. Returns how the run ended, or `None` after Ctrl-C.
 async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<RunEnd>> {
-    let (mut view, mut children, mut waiting) =
+    let (mut view, mut children, mut spinner) =
         (View::new(output::use_colour()), Children::default(), Spinner(None));
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
-    let mut look = tokio::time::interval(TREE_POLL_INTERVAL);
+    let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
     let end = loop {
         if !view.is_mid_line() {
-            waiting.show(view.activity());
+            spinner.show(view.activity());
         }
         tokio::select! {
             event = events.next::<RunEventView>() => {
-                // What a newer server tells that this client has no words for is left out.
+                // Kinds of events that only a newer server knows are not shown.
                 let Some(event) = event?.known else { continue };
-                waiting.hide();
-                if let Some(end) = RunEnd::of_event(&event) {
+                spinner.hide();
+                if let Some(end) = RunEnd::from_event(&event) {
                     break end;
                 }
-                // What the children did stands before what came of it.
+                // Changes of the children are printed before the result of the call that spawned them.
                 if matches!(&event.body, BodyView::ToolCompleted { tool_call } if tool_call.tool_name == view::SPAWN_TOOL) {
                     output::print_part(&view.lines(&children.changes(&get_tree(client, path).await?)))?;
                 }
                 output::print_part(&view.event(&event.body))?;
             }
-            _ = look.tick(), if is_flow || view.is_spawning() => {
+            _ = tree_poll.tick(), if is_flow || view.is_spawning() => {
                 let changes = children.changes(&get_tree(client, path).await?);
                 if !changes.is_empty() {
-                    waiting.hide();
+                    spinner.hide();
                     output::print_part(&view.lines(&changes))?;
                 }
             }
             _ = tokio::signal::ctrl_c() => {
-                waiting.hide();
+                spinner.hide();
                 output::print_part(&view.lines(&[]))?;
                 return Ok(None);
             }
         }
     };
-    // What children did in the last moment is told before the end.
+    // The last changes of the children are printed before the end of the run.
     output::print_part(&view.lines(&children.changes(&get_tree(client, path).await?)))?;
     let run: RunDetailView = client.get(path).await?.data().await?;
     output::print_part(&view.end(&run))?;
     Ok(Some(end))
 }
 
-/// Whether the agent works through others, from the beginning and without calling a tool. Who may
-/// not look at definitions, or asks for one that is gone, sees such children at the end.
+/// Whether the agent is a flow, which starts child runs without a tool call. False when the definition cannot
+/// be read, because the token lacks the scope or the agent is deleted; its children are then shown at the end.
 async fn is_flow(client: &Client, agent: &str) -> bool {
-    let Ok(answer) = client.get(&format!("/api/admin/agents/{agent}")).await else { return false };
-    answer.data::<AgentView>().await.is_ok_and(|agent| agent.flow_type != FlowType::Single)
+    let Ok(response) = client.get(&format!("/api/admin/agents/{agent}")).await else { return false };
+    response.data::<AgentView>().await.is_ok_and(|agent| agent.flow_type != FlowType::Single)
 }
 
 async fn get_tree(client: &Client, path: &str) -> Result<RunTreeView> {
     client.get(&format!("{path}/tree")).await?.data().await
 }
 
-/// What is being waited for, on a terminal only; gone before anything else is printed.
+/// A spinner with the current activity, on a terminal only. It is hidden before anything else is printed.
 struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    fn show(&mut self, what: String) {
+    fn show(&mut self, activity: String) {
         if !std::io::stderr().is_terminal() {
             return;
         }
@@ -178,10 +181,10 @@ impl Spinner {
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
                 bar.set_style(style);
             }
-            bar.enable_steady_tick(Duration::from_millis(120));
+            bar.enable_steady_tick(progress::TICK_INTERVAL);
             bar
         });
-        bar.set_message(what);
+        bar.set_message(activity);
     }
 
     fn hide(&mut self) {
@@ -191,7 +194,7 @@ impl Spinner {
     }
 }
 
-/// `paused (step_limit)`.
+/// The status with its reason: `paused (step_limit)`.
 pub fn status(status: RunStatus, reason: Option<Reason>) -> String {
     match reason {
         Some(reason) => format!("{status} ({reason})"),
@@ -199,13 +202,13 @@ pub fn status(status: RunStatus, reason: Option<Reason>) -> String {
     }
 }
 
-/// `45200 tokens in, 12800 out`, with the price when it is known.
+/// The token usage, with the cost when it is known: `45200 tokens in, 12800 out, $0.0123`.
 pub fn tokens(usage: &TokenUsage) -> String {
     let cost = cost(usage.total_cost).map(|cost| format!(", {cost}")).unwrap_or_default();
     format!("{} tokens in, {} out{cost}", usage.total_input, usage.total_output)
 }
 
+/// The cost as text; `None` when it is unknown or zero, as for a scripted or local model.
 pub fn cost(dollars: Option<f64>) -> Option<String> {
-    // What a script said, or a model at home, costs nothing.
     dollars.filter(|dollars| *dollars > 0.0).map(|dollars| format!("${dollars:.4}"))
 }

@@ -1,4 +1,4 @@
-//! A run's events as a person reads them. Events go in, text comes out: nothing is printed here.
+//! Turns the events of a run into text for people. It does no I/O; the caller prints the text.
 
 use emergent_domain::run::{Reason, RunStatus};
 use emergent_wire::{
@@ -13,12 +13,12 @@ use serde_json::Value;
 use super::{status, tokens, tree};
 use crate::output::first_line;
 
-/// The tool whose calls have runs below them.
+/// The tool whose calls start child runs.
 pub const SPAWN_TOOL: &str = "spawn_agents";
-/// Longer inputs of tools are cut.
+/// Inputs of tools are shortened to this length.
 const MAX_INPUT_CHARS: usize = 60;
 
-/// What is read of the input of `spawn_agents`.
+/// The shown part of the input of `spawn_agents`.
 #[derive(Default, Deserialize)]
 struct SpawnInput {
     tasks: Vec<SpawnTask>,
@@ -30,17 +30,19 @@ struct SpawnTask {
     agent_name: String,
 }
 
+/// What was printed of a run so far, as far as later events depend on it.
 pub struct View {
     colour: bool,
-    /// Text without a line break at its end was printed last.
+    /// Whether the last printed text did not end with a line break.
     mid_line: bool,
-    /// What the model said of the step under way, as far as it was printed.
+    /// The step of the last text delta.
     step: i64,
+    /// The text of that step that was printed from deltas.
     streamed: String,
-    /// Calls under way, by name.
+    /// Running tool calls: id and tool name.
     calls: Vec<(String, String)>,
     started: bool,
-    /// The last answer that was shown: a summary that is the same is not shown again.
+    /// The last answer that was printed; a summary with the same text is not printed again.
     answer: String,
 }
 
@@ -61,12 +63,12 @@ impl View {
         self.mid_line
     }
 
-    /// Whether a call has runs below it now.
+    /// Whether a running tool call has child runs.
     pub fn is_spawning(&self) -> bool {
         self.calls.iter().any(|(_, tool)| tool == SPAWN_TOOL)
     }
 
-    /// What the run is at.
+    /// The current activity of the run, for a spinner.
     pub fn activity(&self) -> String {
         match self.calls.last() {
             Some((_, tool)) => format!("calling {tool}"),
@@ -75,7 +77,7 @@ impl View {
         }
     }
 
-    /// What to print for an event, line breaks included.
+    /// The text to print for an event, with line breaks; empty for events that are not shown.
     pub fn event(&mut self, event: &BodyView) -> String {
         match event {
             BodyView::RunStarted { recovered } => {
@@ -107,7 +109,7 @@ impl View {
         }
     }
 
-    /// Lines of their own, after whatever was being said.
+    /// Whole lines; a line that is not ended yet is ended first.
     pub fn lines(&mut self, lines: &[String]) -> String {
         let mut out = self.end_line();
         for line in lines {
@@ -117,7 +119,7 @@ impl View {
         out
     }
 
-    /// How it ended.
+    /// The text to print when the run has ended: its summary, status and usage.
     pub fn end(&mut self, run: &RunDetailView) -> String {
         let facts = &run.facts;
         let mut out = self.end_line();
@@ -154,20 +156,20 @@ impl View {
         self.push_text(text)
     }
 
-    /// An answer is shown once: what came as deltas is not said again, only what is missing.
+    /// An answer is printed once: only the part that was not streamed as deltas is added.
     fn message(&mut self, message: &RunMessageView) -> String {
-        let ContentView::Answer(AnswerContent { text: whole, .. }) = &message.content else {
+        let ContentView::Answer(AnswerContent { text, .. }) = &message.content else {
             return String::new();
         };
-        let streamed = message.step_number == self.step;
-        let said = if streamed { std::mem::take(&mut self.streamed) } else { String::new() };
+        let is_streamed = message.step_number == self.step;
+        let streamed = if is_streamed { std::mem::take(&mut self.streamed) } else { String::new() };
         self.streamed.clear();
-        if !whole.is_empty() {
-            self.answer = whole.clone();
+        if !text.is_empty() {
+            self.answer = text.clone();
         }
-        let mut out = match whole.strip_prefix(said.as_str()) {
+        let mut out = match text.strip_prefix(streamed.as_str()) {
             Some(missing) => self.push_text(missing),
-            None => format!("{}{}", self.end_line(), self.push_text(whole)),
+            None => format!("{}{}", self.end_line(), self.push_text(text)),
         };
         out.push_str(&self.end_line());
         out
@@ -175,7 +177,7 @@ impl View {
 
     fn tool_started(&mut self, call: &ToolCallView) -> String {
         self.calls.push((call.id.to_string(), call.tool_name.clone()));
-        // Others are told when they are over; what takes its time is told before.
+        // Other calls are shown when they complete; one that starts runs takes long and is announced.
         if call.tool_name != SPAWN_TOOL {
             return String::new();
         }
@@ -221,7 +223,7 @@ impl View {
     }
 }
 
-/// Why a tool failed, from whatever it answered.
+/// The error message in the output of a failed tool call, or the whole output.
 fn reason(output: &Value) -> String {
     match output.get("error").unwrap_or(output).as_str() {
         Some(text) => text.to_owned(),
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
 
     const ID: &str = "0198c0de-0000-7000-8000-000000000000";
-    const AT: &str = "2026-01-01T00:00:00Z";
+    const TIME: &str = "2026-01-01T00:00:00Z";
 
     fn rendered(events: &[Value]) -> String {
         let mut view = View::new(false);
@@ -253,48 +255,48 @@ mod tests {
 
     fn message(step: i64, text: &str) -> Value {
         json!({ "type": "message", "message": { "id": ID, "runId": ID, "role": "assistant", "stepNumber": step,
-            "content": { "text": text, "toolCalls": [] }, "createdAt": AT } })
+            "content": { "text": text, "toolCalls": [] }, "createdAt": TIME } })
     }
 
     fn call(kind: &str, status: &str) -> Value {
         json!({ "type": kind, "toolCall": { "id": ID, "runId": ID, "messageId": ID, "toolName": "search",
             "input": { "q": "a" }, "status": status, "durationMs": 120, "output": { "error": "no index" },
-            "stepNumber": 1, "createdAt": AT } })
+            "stepNumber": 1, "createdAt": TIME } })
     }
 
     #[test]
-    fn what_was_streamed_is_not_said_twice() {
+    fn streamed_text_is_not_printed_twice() {
         assert_eq!(rendered(&[delta(1, "Hello "), delta(1, "you"), message(1, "Hello you")]), "Hello you\n");
         assert_eq!(rendered(&[message(1, "Hello you")]), "Hello you\n");
         assert_eq!(rendered(&[delta(1, "Hel"), message(1, "Hello you")]), "Hello you\n");
-        // Whoever came late heard only the end.
+        // A client that connected late received only the end of the text.
         assert_eq!(rendered(&[delta(1, "lo you"), message(1, "Hello you")]), "lo you\nHello you\n");
     }
 
     #[test]
-    fn a_step_that_begins_anew_is_said_anew() {
-        let again = json!({ "type": "step_restarted", "stepNumber": 1, "why": "busy" });
-        let all = rendered(&[delta(1, "Hel"), again, delta(1, "Hi"), message(1, "Hi")]);
-        assert_eq!(all, "Hel\n↻ the model is asked again: busy\nHi\n");
+    fn the_text_of_a_restarted_step_is_printed_again() {
+        let restarted = json!({ "type": "step_restarted", "stepNumber": 1, "why": "busy" });
+        let output = rendered(&[delta(1, "Hel"), restarted, delta(1, "Hi"), message(1, "Hi")]);
+        assert_eq!(output, "Hel\n↻ the model is asked again: busy\nHi\n");
     }
 
     #[test]
     fn a_tool_call_is_one_line() {
-        let fine = rendered(&[
+        let succeeded = rendered(&[
             delta(1, "Looking"),
             call("tool_started", "running"),
             call("tool_completed", "completed"),
         ]);
-        assert_eq!(fine, "Looking\n✓ search  {\"q\":\"a\"}  120ms\n");
+        assert_eq!(succeeded, "Looking\n✓ search  {\"q\":\"a\"}  120ms\n");
         let failed = rendered(&[call("tool_started", "running"), call("tool_completed", "error")]);
         assert_eq!(failed, "✗ search  {\"q\":\"a\"}  120ms  no index\n");
     }
 
     #[test]
-    fn the_end_says_what_it_took_and_the_summary_once() {
+    fn the_end_shows_the_usage_and_the_summary_once() {
         let mut run = json!({ "id": ID, "agentId": ID, "agentName": "a", "status": "paused", "reason": "step_limit",
             "origin": "trigger", "depth": 0, "model": "google/gemini", "stepCount": 3, "timeoutSeconds": 60,
-            "createdAt": AT, "durationMs": 2_000, "summary": { "text": "Half done" }, "resumeChain": [],
+            "createdAt": TIME, "durationMs": 2_000, "summary": { "text": "Half done" }, "resumeChain": [],
             "tokenUsage": { "totalInput": 10, "totalOutput": 2, "totalReasoning": 0, "cacheRead": 0,
                 "cacheWrite": 0, "totalCost": 0.5 },
             "toolCallSummary": { "total": 0, "byTool": {}, "errors": 0 }, "childRuns": [], "doomLoopEvents": 0 });
