@@ -1,5 +1,4 @@
-//! Admission: every run, however it is started, is checked and queued here, inside the transaction of
-//! its caller.
+//! Admission: checks and inserts every run, however it is started, in the transaction of its caller.
 
 use std::sync::Arc;
 
@@ -53,11 +52,11 @@ pub(crate) struct Admission<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumable {
     Paused,
-    /// Also a completed run, which did not do all that the layer that started it needs.
+    /// Also a completed run, if it did not submit what its workflow needs.
     PausedOrCompleted,
 }
 
-/// What triggered a run, if other runs did.
+/// The runs that led to the trigger of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct TriggerCause {
     /// The run that wrote the change that triggered this one.
@@ -122,7 +121,8 @@ pub(crate) fn admit_in_batch(
     Ok(run)
 }
 
-/// `owner` is the runner that drives the run at once; without one, the run is queued.
+/// Checks the request and inserts the run. `owner` is the runner that drives the run at once; without one,
+/// the run is queued.
 fn admit_run(
     tx: &mut Tx<'_>,
     executor: &Executor,
@@ -143,10 +143,10 @@ fn admit_run(
             "delegation is too deep: agents may delegate at most {MAX_DEPTH} levels deep"
         )));
     }
-    let before = admission.resumed.map_or(0, |run| run.step_count);
-    if before >= MAX_STEPS {
+    let steps_before = admission.resumed.map_or(0, |run| run.step_count);
+    if steps_before >= MAX_STEPS {
         return Err(Error::Conflict(format!(
-            "step limit reached: this run and the runs it resumes took {before} of {MAX_STEPS} steps; start a new run"
+            "step limit reached: this run and the runs it resumes took {steps_before} of {MAX_STEPS} steps; start a new run"
         )));
     }
     // Children and resumptions count towards the length of a trigger chain.
@@ -200,8 +200,8 @@ fn admit_run(
         cause_depth: cause.depth,
         workflow_link,
         model,
-        step_count: before,
-        steps_before: before,
+        step_count: steps_before,
+        steps_before,
         max_steps: start
             .max_steps
             .or(definition.max_steps.map(i64::from))
@@ -220,29 +220,29 @@ fn admit_run(
         started_at,
         completed_at: None,
     };
-    let (mut run, first) = first_messages(run, agent, admission.resumed, start);
+    let (mut run, messages) = first_messages(run, agent, admission.resumed, start);
     // A simple run is started here, so its driver does not have to read the same data again.
-    let starts = owner.is_some()
+    let starts_here = owner.is_some()
         && admission.resumed.is_none()
         && !has_tool_patterns(definition)
         && !is_flow(&run, definition, admission.parent);
-    run.seq += i64::from(starts);
+    run.seq += i64::from(starts_here);
     runs::insert(tx, &run)?;
-    runs::record::insert_messages(tx, run.id, &first)?;
+    runs::record::insert_messages(tx, run.id, &messages)?;
     if owner.is_none() {
         tx.wake(runs::QUEUED_CHANNEL)?;
     }
-    if !starts {
-        return Ok(AdmittedRun { run, first_messages: first, loaded: None });
+    if !starts_here {
+        return Ok(AdmittedRun { run, first_messages: messages, loaded: None });
     }
     runs::record::insert_event(tx, run.id, run.seq, "run_started", &json!({ "recovered": false }), now)?;
     let loaded = LoadedRun {
         definition: definition.clone(),
         earlier: Vec::new(),
-        own: Conversation { messages: first.clone(), ..Conversation::default() },
+        own: Conversation { messages: messages.clone(), ..Conversation::default() },
         limited: budget_status.limited,
     };
-    Ok(AdmittedRun { run, first_messages: first, loaded: Some(loaded) })
+    Ok(AdmittedRun { run, first_messages: messages, loaded: Some(loaded) })
 }
 
 /// Checks who may start the agent. Visibility restricts starts from outside, never delegation between
@@ -262,6 +262,7 @@ fn check_visibility(agent: &Agent, origin: Origin) -> Result<()> {
     }
 }
 
+/// The token of an actor, if it is one.
 pub(crate) fn author_token(actor: Actor) -> Option<TokenId> {
     match actor.author {
         Author::Token { id } => Some(id),

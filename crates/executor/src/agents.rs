@@ -46,7 +46,7 @@ impl Executor {
         let projects = self.db().read(rows::projects_missing_triggers).await?;
         for project in projects {
             let (graph, actor) = (self.graph().clone(), Actor { project, author: Author::System });
-            let adopt = move |tx: &mut Tx<'_>| {
+            let backfill = move |tx: &mut Tx<'_>| {
                 // A server that waited for this lock finds nothing left to do.
                 if projects::lock(tx, project)?.is_none() {
                     return Ok(());
@@ -59,7 +59,7 @@ impl Executor {
                 }
                 Ok::<_, Error>(())
             };
-            self.db().write(adopt).await?;
+            self.db().write(backfill).await?;
         }
         Ok(())
     }
@@ -175,24 +175,24 @@ pub fn update(
 /// in the same transaction.
 pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, product: Option<&str>) -> Result<Agent> {
     lock_agents(tx, ctx)?;
-    let before = get(tx, ctx, id)?;
+    let agent = get(tx, ctx, id)?;
     let jobs = schedules::list(tx, ctx.project.id)?.into_iter().filter(|job| job.agent == id);
-    let of_others = jobs.filter_map(|job| Some((job.product?, job.name)));
-    let of_others: Vec<String> = of_others
+    let foreign_jobs = jobs.filter_map(|job| Some((job.product?, job.name)));
+    let foreign_jobs: Vec<String> = foreign_jobs
         .filter(|(owner, _)| Some(owner.as_str()) != product)
         .map(|(owner, job)| format!("the job `{job}` of the product `{owner}`"))
         .collect();
-    if !of_others.is_empty() {
+    if !foreign_jobs.is_empty() {
         return Err(Error::Conflict(format!(
             "the agent `{}` is started by {}: uninstall or upgrade that product first",
-            before.definition.name,
-            of_others.join(" and ")
+            agent.definition.name,
+            foreign_jobs.join(" and ")
         )));
     }
-    next_version(tx, ctx, before, |agent| agent.deleted_at = Some(agent.updated_at))
+    next_version(tx, ctx, agent, |next| next.deleted_at = Some(next.updated_at))
 }
 
-/// Returns an agent at a version, also if it is deleted by now.
+/// Returns the definition of an agent at a version, also if the agent is deleted by now.
 pub fn get_version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
     Ok(rows::get_version(tx, id, version)?)
 }
@@ -215,7 +215,8 @@ fn get(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId) -> Result<Agent> {
     rows::get(tx, ctx.project.id, id)?.ok_or_else(|| Error::not_found("agent", id))
 }
 
-/// Serialises decisions about the agents of a project, such as who has a name and who is the default.
+/// Locks the project, so that changes of its agents happen one after the other: names are unique, and there
+/// is one default agent.
 fn lock_agents(tx: &mut Tx<'_>, ctx: &WriteContext) -> Result<()> {
     let project = ctx.project.id;
     projects::lock(tx, project)?.map(|_| ()).ok_or_else(|| Error::not_found("project", project))
@@ -234,38 +235,39 @@ fn check(
 
 fn check_name_free(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, name: &str) -> Result<()> {
     match rows::get_by_name(tx, ctx.project.id, name)? {
-        Some(holder) if holder.id != id => Err(Error::Conflict(format!(
+        Some(other) if other.id != id => Err(Error::Conflict(format!(
             "the name `{name}` belongs to the agent `{}`: change that one, or choose another name",
-            holder.id
+            other.id
         ))),
         _ => Ok(()),
     }
 }
 
-/// A project has one default agent: this removes the flag from the current one.
+/// A project has one default agent: removes `is_default` from the current one before another gets it.
 fn clear_other_defaults(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     id: AgentId,
     definition: &AgentDefinition,
 ) -> Result<()> {
-    for holder in rows::list_defaults(tx, ctx.project.id)? {
-        if holder.id == id {
+    for default in rows::list_defaults(tx, ctx.project.id)? {
+        if default.id == id {
             continue;
         }
-        let theirs = holder.definition.visibility;
-        if theirs == Visibility::External && definition.visibility != Visibility::External {
+        let current_visibility = default.definition.visibility;
+        if current_visibility == Visibility::External && definition.visibility != Visibility::External {
             return Err(Error::Conflict(format!(
                 "the external agent `{}` is the default agent, and only another external agent can replace it: \
                  change the visibility of `{}` to `external`, or clear `isDefault` of `{}` first",
-                holder.definition.name, definition.name, holder.definition.name
+                default.definition.name, definition.name, default.definition.name
             )));
         }
-        next_version(tx, ctx, holder, |agent| agent.definition.is_default = false)?;
+        next_version(tx, ctx, default, |agent| agent.definition.is_default = false)?;
     }
     Ok(())
 }
 
+/// Writes the next version of an agent, changed by `change`, and saves its triggers.
 fn next_version(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,

@@ -28,15 +28,18 @@ const MIN_OUTPUT: u32 = 512;
 /// The maximum and minimum length of the final summary once the budget is exhausted.
 const MAX_SUMMARY_OUTPUT: u32 = 1_024;
 const MIN_SUMMARY_OUTPUT: u32 = 64;
-/// The maximum time of a model call outside a run. A call that is still open some time later therefore
-/// belongs to a server that crashed.
+/// The maximum time of a model call outside a run.
 pub(crate) const MAX_QUERY_TIME: Duration = Duration::from_secs(600);
+/// A model call outside a run that is still open after this time belongs to a server that crashed, because
+/// it is longer than [`MAX_QUERY_TIME`].
 const ABANDONED_AFTER: Duration = Duration::from_secs(660);
 /// The maximum delay between two attempts to reserve.
 pub(crate) const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// A pessimistic ratio for text that no provider has counted yet: ids and non-Latin scripts have few
 /// bytes per token.
 const BYTES_PER_TOKEN: usize = 2;
+/// What a provider's format adds to each part of a message.
+const PART_OVERHEAD_BYTES: usize = 16;
 
 /// The estimated input tokens of a call, and the output tokens it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +55,7 @@ impl CallEstimate {
         Self { input, max_output, min_output: MIN_OUTPUT.min(max_output) }
     }
 
-    /// A summary is useful at any length, so one token of output is enough to try.
+    /// A summary is useful even if it is short, so a call that can afford only a little output is made.
     pub fn for_summary(self) -> Self {
         Self { min_output: MIN_SUMMARY_OUTPUT.min(self.max_output), ..self }
     }
@@ -68,7 +71,8 @@ pub(crate) fn estimate_tokens(system: &str, tools: &[ToolSpec], turns: &[Turn]) 
     let tools =
         tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.as_str().len());
     let turns = turns.iter().flat_map(|turn| &turn.parts).map(context::part_bytes);
-    let bytes = system.len() + tools.sum::<usize>() + turns.map(|bytes| bytes + 16).sum::<usize>();
+    let bytes =
+        system.len() + tools.sum::<usize>() + turns.map(|bytes| bytes + PART_OVERHEAD_BYTES).sum::<usize>();
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 
@@ -115,30 +119,33 @@ pub(crate) enum BudgetFit {
     Exceeds(BudgetKind),
 }
 
+/// Decides whether a call fits all limits, and how long its answer may be. `cost` returns the cost of input
+/// and output tokens.
 pub(crate) fn fit_call(
     limits: &Limits,
     counters: &Counters,
     estimate: CallEstimate,
     cost: &dyn Fn(u64, u64) -> Amount,
 ) -> BudgetFit {
-    let over = |output: u32, with_reserved: bool| {
+    let exceeded_limit = |output: u32, with_reserved: bool| {
         let amount = cost(estimate.input, output.into());
-        BUDGET_KINDS.into_iter().find(|scope| {
-            let used = counters.get(*scope);
+        BUDGET_KINDS.into_iter().find(|kind| {
+            let used = counters.get(*kind);
             let used = if with_reserved { used.spent + used.reserved } else { used.spent };
-            !limits.get(*scope).allows(used + amount)
+            !limits.get(*kind).allows(used + amount)
         })
     };
-    if over(estimate.max_output, true).is_none() {
+    if exceeded_limit(estimate.max_output, true).is_none() {
         return BudgetFit::Fits(estimate.max_output);
     }
-    if let Some(scope) = over(estimate.min_output, false) {
-        return BudgetFit::Exceeds(scope);
+    if let Some(kind) = exceeded_limit(estimate.min_output, false) {
+        return BudgetFit::Exceeds(kind);
     }
-    let now = max_fitting_output(estimate, |output| over(output, true).is_none());
-    let alone = max_fitting_output(estimate, |output| over(output, false).is_none());
-    match now {
-        Some(output) if now == alone => BudgetFit::Fits(output),
+    let fitting_now = max_fitting_output(estimate, |output| exceeded_limit(output, true).is_none());
+    let fitting_without_reserved =
+        max_fitting_output(estimate, |output| exceeded_limit(output, false).is_none());
+    match fitting_now {
+        Some(output) if fitting_now == fitting_without_reserved => BudgetFit::Fits(output),
         _ => BudgetFit::AfterSettlement,
     }
 }
@@ -149,10 +156,10 @@ fn max_fitting_output(estimate: CallEstimate, fits: impl Fn(u32) -> bool) -> Opt
     if !fits(estimate.min_output) {
         return None;
     }
-    let (mut fitting, mut over) = (estimate.min_output, estimate.max_output.saturating_add(1));
-    while over - fitting > 1 {
-        let middle = fitting + (over - fitting) / 2;
-        if fits(middle) { fitting = middle } else { over = middle }
+    let (mut fitting, mut too_long) = (estimate.min_output, estimate.max_output.saturating_add(1));
+    while too_long - fitting > 1 {
+        let middle = fitting + (too_long - fitting) / 2;
+        if fits(middle) { fitting = middle } else { too_long = middle }
     }
     Some(fitting)
 }
@@ -172,7 +179,9 @@ pub(crate) struct Reservation {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ReserveOutcome {
     Reserved(Reservation),
+    /// The call fits after other calls have settled.
     Retry,
+    /// A limit does not allow the call; the text says which.
     Refused(String),
 }
 
@@ -185,19 +194,19 @@ pub(crate) fn reserve(
     estimate: CallEstimate,
 ) -> Result<ReserveOutcome, emergent_store::Error> {
     let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
-    let scopes = limits.kinds();
-    if scopes.is_empty() {
+    let kinds = limits.kinds();
+    if kinds.is_empty() {
         return Ok(ReserveOutcome::Reserved(Reservation::unlimited(call.clone(), estimate.input)));
     }
-    let counters = budget::lock_counters(tx, call, &scopes)?;
+    let counters = budget::lock_counters(tx, call, &kinds)?;
     Ok(match fit_call(&limits, &counters, estimate, &|input, output| prices.max_cost(input, output)) {
         BudgetFit::AfterSettlement => {
             // Calls outside a run that a crashed server left open have no owner that could settle them.
             budget::mark_lost_before(tx, call.project, call.at - ABANDONED_AFTER)?;
             ReserveOutcome::Retry
         }
-        BudgetFit::Exceeds(scope) => {
-            ReserveOutcome::Refused(limit_message(scope, limits.get(scope), &call.agent))
+        BudgetFit::Exceeds(kind) => {
+            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), &call.agent))
         }
         BudgetFit::Fits(output) => {
             let amount = prices.max_cost(estimate.input, output.into());
@@ -223,31 +232,32 @@ pub(crate) struct BudgetStatus {
     pub exhausted: Option<String>,
 }
 
+/// Checks the budgets that apply to a run before it is admitted.
 pub(crate) fn budget_status(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
 ) -> Result<BudgetStatus, emergent_store::Error> {
     let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
-    let scopes = limits.kinds();
-    if scopes.is_empty() {
+    let kinds = limits.kinds();
+    if kinds.is_empty() {
         return Ok(BudgetStatus::default());
     }
-    let used = budget::read_counters(tx, call)?;
-    let over = |scope: &BudgetKind| {
-        let (Limit { microusd, tokens }, spent) = (limits.get(*scope), used.get(*scope).spent);
+    let counters = budget::read_counters(tx, call)?;
+    let is_exhausted = |kind: &BudgetKind| {
+        let (Limit { microusd, tokens }, spent) = (limits.get(*kind), counters.get(*kind).spent);
         microusd.is_some_and(|limit| spent.microusd >= limit)
             || tokens.is_some_and(|limit| spent.tokens >= limit)
     };
-    let over = scopes.into_iter().find(over);
-    let used_up = over.map(|scope| limit_message(scope, limits.get(scope), &call.agent));
-    Ok(BudgetStatus { limited: true, exhausted: used_up })
+    let exhausted_kind = kinds.into_iter().find(is_exhausted);
+    let exhausted = exhausted_kind.map(|kind| limit_message(kind, limits.get(kind), &call.agent));
+    Ok(BudgetStatus { limited: true, exhausted })
 }
 
-fn limit_message(scope: BudgetKind, limit: Limit, agent: &str) -> String {
+fn limit_message(kind: BudgetKind, limit: Limit, agent: &str) -> String {
     let money = limit.microusd.map(|micros| format!("${:.6}", micros as f64 / 1e6));
     let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
     let limit = [money, tokens].into_iter().flatten().collect::<Vec<_>>().join(" and ");
-    let budget_name = match scope {
+    let budget_name = match kind {
         BudgetKind::Workflow => "the workflow's budget".to_owned(),
         BudgetKind::ProjectDay => "the project's budget for the day".to_owned(),
         BudgetKind::AgentDay => format!("the budget of agent `{agent}` for the day"),
@@ -255,6 +265,7 @@ fn limit_message(scope: BudgetKind, limit: Limit, agent: &str) -> String {
     format!("{budget_name} ({limit}) does not allow another model call")
 }
 
+/// How a model call ended, which decides what it costs.
 pub(crate) enum CallOutcome<'a> {
     Answered(&'a Usage),
     Failed(&'a Error),
@@ -291,11 +302,11 @@ impl Reservation {
         outcome: &CallOutcome<'_>,
         meter: &StreamMeter,
     ) -> Settlement {
-        let answered = match outcome {
+        let answer_cost = match outcome {
             CallOutcome::Answered(usage) => prices.cost(usage),
             _ => Amount::default(),
         };
-        let broken = match outcome {
+        let uncounted = match outcome {
             CallOutcome::Answered(_) => meter.uncounted_tokens(self.input, false),
             // The provider sent an answer, although it could not be parsed.
             CallOutcome::Failed(Error::Malformed { .. }) => meter.uncounted_tokens(self.input, true),
@@ -303,12 +314,12 @@ impl Reservation {
                 meter.uncounted_tokens(self.input, meter.bytes > 0)
             }
         };
-        let total = answered + prices.max_cost(broken.0, broken.1);
+        let total = answer_cost + prices.max_cost(uncounted.0, uncounted.1);
         let amount = match (self.reserved, outcome) {
             (Some(_), CallOutcome::Abandoned) => None,
             (Some((reserved, _)), _) => Some(Amount {
-                microusd: total.microusd.min(reserved.microusd).max(answered.microusd),
-                tokens: total.tokens.min(reserved.tokens).max(answered.tokens),
+                microusd: total.microusd.min(reserved.microusd).max(answer_cost.microusd),
+                tokens: total.tokens.min(reserved.tokens).max(answer_cost.tokens),
             }),
             (None, _) => Some(total),
         };

@@ -1,6 +1,6 @@
-//! The children of a run: a few at a time are admitted, then the parent waits for them and cancels them
-//! at its deadline. The children are recorded in the database, so a parent that is recovered finds them
-//! and starts none twice.
+//! Runs the children of a run: admits a few at a time, waits for them, and cancels them at the deadline of
+//! the parent. The children are recorded in the database, so a recovered parent finds them and starts none
+//! twice.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How often the database is polled when no wake-up arrives.
-const POLL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Admits the child at an index. An error that can be shown to the model is a failure of this child
 /// only.
@@ -32,10 +32,13 @@ pub(crate) enum Child {
 
 /// The children of one tool call, or of one round of a flow.
 pub(crate) struct ChildBatch {
+    /// The tool call that spawns the children; `None` for a flow.
     pub call: Option<ToolCallId>,
+    /// The child index of the first child of this batch.
     pub first_part: i64,
     /// One entry per index: the child that an earlier run of the resume chain completed there, if any.
     pub existing: Vec<Option<Run>>,
+    /// The position of the parent in its record, for the fence of each admission.
     pub at: RunPosition,
     pub deadline: Instant,
     pub admit: AdmitChild,
@@ -79,7 +82,7 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
         let mut admitted = false;
         for index in missing.into_iter().take(MAX_CONCURRENT_CHILDREN.saturating_sub(active)) {
             let (admit, at) = (Arc::clone(&admit), at.clone());
-            let done = executor
+            let result = executor
                 .db()
                 .write(move |tx| {
                     // The fence locks the parent's row until the commit, so a concurrent cancel either sees
@@ -88,15 +91,15 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
                     admit(tx, index)
                 })
                 .await;
-            match done {
+            match result {
                 Ok(_) => admitted = true,
                 Err(error @ (Error::Store(_) | Error::Lost(_))) => return Err(error),
                 Err(error) => refused[index] = Some(error.to_string()),
             }
         }
         if !admitted && active > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            waiter.wait(POLL.min(left.max(Duration::from_millis(1)))).await;
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            waiter.wait(POLL_INTERVAL.min(remaining.max(Duration::from_millis(1)))).await;
         }
     }
 }

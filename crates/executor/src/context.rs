@@ -1,4 +1,4 @@
-//! The conversation as the model sees it: turns, shortened when they outgrow the model's context
+//! The conversation as the model sees it: turns, which are shortened when they outgrow the model's context
 //! window. The record stays complete whatever is dropped here. It also records what was dropped, so a
 //! recovered run shows the model the same turns.
 
@@ -13,11 +13,14 @@ use serde_json::{Value, json};
 
 /// The share of the context window that a conversation may fill before it is shortened.
 const COMPACT_AT: f64 = 0.75;
+/// A summary leaves the newest turns as they are, up to the tokens of a full conversation divided by this.
+const KEPT_DIVISOR: f64 = 3.0;
 /// The results of this many newest turns are never dropped.
 const KEEP_TURNS: usize = 6;
 /// Dropping a shorter result would not save enough.
 const MIN_DROPPED_BYTES: usize = 400;
 
+/// The conversation of a run as it is sent to the model.
 #[derive(Debug, Default)]
 pub struct Context {
     turns: Vec<Turn>,
@@ -75,8 +78,8 @@ impl Context {
         &self.request_cache
     }
 
-    /// A turn that was already sent has changed, so neither the token count nor the cached request is
-    /// valid.
+    /// Called when a turn that was already sent has changed: the token count and the cached request are not
+    /// valid any more.
     fn invalidate_counts(&mut self) {
         self.counted = None;
         self.request_cache = RequestCache::default();
@@ -110,6 +113,7 @@ impl Context {
         }
     }
 
+    /// Whether the conversation should be shortened for a context window of this many tokens.
     pub fn is_full(&self, window: u64) -> bool {
         self.estimated_tokens() as f64 > window as f64 * COMPACT_AT
     }
@@ -123,6 +127,7 @@ impl Context {
         Some(last_long)
     }
 
+    /// Replaces long tool results up to a `seq` with a note that they are left out.
     pub fn drop_results(&mut self, up_to: i64) {
         for (turn, seq) in self.turns.iter_mut().zip(&self.seqs) {
             if *seq <= up_to && turn.speaker == Speaker::Tools {
@@ -133,29 +138,32 @@ impl Context {
     }
 
     /// Returns where a summary could split the conversation: before the newest turns, and never between
-    /// tool calls and their results. `None` if there is too little to summarise.
+    /// tool calls and their results. The result is the number of turns to summarise and the `seq` of the last
+    /// of them; `None` if there is too little to summarise.
     pub fn summary_split(&self, window: u64) -> Option<(usize, i64)> {
-        let limit = (window as f64 * COMPACT_AT / 3.0) as u64;
+        let max_kept_tokens = (window as f64 * COMPACT_AT / KEPT_DIVISOR) as u64;
         let mut kept_tokens = 0;
-        let mut at = self.turns.len();
-        while at > 0 {
-            kept_tokens += estimate_tokens(&self.turns[at - 1]);
-            if kept_tokens > limit && at < self.turns.len() {
+        let mut split = self.turns.len();
+        while split > 0 {
+            kept_tokens += estimate_tokens(&self.turns[split - 1]);
+            if kept_tokens > max_kept_tokens && split < self.turns.len() {
                 break;
             }
-            at -= 1;
+            split -= 1;
         }
         // The split moves forward to a turn of the user or the assistant. All turns of earlier runs have the
         // same `seq`, so they are summarised together.
-        let inside = |at: usize| {
-            self.turns[at].speaker == Speaker::Tools || (at > 0 && self.seqs[at] == self.seqs[at - 1])
+        let cannot_split_before = |split: usize| {
+            self.turns[split].speaker == Speaker::Tools
+                || (split > 0 && self.seqs[split] == self.seqs[split - 1])
         };
-        while at < self.turns.len() && inside(at) {
-            at += 1;
+        while split < self.turns.len() && cannot_split_before(split) {
+            split += 1;
         }
-        (at >= 2 && at < self.turns.len()).then(|| (at, self.seqs[at - 1]))
+        (split >= 2 && split < self.turns.len()).then(|| (split, self.seqs[split - 1]))
     }
 
+    /// Replaces the turns up to a `seq` with a summary.
     pub fn replace_with_summary(&mut self, text: &str, up_to: i64) {
         let summarized = self.seqs.iter().take_while(|seq| **seq <= up_to).count();
         self.turns.drain(..summarized);

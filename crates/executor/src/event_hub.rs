@@ -10,6 +10,7 @@ use tokio::sync::broadcast;
 /// A subscriber that falls behind by more events than this has to read the database.
 const CHANNEL_CAPACITY: usize = 256;
 
+/// The channels of the runs that have subscribers. Clones share them.
 #[derive(Clone, Default)]
 pub struct EventHub(Arc<Mutex<HashMap<RunId, broadcast::Sender<Arc<RunEvent>>>>>);
 

@@ -30,20 +30,20 @@ pub(crate) fn first_messages(
         cost: None,
         at: run.created_at,
     };
-    let mut first = Vec::with_capacity(2);
+    let mut messages = Vec::with_capacity(2);
     // A resumed conversation contains the system prompt already, unless the agent has changed since.
-    if resumed.is_none_or(|before| before.agent_version != agent.version) {
-        first.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
+    if resumed.is_none_or(|earlier| earlier.agent_version != agent.version) {
+        messages.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
     }
-    let seq = i64::try_from(first.len()).unwrap_or(0) + 1;
+    let seq = i64::try_from(messages.len()).unwrap_or(0) + 1;
     let text = match resumed {
         None => user_message(start),
         Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
         Some(_) => resume_message(&user_message(start)),
     };
-    first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
+    messages.push(message(seq, MessageRole::User, run.steps_before + 1, text));
     run.seq = seq;
-    (run, first)
+    (run, messages)
 }
 
 fn user_message(start: &StartOptions) -> String {

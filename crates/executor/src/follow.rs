@@ -24,8 +24,11 @@ struct Follower {
     run: RunId,
     /// The `seq` of the last event that was returned.
     last: i64,
+    /// Live events of this process.
     live: broadcast::Receiver<Arc<RunEvent>>,
+    /// Wakes when the run has ended on any server.
     ended: Waiter,
+    /// Events that are to be returned next.
     ready: VecDeque<RunEvent>,
     state: FollowState,
 }
@@ -89,6 +92,7 @@ impl Follower {
         }
     }
 
+    /// Reads the next page of recorded events.
     async fn catch_up(&mut self) -> Result<()> {
         let events = self.executor.run_events(self.project, self.run, self.last, PAGE_SIZE).await?;
         if events.len() < PAGE_SIZE {

@@ -22,12 +22,13 @@ const MAX_TREE_DEPTH: usize = 5;
 const MAX_TREE_NODES: usize = 1_000;
 const MAX_CHILDREN: usize = 1_000;
 
-/// The summary of a run.
+/// A run with its totals and its children.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDetail {
     pub run: Run,
     /// The runs that it resumes, newest first.
     pub resume_chain: Vec<RunId>,
+    /// The run that resumes this one, if there is one.
     pub resumed_as: Option<RunId>,
     /// The tokens of this run alone, without its children.
     pub tokens: TokenTotals,
@@ -94,7 +95,7 @@ impl Executor {
             .await
     }
 
-    /// Returns at most five levels and a thousand runs.
+    /// Returns a run with its descendants, at most `MAX_TREE_DEPTH` levels and `MAX_TREE_NODES` runs.
     pub async fn run_tree(&self, project: ProjectId, id: RunId) -> Result<RunTree> {
         self.db()
             .snapshot(move |tx| {
@@ -126,12 +127,12 @@ fn load_levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
     let mut level = vec![root.id];
     let mut nodes = vec![root];
     for _ in 0..MAX_TREE_DEPTH {
-        let below = rows::list_children(tx, &level, MAX_TREE_NODES - nodes.len())?;
-        if below.is_empty() {
+        let children = rows::list_children(tx, &level, MAX_TREE_NODES - nodes.len())?;
+        if children.is_empty() {
             break;
         }
-        level = below.iter().map(|child| child.id).collect();
-        nodes.extend(below);
+        level = children.iter().map(|child| child.id).collect();
+        nodes.extend(children);
     }
     Ok(nodes)
 }
@@ -143,14 +144,14 @@ fn build_tree(
     resumed: &HashMap<RunId, RunId>,
     child_counts: &HashMap<RunId, i64>,
 ) -> RunTree {
-    let mut of_parent: HashMap<Option<RunId>, Vec<RunTree>> = HashMap::new();
+    let mut trees_by_parent: HashMap<Option<RunId>, Vec<RunTree>> = HashMap::new();
     for node in nodes.into_iter().rev() {
-        let mut children = of_parent.remove(&Some(node.id)).unwrap_or_default();
+        let mut children = trees_by_parent.remove(&Some(node.id)).unwrap_or_default();
         children.reverse();
-        let there_are = child_counts.get(&node.id).copied().unwrap_or(0);
+        let child_count = child_counts.get(&node.id).copied().unwrap_or(0);
         let tree = RunTree {
             resumed_as: resumed.get(&node.id).copied(),
-            truncated: there_are > i64::try_from(children.len()).unwrap_or(i64::MAX),
+            truncated: child_count > i64::try_from(children.len()).unwrap_or(i64::MAX),
             children,
             id: node.id,
             agent_name: node.agent_name,
@@ -161,7 +162,7 @@ fn build_tree(
         if node.parent.is_none() {
             return tree;
         }
-        of_parent.entry(node.parent).or_default().push(tree);
+        trees_by_parent.entry(node.parent).or_default().push(tree);
     }
     unreachable!("a tree begins with a run that has no parent in it")
 }

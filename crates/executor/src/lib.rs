@@ -2,12 +2,11 @@
 //! ends.
 //!
 //! `admission` is the only way to start a run: it checks the request and inserts the run in the
-//! caller's transaction. A `runner` claims queued runs and starts a driver for each. The machine of
-//! `emergent_rules::run` decides, as a pure function of values, what a run does next; the driver calls models and tools; the
-//! recorder writes everything in transactions that check the runner's lease. A run can therefore
-//! continue from its record after a crash, on any server. What a run is for is not known here: the layer
-//! that starts runs for workflows sets `RunHooks`. The crate contains no SQL, which is in
-//! `store`, and no HTTP, which is in `api`.
+//! caller's transaction. A `runner` claims queued runs and starts a driver for each. The state machine of
+//! `emergent_rules::run` decides what a run does next, without any input or output of its own; the driver
+//! calls models and tools; the recorder writes everything in transactions that check the runner's lease. A
+//! run can therefore continue from its record after a crash, on any server. The executor does not know what
+//! a run is for: the layer that starts runs for workflows sets `RunHooks`. SQL is in `store`, HTTP in `api`.
 
 mod admission;
 mod admission_batch;

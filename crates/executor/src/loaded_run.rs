@@ -1,4 +1,4 @@
-//! The state that a driver continues a run from, and what the definition says about how it is driven.
+//! The state that a driver continues a run from, and checks of the definition that decide how it is driven.
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowType},
@@ -17,11 +17,12 @@ pub(crate) struct LoadedRun {
     pub limited: bool,
 }
 
-/// Whether a run is a flow. If the flow names its own agent as a part, that part is an ordinary run.
+/// Whether a run is a flow. If a flow names its own agent as a part, that part is an ordinary run. So is a
+/// sequential flow without parts.
 pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
-    let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
-    let alone = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
-    definition.flow_type != FlowType::Single && !own_part && !alone
+    let is_own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
+    let has_no_parts = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
+    definition.flow_type != FlowType::Single && !is_own_part && !has_no_parts
 }
 
 /// Returns the names of the agents that a flow runs; none if its definition lists none.

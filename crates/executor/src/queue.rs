@@ -1,4 +1,5 @@
-//! The length of the run queue, roughly: it is counted from time to time rather than at each admission.
+//! The approximate length of the run queue. It is counted at most once per second instead of at each
+//! admission.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,11 +9,13 @@ use tokio::time::{Duration, Instant};
 
 use crate::{Error, Executor, Result};
 
+/// How long a count of the queue is used.
 const COUNT_TTL: Duration = Duration::from_secs(1);
 /// Below this free capacity, servers take a lock before they queue triggered runs. Otherwise two
 /// servers would see the same free capacity, and both would fill it.
 const LOCK_BELOW: usize = 1_000;
 
+/// The last count of the queue, plus the runs that this process queued since.
 #[derive(Default)]
 pub(crate) struct QueueGauge {
     counted_at: Mutex<Option<Instant>>,
@@ -25,10 +28,10 @@ impl Executor {
         let max_queued = self.settings().max_queued;
         let queue = self.queue();
         let stale = {
-            let mut counted = queue.counted_at.lock();
-            let stale = counted.is_none_or(|at| at.elapsed() > COUNT_TTL);
+            let mut counted_at = queue.counted_at.lock();
+            let stale = counted_at.is_none_or(|at| at.elapsed() > COUNT_TTL);
             if stale {
-                *counted = Some(Instant::now());
+                *counted_at = Some(Instant::now());
             }
             stale
         };

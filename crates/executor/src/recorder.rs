@@ -45,6 +45,7 @@ pub struct RecordBatch {
     mark_open_calls_lost: bool,
 }
 
+/// An event that is not written yet. `body` is published; `data` is stored.
 #[derive(Debug)]
 struct PendingEvent {
     seq: i64,
@@ -52,6 +53,7 @@ struct PendingEvent {
     data: Value,
 }
 
+/// Writes the record of one run.
 pub struct Recorder {
     executor: Executor,
     run: RunId,
@@ -131,13 +133,15 @@ impl Recorder {
         }
     }
 
+    /// Adds the result of a call and assigns its `seq`.
     pub fn add_result(&mut self, batch: &mut RecordBatch, mut call: RecordedToolCall) -> RecordedToolCall {
         call.result_seq = Some(self.next_seq());
         batch.results.push(call.clone());
         call
     }
 
-    /// `tools` are the tools that patterns matched, so that a recovered run has the same.
+    /// Adds the start of the run. `tools` are the tools that patterns matched, so that a recovered run has the
+    /// same ones.
     pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<Vec<&str>>) {
         let mut data = json!({ "recovered": recovered });
         if let Some(tools) = tools {
@@ -157,7 +161,8 @@ impl Recorder {
         self.add_event(batch, RunEventBody::LimitReached { reason }, json!({ "reason": reason }));
     }
 
-    /// Results up to `upto` are no longer shown to the model.
+    /// Adds that the conversation was shortened from `before` to `after` tokens. The model no longer sees the
+    /// full results up to the `seq` in `upto`.
     pub fn add_compacted(
         &mut self,
         batch: &mut RecordBatch,
@@ -179,7 +184,8 @@ impl Recorder {
         batch.end = Some(end);
     }
 
-    /// Used for an end that the driver itself did not decide.
+    /// Settles open model calls of the run in full. Used for an end that the driver did not decide, because
+    /// then the cost of these calls is unknown.
     pub fn mark_open_calls_lost(batch: &mut RecordBatch) {
         batch.mark_open_calls_lost = true;
     }
@@ -215,17 +221,23 @@ impl Recorder {
                 tx.after_commit(move || (hooks.after_end)(run));
             }
             write_buffered(tx, &position, buffered.as_deref(), &writing.results, now)?;
-            let written = |call: &&RecordedToolCall| {
+            let is_buffered = |call: &&RecordedToolCall| {
                 buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id))
             };
-            write_batch(tx, &position, &writing, writing.results.iter().filter(|call| !written(call)), now)?;
+            write_batch(
+                tx,
+                &position,
+                &writing,
+                writing.results.iter().filter(|call| !is_buffered(call)),
+                now,
+            )?;
             if let Some(write) = &hook_write {
                 write(tx)?;
             }
             settle_calls(tx, position.run, [buffered.as_deref(), Some(&*writing)])
         };
-        let done = self.executor.db().write(work).await;
-        self.after_commit(done, now)?;
+        let result = self.executor.db().write(work).await;
+        self.after_commit(result, now)?;
         self.publish(&batch, now);
         Ok(())
     }
@@ -247,7 +259,7 @@ impl Recorder {
         let (graph, guard, tool) =
             (self.executor.graph().clone(), self.executor.settings().guard.clone(), Arc::clone(tool));
         let hooks = self.hooks.clone();
-        let done = self
+        let result = self
             .executor
             .db()
             .write(move |tx| {
@@ -275,7 +287,7 @@ impl Recorder {
                 Ok::<_, Error>(call)
             })
             .await;
-        let call = self.after_commit(done, now)?;
+        let call = self.after_commit(result, now)?;
         let batch = RecordBatch { results: vec![call.clone()], ..RecordBatch::default() };
         self.publish(&batch, now);
         Ok(call)
@@ -285,13 +297,13 @@ impl Recorder {
     pub async fn mark_call_started(&mut self, seq: i64, steps: i64) -> Result<()> {
         self.flush(steps).await?;
         let (now, position) = (self.now(), self.position(steps));
-        let done = self.executor.db().write(move |tx| {
+        let commit = self.executor.db().write(move |tx| {
             fence(tx, &position)?;
             record::mark_call_started(tx, position.run, seq)?;
             Ok::<_, Error>(())
         });
-        let done = done.await;
-        self.after_commit(done, now)
+        let result = commit.await;
+        self.after_commit(result, now)
     }
 
     /// Reserves a model call for this run, or says why it cannot.
@@ -304,7 +316,7 @@ impl Recorder {
     ) -> Result<ReserveOutcome> {
         self.flush(steps).await?;
         let (now, position, models) = (self.now(), self.position(steps), self.executor.models().clone());
-        let done = self.executor.db().write(move |tx| {
+        let commit = self.executor.db().write(move |tx| {
             fence(tx, &position)?;
             Ok::<_, Error>(budget::reserve(
                 tx,
@@ -313,8 +325,8 @@ impl Recorder {
                 estimate,
             )?)
         });
-        let done = done.await;
-        self.after_commit(done, now)
+        let result = commit.await;
+        self.after_commit(result, now)
     }
 
     /// Returns what the hooks of the run write together with these batches.
@@ -338,8 +350,8 @@ impl Recorder {
     /// After a successful commit, the assigned `seq` numbers are final, and the buffered batch is
     /// published. After a failed one, the numbers of the failed batch are free again, and the buffered
     /// batch stays.
-    fn after_commit<T>(&mut self, done: Result<T>, now: Timestamp) -> Result<T> {
-        match &done {
+    fn after_commit<T>(&mut self, result: Result<T>, now: Timestamp) -> Result<T> {
+        match &result {
             Ok(_) => {
                 self.committed_seq = self.last_seq;
                 if let Some(buffered) = self.buffered.take() {
@@ -350,7 +362,7 @@ impl Recorder {
                 self.last_seq = if self.has_buffered() { self.buffered_up_to } else { self.committed_seq }
             }
         }
-        done
+        result
     }
 
     fn publish(&mut self, batch: &RecordBatch, now: Timestamp) {
@@ -398,7 +410,9 @@ impl Recorder {
 pub struct RunPosition {
     run: RunId,
     owner: Arc<str>,
+    /// The last committed `seq`, which the fence compares.
     expected_seq: i64,
+    /// The last `seq` after the transaction.
     seq: i64,
     steps: i64,
 }
@@ -449,8 +463,8 @@ fn write_buffered(
     let newest =
         |call: &RecordedToolCall| results.iter().find(|result| result.id == call.id).unwrap_or(call).clone();
     let calls = buffered.calls.iter().map(newest).collect();
-    let whole = RecordBatch { message: buffered.message.clone(), calls, ..RecordBatch::default() };
-    write_batch(tx, position, &whole, [].iter(), now)?;
+    let updated = RecordBatch { message: buffered.message.clone(), calls, ..RecordBatch::default() };
+    write_batch(tx, position, &updated, [].iter(), now)?;
     write_events(tx, position, buffered, now)
 }
 
@@ -507,14 +521,15 @@ fn write_events(tx: &mut Tx<'_>, position: &RunPosition, batch: &RecordBatch, no
 /// Applies a tool's change. A panic in it becomes an error of the call, as it does outside a
 /// transaction, and the transaction is rolled back.
 fn run_change(change: &GraphChange, tx: &mut Tx<'_>, ctx: &WriteContext) -> Result<Value> {
-    let done = catch_unwind(AssertUnwindSafe(|| change(tx, ctx)));
-    done.unwrap_or_else(|_| {
-        error!(run.author = ?ctx.author, "a tool panicked in its transaction");
-        let message =
-            "the tool crashed on this call: try other input, or continue without the tool".to_owned();
-        Err(emergent_graph::Error::Conflict { message })
-    })
-    .map_err(Error::from)
+    let output = catch_unwind(AssertUnwindSafe(|| change(tx, ctx)));
+    output
+        .unwrap_or_else(|_| {
+            error!(run.author = ?ctx.author, "a tool panicked in its transaction");
+            let message =
+                "the tool crashed on this call: try other input, or continue without the tool".to_owned();
+            Err(emergent_graph::Error::Conflict { message })
+        })
+        .map_err(Error::from)
 }
 
 /// Returns the run with its end applied.

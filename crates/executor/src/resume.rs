@@ -55,6 +55,7 @@ pub(crate) fn resume_in_batch(
     admit_in_batch(tx, executor, admissions, &agent, &admission, &start)
 }
 
+/// Checks that a run may be resumed, and prepares the admission of the run that resumes it.
 fn resume_admission<'a>(
     tx: &mut Tx<'_>,
     paused: &'a Run,
@@ -72,8 +73,8 @@ fn resume_admission<'a>(
             paused.id, paused.status
         )));
     }
-    if let Some(by) = runs::resumed_as(tx, paused.id)? {
-        return Err(Error::Conflict(format!("run `{}` was already resumed as `{by}`", paused.id)));
+    if let Some(successor) = runs::resumed_as(tx, paused.id)? {
+        return Err(Error::Conflict(format!("run `{}` was already resumed as `{successor}`", paused.id)));
     }
     let agent = agents::get(tx, paused.project, paused.agent)?
         .filter(|agent| agent.deleted_at.is_none())

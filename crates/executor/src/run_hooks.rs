@@ -1,6 +1,6 @@
-//! The interface to the layer that starts runs for a purpose of its own: the attempts and turns of
-//! workflows. The executor does not know what such a run is for. It stores the link of the run, and
-//! calls these functions for runs that have one.
+//! The interface to the layer that starts the attempts and turns of workflows as runs. The executor does not
+//! know what such a run is for. It stores the link of the run, and calls these functions for runs that have
+//! one.
 //!
 //! They are function values instead of a trait, because there is one such layer.
 
@@ -50,6 +50,7 @@ impl Executor {
         *self.run_hooks().write() = Some(Arc::new(hooks));
     }
 
+    /// Returns the hooks of a run; `None` if the run has no link, or no hooks are set.
     pub(crate) fn hooks_for(&self, run: &Run) -> Option<Arc<RunHooks>> {
         if run.workflow_link == WorkflowLink::default() { None } else { self.run_hooks().read().clone() }
     }

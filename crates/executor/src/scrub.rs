@@ -1,6 +1,5 @@
-//! PostgreSQL cannot store NUL in text, but everything a model writes is recorded. The character is
-//! therefore replaced before anything else reads the text, so that the record and the model's view
-//! agree.
+//! Replaces NUL characters in the output of models and tools, because PostgreSQL cannot store them in text.
+//! They are replaced before anything else reads the text, so that the record and the model's view agree.
 
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ pub fn scrub_text(text: &mut String) {
 
 pub fn scrub_value(value: &mut Value) {
     match value {
-        Value::String(one) => scrub_text(one),
+        Value::String(text) => scrub_text(text),
         Value::Array(items) => items.iter_mut().for_each(self::scrub_value),
         Value::Object(map) => {
             if map.keys().any(|key| key.contains('\0')) {

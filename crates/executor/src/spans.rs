@@ -47,6 +47,7 @@ impl OpenSpans {
 /// A span that child runs use as their parent while this value exists.
 pub(crate) struct OpenSpan {
     span: Span,
+    /// Where the span is registered; `None` if it is disabled.
     registered: Option<(OpenSpans, Uuid)>,
 }
 
@@ -176,6 +177,7 @@ pub(crate) fn record_tool_input(span: &OpenSpan, call: &RecordedToolCall) {
     span.span.record("gen_ai.tool.call.arguments", call.input.to_string());
 }
 
+/// Records the outcome of a tool call on its span.
 pub(crate) fn tool_ended(span: &Span, status: ToolCallStatus, output: Option<&Value>, capture: bool) {
     if span.is_disabled() {
         return;
@@ -213,7 +215,7 @@ pub(crate) fn record_chat_outcome(span: &Span, error: Option<&str>, answer: Opti
     }
 }
 
-/// Returns the provider name of the conventions, or our own name for a provider they do not have.
+/// Returns the name of a provider in the conventions, or its name in the definition if they have none.
 pub fn provider_name(model: &ModelConfig) -> &str {
     match model.provider.as_str() {
         "google" => "gcp.gemini",
@@ -222,15 +224,16 @@ pub fn provider_name(model: &ModelConfig) -> &str {
     }
 }
 
-/// Returns the class of an error, from a small fixed set.
+/// Returns the class of a failed model call, from a small fixed set; `None` if the model answered. An error
+/// after the deadline is a timeout too.
 pub(crate) fn error_class(
-    asked: &Result<Result<Answer, Error>, Elapsed>,
-    limit: Instant,
+    reply: &Result<Result<Answer, Error>, Elapsed>,
+    deadline: Instant,
 ) -> Option<&'static str> {
-    match asked {
+    match reply {
         Ok(Ok(_)) => None,
         Err(_) => Some("timeout"),
-        Ok(Err(_)) if Instant::now() >= limit => Some("timeout"),
+        Ok(Err(_)) if Instant::now() >= deadline => Some("timeout"),
         Ok(Err(error)) => Some(match error {
             Error::RateLimited { .. } => "rate_limited",
             Error::Overloaded { .. } => "unavailable",
@@ -249,7 +252,7 @@ fn finish_reason(stop: &StopReason) -> &str {
         StopReason::ToolCalls => "tool_call",
         StopReason::MaxTokens => "length",
         StopReason::Refused(_) => "content_filter",
-        StopReason::Other(word) => word,
+        StopReason::Other(reason) => reason,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Metrics of the runs that this process drives, counted since it started. Names of tools and models come from definitions and from external servers, so only a
-//! limited number of them gets labels of its own.
+//! Metrics of the runs that this process drives, counted since it started. Names of tools and models come
+//! from definitions and from external servers, so only a limited number of them gets labels of its own.
 
 use std::{
     collections::HashSet,
@@ -229,14 +229,14 @@ impl<L> Default for LimitedLabels<L> {
 impl<L: Clone + Eq + Hash> LimitedLabels<L> {
     /// Returns `labels`, or `other` if they are new and the limit is reached.
     fn limit(&self, labels: L, other: impl FnOnce() -> L) -> L {
-        let mut seen = self.0.lock();
-        if seen.contains(&labels) {
+        let mut known = self.0.lock();
+        if known.contains(&labels) {
             return labels;
         }
-        if seen.len() >= MAX_NAMES {
+        if known.len() >= MAX_NAMES {
             return other();
         }
-        seen.insert(labels.clone());
+        known.insert(labels.clone());
         labels
     }
 }

@@ -1,4 +1,4 @@
-//! What happened in one run, in order: its conversation, its tool calls and its events.
+//! Reads the record of one run in order: its conversation, its tool calls and its events.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub enum RunMessageContent {
         thoughts: Option<String>,
         calls: Vec<ToolCallRef>,
     },
-    /// Replaces everything before `upto` in what the model sees from here on.
+    /// From here on, the model sees this text instead of everything up to the `seq` in `upto`.
     Summary {
         text: String,
         upto: i64,
@@ -155,6 +155,7 @@ pub fn events(tx: &mut Tx<'_>, run: &Run, after: i64, limit: usize) -> emergent_
     Ok(events.into_iter().map(|(seq, at, body)| RunEvent { run: run.id, seq: Some(seq), at, body }).collect())
 }
 
+/// Converts a stored event; `None` if its data cannot be read.
 fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
     let data = &event.data;
     let number = |field: &str| data[field].as_i64().unwrap_or(0);
@@ -202,8 +203,8 @@ fn shown_status(status: ToolCallStatus) -> ToolCallStatus {
 
 /// Computes when a call ended from its recorded start and duration.
 fn ended_at(call: &RecordedToolCall) -> Timestamp {
-    let took = call.duration_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
-    call.at + Duration::from_millis(took)
+    let duration_ms = call.duration_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
+    call.at + Duration::from_millis(duration_ms)
 }
 
 fn to_message(run: RunId, item: TimelineItem) -> RunMessage {
