@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::schema::{input_schema, offered_schema};
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
+/// What a built-in tool that writes returns.
 pub type CallResult = Result<ToolOutput, ToolError>;
 
 /// A tool that reads the graph.
@@ -27,7 +28,7 @@ where
     read_tool_with_scope(Scope::GraphRead, name, description, call)
 }
 
-/// A tool that reads, and needs this scope.
+/// A tool that reads, and that a client needs `scope` for.
 pub fn read_tool_with_scope<I, F, A>(scope: Scope, name: &str, description: &str, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + JsonSchema + 'static,
@@ -36,8 +37,8 @@ where
 {
     let info = tool_info::<I>(name, description, Effect::Reads, scope);
     define(info, move |context, input| {
-        let answer = call(context, input);
-        async move { answer.await.map(ToolOutput::Answer) }
+        let answering = call(context, input);
+        async move { answering.await.map(ToolOutput::Answer) }
     })
 }
 
@@ -74,6 +75,7 @@ fn tool_info<I: JsonSchema>(name: &str, description: &str, effect: Effect, scope
     }
 }
 
+/// Combines the description of a tool with the function that does its work.
 fn define<I, F, A>(info: ToolInfo, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + JsonSchema + 'static,
@@ -84,13 +86,14 @@ where
     Arc::new(Builtin { info, checked_schema, call, input: PhantomData::<fn(I)> })
 }
 
-/// A change for the caller's transaction.
+/// Returns a change that the caller runs in its transaction.
 pub fn graph_change(
-    work: impl Fn(&mut Tx<'_>, &WriteContext) -> emergent_graph::Result<Value> + Send + Sync + 'static,
+    change: impl Fn(&mut Tx<'_>, &WriteContext) -> emergent_graph::Result<Value> + Send + Sync + 'static,
 ) -> CallResult {
-    Ok(ToolOutput::Change(Box::new(work)))
+    Ok(ToolOutput::Change(Box::new(change)))
 }
 
+/// The error for a call that the model can correct.
 pub fn refuse(reason: impl Into<String>) -> ToolError {
     ToolError::Refused(reason.into())
 }
@@ -107,6 +110,7 @@ pub fn parse_input<I: DeserializeOwned>(tool: &str, input: Value) -> Result<I, T
     })
 }
 
+/// A built-in tool: its input type, and the function that does its work.
 struct Builtin<I, F> {
     info: ToolInfo,
     checked_schema: Schema,

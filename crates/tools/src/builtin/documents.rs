@@ -1,4 +1,4 @@
-//! Documents, and the passages that a search finds in them.
+//! The tools that list, read, search and create documents.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -23,6 +23,7 @@ use crate::{Tool, ToolContext, ToolError};
 
 mod chunks;
 
+/// How many bytes of text `documents_get` returns by default.
 const DEFAULT_PART_BYTES: usize = 20_000;
 const MAX_CONTENT_CHARS: usize = 2_000_000;
 
@@ -67,9 +68,10 @@ struct ListInput {
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let page = input.paging.page().map_err(Error::from)?;
-    let found = context.graph.list_documents(context.project, page).await?;
-    let documents = found.items.iter().map(|document| input.fields.document_json(document)).collect();
-    Ok(page_json("documents", documents, found.next))
+    let page_of_documents = context.graph.list_documents(context.project, page).await?;
+    let documents =
+        page_of_documents.items.iter().map(|document| input.fields.document_json(document)).collect();
+    Ok(page_json("documents", documents, page_of_documents.next))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -143,12 +145,12 @@ async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolE
     if let Some(id) = document_id {
         graph.get_document(project, id).await?;
     }
-    let found = graph.search_chunks(project, &query, mode, limit.get(), document_id).await?;
-    let ids: Vec<DocumentId> = found.hits.iter().map(|hit| hit.item.document).collect();
+    let result = graph.search_chunks(project, &query, mode, limit.get(), document_id).await?;
+    let ids: Vec<DocumentId> = result.hits.iter().map(|hit| hit.item.document).collect();
     let titles = graph.db().read(move |tx| load_titles(tx, project, ids)).await?;
-    let view = |hit: &Hit<Chunk>| {
+    let chunk_hit_json = |hit: &Hit<Chunk>| {
         let chunk = &hit.item;
-        let whole = json!({
+        let all_fields = json!({
             "id": chunk.id,
             "documentId": chunk.document,
             "title": titles.get(&chunk.document),
@@ -158,10 +160,10 @@ async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolE
             "heading": chunk.heading,
             "text": chunk.text,
         });
-        hit_json(hit, "chunk", fields.select(whole))
+        hit_json(hit, "chunk", fields.select(all_fields))
     };
-    let hits: Vec<Value> = found.hits.iter().map(view).collect();
-    Ok(add_embedding_notice(json!({ "hits": hits }), found.embedding, mode))
+    let hits: Vec<Value> = result.hits.iter().map(chunk_hit_json).collect();
+    Ok(add_embedding_notice(json!({ "hits": hits }), result.embedding, mode))
 }
 
 /// The titles of these documents, for citing their passages.

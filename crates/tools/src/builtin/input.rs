@@ -1,4 +1,4 @@
-//! What the inputs of several tools share: pages, counts, filters, and the schemas of domain types.
+//! Types that the inputs of several tools share: pages, counts, filters, and schemas of domain types.
 
 use std::{borrow::Cow, marker::PhantomData};
 
@@ -107,13 +107,13 @@ macro_rules! schema_by_hand {
     };
 }
 
-/// The schema of an id, for `#[schemars(with = …)]`: the domain's id types know no schemas.
+/// The schema of an id, for `#[schemars(with = …)]`, since the id types of the domain implement no schema.
 pub struct Uuid;
 /// The schema of a timestamp.
 pub struct DateTime;
 /// The schema of a [`Filter`].
 pub struct FilterSchema;
-/// The schema of a closed set of words.
+/// The schema of an enum that is written as one of some words.
 pub struct OneOf<T>(PhantomData<T>);
 
 schema_by_hand!([] Uuid => json_schema!({ "type": "string", "format": "uuid" }));
@@ -149,12 +149,12 @@ schema_by_hand!([] FilterSchema => {
     })
 });
 
-/// The words that an enum is written as.
+/// Lists the words that the variants of an enum are written as.
 pub trait Words {
     fn words() -> Vec<&'static str>;
 }
 
-/// Enums that list their variants.
+/// Implements [`Words`] for enums that list their variants in `ALL`.
 macro_rules! words_of_all {
     ($($type:ty),*) => {
         $(impl Words for $type {
@@ -166,7 +166,7 @@ macro_rules! words_of_all {
 }
 words_of_all!(RunStatus, TaskStatus, Priority, VerdictKind);
 
-/// Enums that do not.
+/// Implements [`Words`] for enums that do not list their variants.
 macro_rules! words_listed {
     ($($type:ty => [$($word:literal),*]),* $(,)?) => {
         $(impl Words for $type {

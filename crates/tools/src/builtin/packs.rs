@@ -1,4 +1,4 @@
-//! Template packs, which describe the types of a project.
+//! The tools that list, create and assign template packs, which describe the types of a project.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,7 +44,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
 }
 
 fn pack_json(pack: &StoredPack, fields: &FieldSelection) -> Value {
-    let names = |all: Vec<&String>| json!(all);
+    let names_json = |names: Vec<&String>| json!(names);
     fields.select(json!({
         "id": pack.id,
         "name": pack.pack.name,
@@ -52,8 +52,8 @@ fn pack_json(pack: &StoredPack, fields: &FieldSelection) -> Value {
         "description": pack.pack.description,
         "assigned": pack.assigned,
         "builtin": pack.project.is_none(),
-        "objectTypes": names(pack.pack.object_type_schemas.keys().collect()),
-        "relationshipTypes": names(pack.pack.relationship_type_schemas.keys().collect()),
+        "objectTypes": names_json(pack.pack.object_type_schemas.keys().collect()),
+        "relationshipTypes": names_json(pack.pack.relationship_type_schemas.keys().collect()),
         "createdAt": pack.created_at,
     }))
 }
@@ -70,11 +70,11 @@ struct ListInput {
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let page = input.paging.page().map_err(Error::from)?;
-    let found = context.graph.list_packs(context.project, page).await?;
+    let page_of_packs = context.graph.list_packs(context.project, page).await?;
     Ok(page_json(
         "packs",
-        found.items.iter().map(|pack| pack_json(pack, &input.fields)).collect(),
-        found.next,
+        page_of_packs.items.iter().map(|pack| pack_json(pack, &input.fields)).collect(),
+        page_of_packs.next,
     ))
 }
 
@@ -163,8 +163,8 @@ async fn create(_: ToolContext, input: CreateInput) -> CallResult {
     let pack = TemplatePack::from(input);
     pack.check().map_err(Error::from)?;
     graph_change(move |tx, writer| {
-        let made = packs::create(tx, writer.project.id, &pack, writer.now)?;
-        Ok(json!({ "pack": pack_json(&made, &FieldSelection::default()) }))
+        let created = packs::create(tx, writer.project.id, &pack, writer.now)?;
+        Ok(json!({ "pack": pack_json(&created, &FieldSelection::default()) }))
     })
 }
 
@@ -191,16 +191,17 @@ async fn assign(_: ToolContext, input: AssignInput) -> CallResult {
 
 /// The newest pack with this name, or the one with this name and version.
 fn find_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> emergent_graph::Result<PackId> {
-    let is = |pack: &TemplatePack| pack.name == name || format!("{}@{}", pack.name, pack.version) == name;
-    let mut part = Page::first(Page::MAX);
+    let matches_name =
+        |pack: &TemplatePack| pack.name == name || format!("{}@{}", pack.name, pack.version) == name;
+    let mut page = Page::first(Page::MAX);
     loop {
-        let found = rows::list(tx, project, &part)?;
-        if let Some(pack) = found.items.iter().find(|stored| is(&stored.pack)) {
+        let packs = rows::list(tx, project, &page)?;
+        if let Some(pack) = packs.items.iter().find(|stored| matches_name(&stored.pack)) {
             return Ok(pack.id);
         }
-        match found.next {
+        match packs.next {
             None => return Err(Error::NotFound { what: "template pack", id: name.to_owned() }),
-            next => part.after = next,
+            next => page.after = next,
         }
     }
 }

@@ -27,18 +27,19 @@ async fn info(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
     let read = move |tx: &mut Tx<'_>| {
         let project = get_project(tx, id)?;
         let packs = packs::list_assigned(tx, id)?;
-        let counts = |all: Vec<(String, i64)>| -> (i64, Value) {
-            let sum = all.iter().map(|(_, count)| count).sum();
+        let total_and_counts = |counts: Vec<(String, i64)>| -> (i64, Value) {
+            let total = counts.iter().map(|(_, count)| count).sum();
             (
-                sum,
-                all.into_iter()
+                total,
+                counts
+                    .into_iter()
                     .map(|(name, count)| (name, json!(count)))
                     .collect::<serde_json::Map<_, _>>()
                     .into(),
             )
         };
-        let (objects, object_types) = counts(counts::count_object_types(tx, id)?);
-        let (relationships, relationship_types) = counts(counts::count_relationship_types(tx, id)?);
+        let (objects, object_types) = total_and_counts(counts::count_object_types(tx, id)?);
+        let (relationships, relationship_types) = total_and_counts(counts::count_relationship_types(tx, id)?);
         Ok::<_, Error>(json!({
             "project": { "id": project.id, "name": project.name, "strict": project.strict, "createdAt": project.created_at },
             "objects": objects,

@@ -1,4 +1,4 @@
-//! How an input names an object: by its id, or as `Type/key`.
+//! [`ObjectRef`], how an input names an object: by its id, or as `Type/key`.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::ToolContext;
 
-/// A type has no slash in its name, so the first one ends it; a key may have more.
+/// Names an object. The type ends at the first slash, since its name has none; a key may contain slashes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ObjectRef {
@@ -53,12 +53,13 @@ impl fmt::Display for ObjectRef {
 }
 
 impl ObjectRef {
-    /// The id of a living object. An id is not looked up: whoever uses it does, in the project.
+    /// The id of a live object. An id is returned without a check, so the caller has to look it up in the
+    /// project.
     pub fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
         self.find(tx, project, objects::id_by_key)
     }
 
-    /// As [`ObjectRef::resolve`], and of a deleted object when no living one has the key.
+    /// Like [`ObjectRef::resolve`], but finds a deleted object if no live one has the key.
     pub fn resolve_any(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
         self.find(tx, project, objects::latest_id_by_key)
     }
@@ -75,24 +76,25 @@ impl ObjectRef {
         }
     }
 
+    /// The error if the object does not exist.
     pub fn not_found(&self) -> Error {
         Error::NotFound { what: "object", id: self.to_string() }
     }
 
-    /// As [`ObjectRef::resolve`], in a read of its own.
+    /// Like [`ObjectRef::resolve`], in a read transaction of its own.
     pub async fn resolve_in_read(&self, context: &ToolContext) -> Result<ObjectId> {
-        let (this, project) = (self.clone(), context.project);
+        let (reference, project) = (self.clone(), context.project);
         match self {
             Self::Id(id) => Ok(*id),
-            Self::Key { .. } => context.graph.db().read(move |tx| this.resolve(tx, project)).await,
+            Self::Key { .. } => context.graph.db().read(move |tx| reference.resolve(tx, project)).await,
         }
     }
 }
 
-/// The ids of several, in their order.
+/// Resolves several references in one read, in their order.
 pub async fn resolve_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
     let project = context.project;
-    let read = move |tx: &mut Tx<'_>| refs.iter().map(|one| one.resolve(tx, project)).collect();
+    let read = move |tx: &mut Tx<'_>| refs.iter().map(|reference| reference.resolve(tx, project)).collect();
     context.graph.db().read(read).await
 }
 
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_or_a_type_and_a_key_name_an_object_and_nothing_else_does() {
+    fn an_object_is_named_by_its_id_or_by_type_and_key_only() {
         let id = ObjectId::new();
         assert_eq!(id.to_string().parse(), Ok(ObjectRef::Id(id)));
         let key = |type_: &str, key: &str| ObjectRef::Key { type_: type_.to_owned(), key: key.to_owned() };

@@ -82,23 +82,23 @@ async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError
         let agent = agent.map(|agent| find_agent(tx, project, &agent)).transpose()?;
         Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, status, parent }, &page)?)
     };
-    let found = context.graph.db().snapshot(read).await?;
-    let view = |one: &history::RunSummary| {
-        let mut view = run_json(&one.run, one.tokens);
-        view["children"] = json!(one.child_count);
+    let page_of_runs = context.graph.db().snapshot(read).await?;
+    let summary_json = |summary: &history::RunSummary| {
+        let mut view = run_json(&summary.run, summary.tokens);
+        view["children"] = json!(summary.child_count);
         input.fields.select(view)
     };
-    Ok(page_json("runs", found.items.iter().map(view).collect(), found.next))
+    Ok(page_json("runs", page_of_runs.items.iter().map(summary_json).collect(), page_of_runs.next))
 }
 
-/// By id also a deleted agent, since its runs still exist.
+/// Finds an agent by its id or name. An id also finds a deleted agent, since its runs still exist.
 fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentId, Error> {
-    let found = match agent.parse() {
+    let row = match agent.parse() {
         Ok(id) => agents::get_including_deleted(tx, project, id)?,
         Err(_) if agent.contains('\0') => None,
         Err(_) => agents::get_by_name(tx, project, agent)?,
     };
-    found.map(|agent| agent.id).ok_or_else(|| Error::NotFound { what: "agent", id: agent.to_owned() })
+    row.map(|agent| agent.id).ok_or_else(|| Error::NotFound { what: "agent", id: agent.to_owned() })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -113,7 +113,7 @@ struct GetInput {
 }
 
 async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
-    let id = this_run(&context, input.id)?;
+    let id = requested_run(&context, input.id)?;
     let project = context.project;
     let read = move |tx: &mut Tx<'_>| {
         let run = find_run(tx, project, id)?;
@@ -133,7 +133,8 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     Ok(json!({ "run": input.fields.select(view) }))
 }
 
-fn this_run(context: &ToolContext, id: Option<RunId>) -> Result<RunId, ToolError> {
+/// The requested run, or else the run that makes the call.
+fn requested_run(context: &ToolContext, id: Option<RunId>) -> Result<RunId, ToolError> {
     id.or(context.run).ok_or_else(|| refuse("`id`: is required, there is no run of your own here"))
 }
 
@@ -163,7 +164,7 @@ fn run_json(run: &Run, tokens: TokenTotals) -> Value {
         "completedAt": run.completed_at,
         "durationMs": history::duration_ms(run.started_at, run.completed_at),
     });
-    // The answers of a script must not be mistaken for those of a model.
+    // The answers of a rehearsal are from a script, and must not be mistaken for those of a model.
     if run.is_rehearsal() {
         view["rehearsal"] = json!(true);
     }
@@ -190,7 +191,7 @@ struct MessagesInput {
 }
 
 async fn messages(context: ToolContext, input: MessagesInput) -> Result<Value, ToolError> {
-    let id = this_run(&context, input.id)?;
+    let id = requested_run(&context, input.id)?;
     let page = input.paging.page().map_err(Error::from)?;
     let after = timeline::seq_after(&page).map_err(Error::from)?;
     let project = context.project;
@@ -200,13 +201,13 @@ async fn messages(context: ToolContext, input: MessagesInput) -> Result<Value, T
         Ok::<_, Error>(timeline::list_items(tx, id, &filter, after, page.limit)?)
     };
     let ResultPage { items, next } = context.graph.db().snapshot(read).await?;
-    let lines = items.iter().filter_map(item_json).map(|line| input.fields.select(line)).collect();
-    Ok(page_json("messages", lines, next))
+    let messages = items.iter().filter_map(item_json).map(|message| input.fields.select(message)).collect();
+    Ok(page_json("messages", messages, next))
 }
 
-/// `None` for a system prompt, which other agents must not read.
-fn item_json(line: &TimelineItem) -> Option<Value> {
-    match line {
+/// An item of the timeline as a message; `None` for a system prompt, which other agents must not read.
+fn item_json(item: &TimelineItem) -> Option<Value> {
+    match item {
         TimelineItem::Message(message, _) if message.role == MessageRole::System => None,
         TimelineItem::Message(message, calls) => {
             let text = match &message.content {

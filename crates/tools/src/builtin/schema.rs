@@ -22,6 +22,7 @@ pub fn input_schema<I: JsonSchema>() -> Value {
     schema
 }
 
+/// The full schema, with the marks [`NULLABLE`] applied and [`DESCRIBED_IN`] still in it.
 fn marked_schema<I: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -51,18 +52,21 @@ pub fn offered_schema<I: JsonSchema>() -> Value {
     schema
 }
 
+/// Removes [`DESCRIBED_IN`] everywhere.
 fn remove_marks(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     map.remove(DESCRIBED_IN);
     children_mut(map).for_each(remove_marks);
 }
 
+/// Removes what a model does not need for a correct call, see [`offered_schema`].
 fn shorten(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if map.remove(DESCRIBED_IN).is_some() {
         let required = map.get("required").cloned().unwrap_or_default();
-        let is_required =
-            |name: &str| required.as_array().is_some_and(|names| names.iter().any(|one| one == name));
+        let is_required = |name: &str| {
+            required.as_array().is_some_and(|names| names.iter().any(|required| required == name))
+        };
         if let Some(Value::Object(properties)) = map.get_mut("properties") {
             properties.retain(|name, _| is_required(name));
         }
@@ -118,7 +122,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Takes null out of the types of an optional field.
+/// Removes null from the types of an optional field.
 fn remove_null(map: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = map.get_mut("type") {
         types.retain(|name| name != "null");
@@ -130,12 +134,12 @@ fn remove_null(map: &mut Map<String, Value>) {
     if let Some(Value::Array(values)) = map.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
-    if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
-        forms.retain(|form| form.get("type").is_none_or(|name| name != "null"));
-        if let [Value::Object(form)] = forms.as_slice() {
-            let form = form.clone();
+    if let Some(Value::Array(alternatives)) = map.get_mut("anyOf") {
+        alternatives.retain(|alternative| alternative.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(alternative)] = alternatives.as_slice() {
+            let alternative = alternative.clone();
             map.remove("anyOf");
-            for (keyword, value) in form {
+            for (keyword, value) in alternative {
                 map.entry(keyword).or_insert(value);
             }
         }
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_checked_says_everything_and_what_is_offered_says_each_thing_once() {
+    fn the_checked_schema_is_complete_and_the_offered_one_has_no_repeated_descriptions() {
         let part = |name: Value| {
             json!({
                 "type": "object",

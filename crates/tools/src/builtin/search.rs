@@ -1,4 +1,4 @@
-//! Searching objects by words, by meaning, or by both.
+//! The tools that search objects by words, by meaning, or by both.
 
 use std::sync::Arc;
 
@@ -135,8 +135,8 @@ async fn search(
 ) -> Result<Value, ToolError> {
     let TextInput { query, limit, fields } = text;
     let query = SearchQuery { query, mode, filter: filter.into(), limit: limit.get(), weights };
-    let found = context.graph.search(context.project, query).await?;
-    Ok(hits_json(&found, mode, &fields))
+    let result = context.graph.search(context.project, query).await?;
+    Ok(hits_json(&result, mode, &fields))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -155,32 +155,33 @@ struct SimilarInput {
 
 async fn similar(context: ToolContext, input: SimilarInput) -> Result<Value, ToolError> {
     let id = input.id.resolve_in_read(&context).await?;
-    let found = context.graph.similar(context.project, id, input.filter.into(), input.limit.get()).await;
-    let found = found.map_err(|error| match error {
+    let result = context.graph.similar(context.project, id, input.filter.into(), input.limit.get()).await;
+    let result = result.map_err(|error| match error {
         Error::NotFound { .. } => input.id.not_found(),
         other => other,
     })?;
-    Ok(hits_json(&found, SearchMode::Vector, &input.fields))
+    Ok(hits_json(&result, SearchMode::Vector, &input.fields))
 }
 
-fn hits_json(found: &SearchResult<Object>, mode: SearchMode, fields: &FieldSelection) -> Value {
+fn hits_json(result: &SearchResult<Object>, mode: SearchMode, fields: &FieldSelection) -> Value {
     let hits: Vec<Value> =
-        found.hits.iter().map(|hit| hit_json(hit, "object", fields.object_json(&hit.item))).collect();
-    add_embedding_notice(json!({ "hits": hits }), found.embedding, mode)
+        result.hits.iter().map(|hit| hit_json(hit, "object", fields.object_json(&hit.item))).collect();
+    add_embedding_notice(json!({ "hits": hits }), result.embedding, mode)
 }
 
-/// A hit under its name, with its score and where each channel ranked it.
+/// A hit with its item under `name`, its score, and its rank in each search channel.
 pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
     let mut channels = Map::new();
-    for (channel, place) in [("text", &hit.text), ("vector", &hit.vector)] {
-        if let Some(place) = place {
-            channels.insert(channel.to_owned(), json!(place));
+    for (channel, rank) in [("text", &hit.text), ("vector", &hit.vector)] {
+        if let Some(rank) = rank {
+            channels.insert(channel.to_owned(), json!(rank));
         }
     }
     json!({ "score": hit.score, "channels": channels, name: item })
 }
 
-/// Says that a search by meaning was not possible: otherwise an empty result would look as if nothing matched.
+/// Adds whether embeddings were used. Without this, a search by meaning that was not possible would look as if
+/// nothing matched.
 pub(super) fn add_embedding_notice(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
     if mode == SearchMode::Text {
         return answer;

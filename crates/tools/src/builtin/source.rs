@@ -23,7 +23,7 @@ pub(super) struct SourceRef {
     chunk_id: ChunkId,
 }
 
-/// The chunks that a tool call names, each read once.
+/// The sources that a tool call names, so that each chunk is read only once.
 pub(super) struct SourceCache {
     project: ProjectId,
     sources: HashMap<ChunkId, Source>,
@@ -34,7 +34,8 @@ impl SourceCache {
         Self { project: writer.project.id, sources: HashMap::new() }
     }
 
-    /// The chunk of one entity or relationship: its own, or else that of the whole tool call.
+    /// The source of one entity or relationship: its own, or else that of the whole tool call. `None` if neither
+    /// is given.
     pub(super) fn get(
         &mut self,
         tx: &mut Tx<'_>,
@@ -42,12 +43,12 @@ impl SourceCache {
         of_call: Option<SourceRef>,
     ) -> Result<Option<Source>> {
         let Some(SourceRef { chunk_id }) = own.or(of_call) else { return Ok(None) };
-        if let Some(known) = self.sources.get(&chunk_id) {
-            return Ok(Some(known.clone()));
+        if let Some(cached) = self.sources.get(&chunk_id) {
+            return Ok(Some(cached.clone()));
         }
-        let found = sources::find(tx, self.project, chunk_id)?;
-        self.sources.insert(chunk_id, found.clone());
-        Ok(Some(found))
+        let source = sources::find(tx, self.project, chunk_id)?;
+        self.sources.insert(chunk_id, source.clone());
+        Ok(Some(source))
     }
 }
 
@@ -76,7 +77,7 @@ fn conflict_json(conflict: &MergeConflict) -> Value {
 
 /// Sources as an answer shows them.
 pub(super) fn sources_json(sources: &[Source]) -> Value {
-    let view = |source: &Source| {
+    let source_json = |source: &Source| {
         let mut view = json!({
             "chunkId": source.chunk, "documentId": source.document, "title": source.title, "index": source.index,
         });
@@ -88,5 +89,5 @@ pub(super) fn sources_json(sources: &[Source]) -> Value {
         }
         view
     };
-    sources.iter().map(view).collect()
+    sources.iter().map(source_json).collect()
 }

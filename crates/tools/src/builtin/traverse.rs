@@ -1,4 +1,4 @@
-//! Traversing the graph: what an object is connected with, and the path between two objects.
+//! The tools that traverse the graph: from some objects, to the neighbors of one, and along the path between two.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{Tool, ToolContext, ToolError};
 
+/// The fields of relationships that the answers show.
 const EDGE_FIELDS: [&str; 5] = ["type", "fromId", "toId", "properties", "weight"];
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
@@ -93,8 +94,8 @@ async fn traverse(context: ToolContext, input: TraverseInput) -> Result<Value, T
         max_edges: input.max_edges.get(),
         as_of: input.as_of,
     };
-    let found = context.graph.traverse(context.project, query).await?;
-    let nodes: Vec<Value> = found
+    let subgraph = context.graph.traverse(context.project, query).await?;
+    let nodes: Vec<Value> = subgraph
         .nodes
         .iter()
         .map(|node| {
@@ -103,8 +104,8 @@ async fn traverse(context: ToolContext, input: TraverseInput) -> Result<Value, T
             view
         })
         .collect();
-    let edges = FieldSelection::only(EDGE_FIELDS).relationships_json(&found.edges);
-    Ok(json!({ "nodes": nodes, "edges": edges, "truncated": found.truncated }))
+    let edges = FieldSelection::only(EDGE_FIELDS).relationships_json(&subgraph.edges);
+    Ok(json!({ "nodes": nodes, "edges": edges, "truncated": subgraph.truncated }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -131,22 +132,22 @@ async fn neighbors(context: ToolContext, input: NeighborsInput) -> Result<Value,
     let project = context.project;
     emergent_domain::query::check_types("relationshipTypes", &types).map_err(Error::from)?;
     let read = move |tx: &mut Tx<'_>| {
-        let middle = id.resolve(tx, project)?;
-        objects::get(tx, project, middle)?.ok_or_else(|| id.not_found())?;
-        let found = edges::list_for_object(tx, project, middle, direction, &types, &page)?;
-        let ends: Vec<ObjectId> = found.items.iter().map(|edge| other_end(edge, middle)).collect();
+        let center = id.resolve(tx, project)?;
+        objects::get(tx, project, center)?.ok_or_else(|| id.not_found())?;
+        let edge_page = edges::list_for_object(tx, project, center, direction, &types, &page)?;
+        let ends: Vec<ObjectId> = edge_page.items.iter().map(|edge| other_end(edge, center)).collect();
         let objects = transfer::objects_by_id(tx, project, &ends)?;
-        Ok::<_, Error>((middle, found, objects))
+        Ok::<_, Error>((center, edge_page, objects))
     };
-    let (middle, found, objects) = context.graph.db().snapshot(read).await?;
+    let (center, edge_page, objects) = context.graph.db().snapshot(read).await?;
     let objects: HashMap<ObjectId, Object> = objects.into_iter().map(|object| (object.id, object)).collect();
-    let ResultPage { items, next } = found;
+    let ResultPage { items, next } = edge_page;
     let neighbors = items
         .iter()
         .filter_map(|edge| {
-            let object = objects.get(&other_end(edge, middle))?;
+            let object = objects.get(&other_end(edge, center))?;
             Some(json!({
-                "direction": if edge.from == middle { Direction::Out } else { Direction::In },
+                "direction": if edge.from == center { Direction::Out } else { Direction::In },
                 "relationship": FieldSelection::only(EDGE_FIELDS).relationship_json(edge),
                 "object": fields.object_json(object),
             }))
@@ -155,8 +156,8 @@ async fn neighbors(context: ToolContext, input: NeighborsInput) -> Result<Value,
     Ok(page_json("neighbors", neighbors, next))
 }
 
-fn other_end(edge: &Relationship, middle: ObjectId) -> ObjectId {
-    if edge.from == middle { edge.to } else { edge.from }
+fn other_end(edge: &Relationship, center: ObjectId) -> ObjectId {
+    if edge.from == center { edge.to } else { edge.from }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -192,12 +193,12 @@ async fn path(context: ToolContext, input: PathInput) -> Result<Value, ToolError
         max_depth: input.max_depth.get(),
         as_of: input.as_of,
     };
-    let found = context.graph.shortest_path(context.project, query).await?;
-    let (objects, edges) = found.as_ref().map_or_else(Default::default, |path| {
+    let shortest = context.graph.shortest_path(context.project, query).await?;
+    let (objects, edges) = shortest.as_ref().map_or_else(Default::default, |path| {
         (
             input.fields.objects_json(&path.objects),
             FieldSelection::only(EDGE_FIELDS).relationships_json(&path.edges),
         )
     });
-    Ok(json!({ "found": found.is_some(), "objects": objects, "edges": edges }))
+    Ok(json!({ "found": shortest.is_some(), "objects": objects, "edges": edges }))
 }

@@ -1,4 +1,4 @@
-//! The types of a project: those its template packs describe, and those its graph uses.
+//! The tools that show the types of a project: those in its template packs, and those its graph uses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -55,7 +55,9 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
 struct ProjectTypes {
     project: Project,
     packs: Vec<TemplatePack>,
+    /// The number of live objects of each type; 0 for a type that is only in a pack.
     objects: BTreeMap<String, i64>,
+    /// The number of relationships of each type.
     relationships: BTreeMap<String, i64>,
 }
 
@@ -85,10 +87,10 @@ impl ProjectTypes {
     /// The object types that relationships of a type may connect, one entry for each pack.
     fn ends(&self, name: &str) -> impl Iterator<Item = Map<String, Value>> {
         self.packs.iter().filter_map(move |pack| {
-            let described = pack.relationship_type_schemas.get(name)?;
+            let schema = pack.relationship_type_schemas.get(name)?;
             let mut view = Map::new();
-            view.insert("from".into(), json!(described.from));
-            view.insert("to".into(), json!(described.to));
+            view.insert("from".into(), json!(schema.from));
+            view.insert("to".into(), json!(schema.to));
             Some(view)
         })
     }
@@ -99,13 +101,13 @@ pub(super) fn get_project(tx: &mut Tx<'_>, id: ProjectId) -> Result<Project, Err
 }
 
 async fn list(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
-    let known = ProjectTypes::load(&context).await?;
-    let objects: Vec<Value> = known
+    let types = ProjectTypes::load(&context).await?;
+    let objects: Vec<Value> = types
         .objects
         .iter()
         .map(|(name, count)| {
             let mut schemas =
-                known.packs.iter().filter_map(|pack| pack.object_type_schemas.get(name)).peekable();
+                types.packs.iter().filter_map(|pack| pack.object_type_schemas.get(name)).peekable();
             let mut view = json!({ "name": name, "count": count, "described": schemas.peek().is_some() });
             if let Some(description) = schemas.find_map(|schema| schema.get("description")) {
                 view["description"] = description.clone();
@@ -113,11 +115,11 @@ async fn list(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
             view
         })
         .collect();
-    let relationships: Vec<Value> = known
+    let relationships: Vec<Value> = types
         .relationships
         .iter()
         .flat_map(|(name, count)| {
-            let mut ends: Vec<_> = known.ends(name).collect();
+            let mut ends: Vec<_> = types.ends(name).collect();
             let described = !ends.is_empty();
             if ends.is_empty() {
                 ends.push(Map::new());
@@ -130,21 +132,21 @@ async fn list(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
             })
         })
         .collect();
-    Ok(json!({ "strict": known.project.strict, "objectTypes": objects, "relationshipTypes": relationships }))
+    Ok(json!({ "strict": types.project.strict, "objectTypes": objects, "relationshipTypes": relationships }))
 }
 
 async fn get(context: ToolContext, input: TypeInput) -> Result<Value, ToolError> {
-    let known = ProjectTypes::load(&context).await?;
+    let types = ProjectTypes::load(&context).await?;
     let name = input.name.as_str();
     let mut answer = Map::from_iter([("name".to_owned(), json!(name))]);
-    if let Some(count) = known.objects.get(name) {
-        answer.insert("objectType".into(), object_type(&known, name, *count));
+    if let Some(count) = types.objects.get(name) {
+        answer.insert("objectType".into(), object_type_json(&types, name, *count));
     }
-    if let Some(count) = known.relationships.get(name) {
-        answer.insert("relationshipType".into(), relationship_type(&known, name, *count));
+    if let Some(count) = types.relationships.get(name) {
+        answer.insert("relationshipType".into(), relationship_type_json(&types, name, *count));
     }
     if answer.len() == 1 {
-        let names = known.objects.keys().chain(known.relationships.keys()).map(String::as_str);
+        let names = types.objects.keys().chain(types.relationships.keys()).map(String::as_str);
         let hint = match nearest_name(name, names) {
             Some(meant) => format!("; did you mean `{meant}`?"),
             None => "; schema_list_types lists them".to_owned(),
@@ -154,8 +156,8 @@ async fn get(context: ToolContext, input: TypeInput) -> Result<Value, ToolError>
     Ok(Value::Object(answer))
 }
 
-fn object_type(known: &ProjectTypes, name: &str, count: i64) -> Value {
-    let schemas: Vec<Value> = known
+fn object_type_json(types: &ProjectTypes, name: &str, count: i64) -> Value {
+    let schemas: Vec<Value> = types
         .packs
         .iter()
         .filter_map(|pack| {
@@ -164,26 +166,26 @@ fn object_type(known: &ProjectTypes, name: &str, count: i64) -> Value {
         })
         .collect();
     let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
-    for pack in &known.packs {
-        for (edge, described) in &pack.relationship_type_schemas {
-            if described.from.accepts(name) {
-                outgoing.push(json!({ "type": edge, "to": described.to }));
+    for pack in &types.packs {
+        for (edge_type, schema) in &pack.relationship_type_schemas {
+            if schema.from.accepts(name) {
+                outgoing.push(json!({ "type": edge_type, "to": schema.to }));
             }
-            if described.to.accepts(name) {
-                incoming.push(json!({ "type": edge, "from": described.from }));
+            if schema.to.accepts(name) {
+                incoming.push(json!({ "type": edge_type, "from": schema.from }));
             }
         }
     }
     json!({ "count": count, "schemas": schemas, "outgoing": outgoing, "incoming": incoming })
 }
 
-fn relationship_type(known: &ProjectTypes, name: &str, count: i64) -> Value {
-    let schemas: Vec<Value> = known
+fn relationship_type_json(types: &ProjectTypes, name: &str, count: i64) -> Value {
+    let schemas: Vec<Value> = types
         .packs
         .iter()
         .filter_map(|pack| {
-            let described = pack.relationship_type_schemas.get(name)?;
-            let mut view = json!(described);
+            let schema = pack.relationship_type_schemas.get(name)?;
+            let mut view = json!(schema);
             view["pack"] = json!(pack.name);
             view["version"] = json!(pack.version);
             Some(view)
@@ -201,7 +203,7 @@ async fn version(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
     Ok(json!({ "revision": project.packs_revision, "strict": project.strict, "packs": pack_names(&packs) }))
 }
 
-/// Packs by name and version.
+/// The name and the version of each pack.
 pub(super) fn pack_names(packs: &[TemplatePack]) -> Vec<Value> {
     packs.iter().map(|pack| json!({ "name": pack.name, "version": pack.version })).collect()
 }

@@ -16,15 +16,17 @@ const OBJECT_FIELDS: [&str; 9] =
     ["key", "status", "labels", "properties", "version", "createdAt", "updatedAt", "deletedAt", "author"];
 
 impl FieldSelection {
+    /// Selects exactly these fields.
     pub fn only<const N: usize>(names: [&str; N]) -> Self {
         Self(names.map(str::to_owned).into())
     }
 
+    /// Whether the answer shows this field.
     pub fn includes(&self, name: &str) -> bool {
         self.0.contains(name) || (self.0.is_empty() && name != "author")
     }
 
-    /// The requested properties, if not all are requested.
+    /// The names of the properties that are requested one by one.
     fn property_names(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -32,6 +34,7 @@ impl FieldSelection {
             .map(|name| name.strip_prefix("properties.").unwrap_or(name))
     }
 
+    /// Removes the properties that are not requested.
     fn properties(&self, all: Map<String, Value>) -> Map<String, Value> {
         if self.includes("properties") {
             return all;
@@ -68,7 +71,7 @@ impl FieldSelection {
         objects.into_iter().map(|object| self.object_json(object)).collect()
     }
 
-    /// For anything but an object: `id` and the requested fields.
+    /// Removes fields that are not requested, and null. `id` is always shown. Objects use [`Self::object_json`].
     pub fn select(&self, whole: Value) -> Value {
         match whole {
             Value::Object(map) => Value::Object(
@@ -119,6 +122,7 @@ pub fn page_json(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
     page_json_at(name, items, next.map(|cursor| cursor.encode()))
 }
 
+/// Like [`page_json`], with a cursor that is already encoded.
 pub fn page_json_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
     let mut view = Map::from_iter([(name.to_owned(), Value::Array(items))]);
     if let Some(next) = next {

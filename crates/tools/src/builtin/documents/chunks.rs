@@ -52,10 +52,10 @@ async fn chunks(context: ToolContext, input: ChunksInput) -> Result<Value, ToolE
         let document = rows::get(tx, project, id)?.ok_or_else(not_found)?;
         Ok::<_, Error>((document.chunk_count, rows::list_chunks_from(tx, id, from, limit)?))
     };
-    let (count, found) = context.graph.db().snapshot(read).await?;
-    let shown = take_fitting(&found);
+    let (chunk_count, chunks) = context.graph.db().snapshot(read).await?;
+    let shown = take_fitting(&chunks);
     let mut answer = json!({ "chunks": shown.iter().map(chunk_json).collect::<Vec<_>>() });
-    if let Some(last) = shown.last().filter(|last| last.index + 1 < count) {
+    if let Some(last) = shown.last().filter(|last| last.index + 1 < chunk_count) {
         answer["next"] = json!(last.index + 1);
     }
     Ok(answer)

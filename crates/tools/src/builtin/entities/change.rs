@@ -1,4 +1,4 @@
-//! `entities_update`, `entities_delete` and `entities_restore`.
+//! The tools `entities_update`, `entities_delete` and `entities_restore`.
 
 use std::sync::Arc;
 
@@ -93,8 +93,8 @@ struct DeleteInput {
 async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     graph_change(move |tx, writer| {
         let id = input.id.resolve(tx, writer.project.id)?;
-        let gone = objects::delete(tx, writer, id, input.expected_version)?;
-        Ok(json!({ "deleted": FieldSelection::only(["key", "version", "deletedAt"]).object_json(&gone) }))
+        let deleted = objects::delete(tx, writer, id, input.expected_version)?;
+        Ok(json!({ "deleted": FieldSelection::only(["key", "version", "deletedAt"]).object_json(&deleted) }))
     })
 }
 

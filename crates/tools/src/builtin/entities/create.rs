@@ -1,5 +1,5 @@
-//! `entities_create`: one object or several, with relationships, in one change. With `merge`, objects
-//! that exist are completed instead; see the module `merge`.
+//! `entities_create` creates one object or several, with relationships, in one transaction. With `merge`, it
+//! completes objects that exist; see the module `merge`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -136,17 +136,17 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
     let (entities, edges) = parse_input(input)?;
     if merge {
         let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
-        let found = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
-        let wanted = MergeRequest { candidates: found, entities, edges, source };
-        return graph_change(move |tx, writer| merge::write(tx, writer, &wanted));
+        let candidates = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        let request = MergeRequest { candidates, entities, edges, source };
+        return graph_change(move |tx, writer| merge::write(tx, writer, &request));
     }
     graph_change(move |tx, writer| {
         let relationships = resolve_ends(tx, writer.project.id, &entities, &edges)?;
         let objects = entities.iter().map(|entity| (entity.ref_.clone(), entity.new.clone())).collect();
         let draft = subgraph::SubgraphDraft::new(NewSubgraph { objects, relationships })?;
-        let made = subgraph::create(tx, writer, &draft)?;
-        add_sources(tx, writer, &made, (&entities, &edges), source)?;
-        Ok(created_json(&made))
+        let created = subgraph::create(tx, writer, &draft)?;
+        add_sources(tx, writer, &created, (&entities, &edges), source)?;
+        Ok(created_json(&created))
     })
 }
 
@@ -154,18 +154,18 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
 fn add_sources(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
-    made: &CreatedSubgraph,
+    created: &CreatedSubgraph,
     (entities, edges): (&Entities, &[EdgeInput]),
-    of_call: Option<SourceRef>,
+    call_source: Option<SourceRef>,
 ) -> emergent_graph::Result<()> {
-    let mut known = SourceCache::new(writer);
-    for (object, entity) in made.objects.iter().zip(entities) {
-        if let Some(source) = known.get(tx, entity.source, of_call)? {
+    let mut cache = SourceCache::new(writer);
+    for (object, entity) in created.objects.iter().zip(entities) {
+        if let Some(source) = cache.get(tx, entity.source, call_source)? {
             sources::add_to_object(tx, writer, object.id, &source)?;
         }
     }
-    for (relationship, edge) in made.relationships.iter().zip(edges) {
-        if let Some(source) = known.get(tx, edge.source, of_call)? {
+    for (relationship, edge) in created.relationships.iter().zip(edges) {
+        if let Some(source) = cache.get(tx, edge.source, call_source)? {
             sources::add_to_relationship(tx, writer, relationship.id, &source)?;
         }
     }
@@ -181,9 +181,10 @@ pub(super) struct EntityInput {
 
 pub(super) type Entities = Vec<EntityInput>;
 
+/// Returns the entities and relationships of an input, whether it has one entity or several.
 fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolError> {
     let CreateInput { type_, details, objects, relationships, merge, .. } = input;
-    let one = match type_ {
+    let single = match type_ {
         Some(_) if !objects.is_empty() => {
             return Err(refuse(
                 "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
@@ -204,23 +205,27 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
         }
         None => None,
     };
-    let mut new: Entities = Vec::new();
-    for ObjectInput { type_, details, source } in objects.into_iter().chain(one) {
+    let mut entities: Entities = Vec::new();
+    for ObjectInput { type_, details, source } in objects.into_iter().chain(single) {
         let EntityDetails { ref_, key, status, labels, properties } = details;
         // Models also refer to a new entity by its key, so `Type/key` is a ref as well.
         let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
-        let taken = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
+        let has_same_key = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
         // With `merge`, a repeated key means the same entity.
-        if key.is_some() && !merge && new.iter().any(taken) {
+        if key.is_some() && !merge && entities.iter().any(has_same_key) {
             return Err(refuse(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
         }
-        new.push(EntityInput { ref_, source, new: NewObject { type_, key, status, labels, properties } });
+        entities.push(EntityInput {
+            ref_,
+            source,
+            new: NewObject { type_, key, status, labels, properties },
+        });
     }
-    Ok((new, relationships))
+    Ok((entities, relationships))
 }
 
-/// The relationships with their ends. Existing objects are looked up in the same transaction, so
-/// nobody can delete them in between.
+/// Resolves the ends of the relationships. Existing objects are looked up in the transaction that writes, so
+/// they cannot be deleted in between.
 pub(super) fn resolve_ends(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -233,34 +238,35 @@ pub(super) fn resolve_ends(
             Some(((new.type_.as_str(), new.key.as_deref()?), ref_.as_deref()?))
         })
         .collect();
-    let mut end = |name: &Option<String>, id: &Option<ObjectRef>, at: usize, field: &str| match (name, id) {
+    let mut end = |name: &Option<String>, id: &Option<ObjectRef>, index: usize, field: &str| match (name, id)
+    {
         (Some(name), None) => Ok(EdgeEnd::Ref(name.clone())),
         (None, Some(ObjectRef::Key { type_, key })) if new.contains_key(&(type_.as_str(), key.as_str())) => {
             Ok(EdgeEnd::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
         }
         (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve(tx, project)?)),
         (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::new(
-            format!("relationships[{at}].{field}Id"),
+            format!("relationships[{index}].{field}Id"),
             format!("give one of `{field}Ref` (an entity of this call) and `{field}Id` (one that exists)"),
         ))),
     };
-    let mut made = Vec::with_capacity(edges.len());
-    for (at, edge) in edges.iter().enumerate() {
-        made.push(NewSubgraphEdge {
+    let mut resolved = Vec::with_capacity(edges.len());
+    for (index, edge) in edges.iter().enumerate() {
+        resolved.push(NewSubgraphEdge {
             type_: edge.type_.clone(),
-            from: end(&edge.from_ref, &edge.from_id, at, "from")?,
-            to: end(&edge.to_ref, &edge.to_id, at, "to")?,
+            from: end(&edge.from_ref, &edge.from_id, index, "from")?,
+            to: end(&edge.to_ref, &edge.to_id, index, "to")?,
             properties: edge.properties.clone(),
             weight: edge.weight,
         });
     }
-    Ok(made)
+    Ok(resolved)
 }
 
 /// Only ids and versions: the model has just written the rest.
-fn created_json(made: &CreatedSubgraph) -> Value {
-    let objects = FieldSelection::only(["key", "status", "version"]).objects_json(&made.objects);
-    let edges =
-        FieldSelection::only(["type", "fromId", "toId", "version"]).relationships_json(&made.relationships);
-    json!({ "objects": objects, "relationships": edges, "refs": made.refs })
+fn created_json(created: &CreatedSubgraph) -> Value {
+    let objects = FieldSelection::only(["key", "status", "version"]).objects_json(&created.objects);
+    let edges = FieldSelection::only(["type", "fromId", "toId", "version"])
+        .relationships_json(&created.relationships);
+    json!({ "objects": objects, "relationships": edges, "refs": created.refs })
 }

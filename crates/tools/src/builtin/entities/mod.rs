@@ -1,4 +1,4 @@
-//! Objects, which agents know as entities: made, read, changed, taken away and brought back.
+//! The tools that create, read, change, delete and restore objects, which agents know as entities.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ mod read;
 mod sort;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let mut all = vec![create::tool(), query::tool()];
-    all.extend(read::tools());
-    all.extend(change::tools());
-    all
+    let mut tools = vec![create::tool(), query::tool()];
+    tools.extend(read::tools());
+    tools.extend(change::tools());
+    tools
 }

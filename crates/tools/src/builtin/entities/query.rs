@@ -1,4 +1,4 @@
-//! `entities_query`: objects by exact conditions, sorted, page by page.
+//! `entities_query` lists objects by exact conditions, sorted, page by page.
 
 use std::sync::Arc;
 
@@ -60,17 +60,21 @@ async fn query(context: ToolContext, input: QueryInput) -> Result<Value, ToolErr
     let (graph, project) = (&context.graph, context.project);
     if (&sort, order) == (&Sort::CreatedAt, Order::Desc) {
         let page = paging.page().map_err(Error::from)?;
-        let found = graph.list_objects(project, filter, page).await?;
-        return Ok(page_json("objects", fields.objects_json(&found.items), found.next));
+        let page_of_objects = graph.list_objects(project, filter, page).await?;
+        return Ok(page_json("objects", fields.objects_json(&page_of_objects.items), page_of_objects.next));
     }
     filter.check().map_err(Error::from)?;
     let Paging { limit, cursor } = paging;
     let after =
         cursor.map(|text| SortPosition::decode(&text, &sort, order)).transpose().map_err(Error::from)?;
-    let by = sort.clone();
+    let sort_by = sort.clone();
     let read = move |tx: &mut emergent_store::Tx<'_>| {
-        sort::sorted_page(tx, project, &filter, &by, order, after, limit.get())
+        sort::sorted_page(tx, project, &filter, &sort_by, order, after, limit.get())
     };
     let (objects, next) = graph.db().snapshot(read).await?;
-    Ok(page_json_at("objects", fields.objects_json(&objects), next.map(|place| place.encode(&sort, order))))
+    Ok(page_json_at(
+        "objects",
+        fields.objects_json(&objects),
+        next.map(|position| position.encode(&sort, order)),
+    ))
 }

@@ -1,4 +1,4 @@
-//! `entities_get` and `entities_history`.
+//! The tools `entities_get` and `entities_history`.
 
 use std::sync::Arc;
 
@@ -61,17 +61,17 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     let (project, fields) = (context.project, input.fields);
     match (input.id, input.ids) {
         (Some(id), None) => {
-            let shows = fields.includes("sources");
+            let shows_sources = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
                 let found = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
-                let sources = load_sources(tx, project, shows, std::slice::from_ref(&found))?;
+                let sources = load_sources(tx, project, shows_sources, std::slice::from_ref(&found))?;
                 Ok::<_, Error>((found, sources))
             };
             let (found, sources) = context.graph.db().read(read).await?;
             Ok(json!({ "object": object_json(&fields, &found, &sources) }))
         }
         (None, Some(ids)) => {
-            let shows = fields.includes("sources");
+            let shows_sources = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 for id in &ids {
@@ -80,7 +80,7 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
                         None => missing.push(id.to_string()),
                     }
                 }
-                let sources = load_sources(tx, project, shows, &found)?;
+                let sources = load_sources(tx, project, shows_sources, &found)?;
                 Ok::<_, Error>((found, missing, sources))
             };
             let (found, missing, sources) = context.graph.db().snapshot(read).await?;
@@ -92,6 +92,7 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     }
 }
 
+/// The live object that a reference names; `None` if there is none.
 fn find_object(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Object>, Error> {
     match id.resolve(tx, project) {
         Ok(id) => Ok(objects::get(tx, project, id)?),
@@ -104,11 +105,11 @@ fn find_object(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Op
 fn load_sources(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    shown: bool,
+    shows_sources: bool,
     objects: &[Object],
 ) -> Result<SourcesById, Error> {
     let ids: Vec<_> = objects.iter().map(|object| object.id.0).collect();
-    Ok(if shown { sources::list_for(tx, project, &ids, MAX_SOURCES)? } else { SourcesById::new() })
+    Ok(if shows_sources { sources::list_for(tx, project, &ids, MAX_SOURCES)? } else { SourcesById::new() })
 }
 
 fn object_json(fields: &FieldSelection, object: &Object, sources: &SourcesById) -> Value {
@@ -134,8 +135,8 @@ async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, Too
     let page = input.paging.page().map_err(Error::from)?;
     let (project, id) = (context.project, input.id.clone());
     let id: ObjectId = context.graph.db().read(move |tx| id.resolve_any(tx, project)).await?;
-    let found = context.graph.object_history(project, id, page).await?;
-    let author = |object: &Object| {
+    let versions = context.graph.object_history(project, id, page).await?;
+    let version_json = |object: &Object| {
         let mut view = input.fields.object_json(object);
         // The author is what a history is read for, so it is shown whatever `fields` says.
         view["author"] = json!(object.author);
@@ -144,7 +145,7 @@ async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, Too
         }
         view
     };
-    let mut answer = page_json("versions", found.items.iter().map(author).collect(), found.next);
+    let mut answer = page_json("versions", versions.items.iter().map(version_json).collect(), versions.next);
     if let Some(sources) = context.graph.list_sources(project, vec![id.0]).await?.get(&id.0) {
         answer["sources"] = source::sources_json(sources);
     }

@@ -1,6 +1,5 @@
-//! Objects in another order than the one they are stored in. No index has that order, so every
-//! match is read and only the first ones are retained. How many are read has a limit, which the
-//! error names.
+//! Sorts objects for `entities_query` in an order that no index has. Every match is read, and only the first
+//! ones are retained. The number of matches that are read is limited.
 
 use std::cmp::Ordering;
 
@@ -19,16 +18,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Matches that one sorted query reads.
+/// The most matches that one sorted query reads.
 const MAX_SCANNED: usize = 20_000;
+/// How many matches are read at once.
 const SCAN_BATCH: usize = 500;
-/// Characters of a text that count; the id decides between texts that begin alike.
+/// Only this many characters of a text are compared; the id decides between texts that begin alike.
 const MAX_COMPARED_CHARS: usize = 100;
 
-/// What [`Sort`] is written as. The parser also takes a property without `properties.`.
+/// The notation of [`Sort`]. The parser also accepts a property without `properties.`.
 pub(super) const SORT_PATTERN: &str =
     r"^(createdAt|updatedAt|key|status|type|properties(\.[A-Za-z0-9_-]+){1,8})$";
 
+/// What objects are sorted by.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) enum Sort {
@@ -67,6 +68,7 @@ impl TryFrom<String> for Sort {
 }
 
 impl Sort {
+    /// The name of the order inside of a cursor.
     fn name(&self) -> String {
         match self {
             Self::CreatedAt => "createdAt".to_owned(),
@@ -78,6 +80,7 @@ impl Sort {
         }
     }
 
+    /// The position of an object. Lists and objects are sorted like missing values.
     fn position(&self, object: &Object) -> SortPosition {
         let value = match self {
             Self::CreatedAt => Value::from(object.created_at.as_micros()),
@@ -96,7 +99,7 @@ impl Sort {
     }
 }
 
-/// Where an object stands in an order.
+/// The position of an object in an order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SortPosition {
     value: Value,
@@ -104,7 +107,7 @@ pub(super) struct SortPosition {
 }
 
 impl SortPosition {
-    /// What has no value is last in either order, as a reader expects of a list.
+    /// Objects without a value are last in either order, as a reader expects of a list.
     fn compare(&self, other: &Self, order: Order) -> Ordering {
         let missing = self.value.is_null().cmp(&other.value.is_null());
         let by_value = compare_values(&self.value, &other.value);
@@ -115,75 +118,77 @@ impl SortPosition {
         missing.then(by_value).then(self.id.cmp(&other.id))
     }
 
+    /// The cursor after this position.
     pub(super) fn encode(&self, sort: &Sort, order: Order) -> String {
         let text = serde_json::to_string(&(sort.name(), order == Order::Asc, self)).unwrap_or_default();
         BASE64_URL_SAFE_NO_PAD.encode(text)
     }
 
+    /// Parses a cursor; it must be of a query with the same order.
     pub(super) fn decode(text: &str, sort: &Sort, order: Order) -> Result<Self, Invalid> {
-        let wrong = || Invalid::new("cursor", "is not a `nextCursor` of this query, sorted like this");
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
-        let (name, ascending, place): (String, bool, Self) =
-            serde_json::from_slice(&bytes).map_err(|_| wrong())?;
-        if name == sort.name() && ascending == (order == Order::Asc) { Ok(place) } else { Err(wrong()) }
+        let invalid = || Invalid::new("cursor", "is not a `nextCursor` of this query, sorted like this");
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+        let (name, ascending, position): (String, bool, Self) =
+            serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+        if name == sort.name() && ascending == (order == Order::Asc) { Ok(position) } else { Err(invalid()) }
     }
 }
 
-/// Kinds do not mix: numbers before texts before booleans.
-fn compare_values(one: &Value, other: &Value) -> Ordering {
+/// Values of different kinds are ordered by kind: numbers, texts, booleans.
+fn compare_values(value: &Value, other: &Value) -> Ordering {
     let kind = |value: &Value| match value {
         Value::Number(_) => 0,
         Value::String(_) => 1,
         _ => 2,
     };
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
-            (Some(one), Some(other)) => one.cmp(&other),
-            _ => one.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
+    match (value, other) {
+        (Value::Number(value), Value::Number(other)) => match (value.as_i64(), other.as_i64()) {
+            (Some(value), Some(other)) => value.cmp(&other),
+            _ => value.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
         },
-        (Value::String(one), Value::String(other)) => one.cmp(other),
-        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
-        _ => kind(one).cmp(&kind(other)),
+        (Value::String(value), Value::String(other)) => value.cmp(other),
+        (Value::Bool(value), Value::Bool(other)) => value.cmp(other),
+        _ => kind(value).cmp(&kind(other)),
     }
 }
 
-/// One page of the matches in an order, and the place after it if there are more.
+/// One page of the matches in an order, and the position of its last object if there are more.
 pub(super) fn sorted_page(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    wanted: &ObjectFilter,
+    filter: &ObjectFilter,
     sort: &Sort,
     order: Order,
     after: Option<SortPosition>,
     limit: usize,
 ) -> Result<(Vec<Object>, Option<SortPosition>), Error> {
     let mut best: Vec<(SortPosition, Object)> = Vec::new();
-    let mut looked_at = 0;
-    let mut part = Page::first(SCAN_BATCH);
+    let mut scanned = 0;
+    let mut batch = Page::first(SCAN_BATCH);
     loop {
-        let found = objects::list(tx, project, wanted, &part)?;
-        looked_at += found.items.len();
-        let placed = found.items.into_iter().map(|object| (sort.position(&object), object));
-        best.extend(placed.filter(|(place, _)| {
-            after.as_ref().is_none_or(|after| place.compare(after, order) == Ordering::Greater)
+        let matches = objects::list(tx, project, filter, &batch)?;
+        scanned += matches.items.len();
+        let positioned = matches.items.into_iter().map(|object| (sort.position(&object), object));
+        best.extend(positioned.filter(|(position, _)| {
+            after.as_ref().is_none_or(|after| position.compare(after, order) == Ordering::Greater)
         }));
-        best.sort_by(|(one, _), (other, _)| one.compare(other, order));
+        best.sort_by(|(position, _), (other, _)| position.compare(other, order));
         // One more than asked for tells whether there is another page.
         best.truncate(limit + 1);
-        match found.next {
+        match matches.next {
             None => break,
-            Some(_) if looked_at >= MAX_SCANNED => {
-                let why = format!(
+            Some(_) if scanned >= MAX_SCANNED => {
+                let reason = format!(
                     "more than {MAX_SCANNED} objects match, too many to sort: narrow the query by type, status or filters, or \
                      leave `sort` and `order` away"
                 );
-                return Err(Invalid::new("sort", why).into());
+                return Err(Invalid::new("sort", reason).into());
             }
-            next => part.after = next,
+            next => batch.after = next,
         }
     }
-    let more = best.len() > limit;
+    let has_more = best.len() > limit;
     best.truncate(limit);
-    let next = if more { best.last().map(|(place, _)| place.clone()) } else { None };
+    let next = if has_more { best.last().map(|(position, _)| position.clone()) } else { None };
     Ok((best.into_iter().map(|(_, object)| object).collect(), next))
 }

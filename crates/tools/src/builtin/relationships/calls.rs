@@ -1,4 +1,4 @@
-//! The inputs of the relationship tools, and what the tools do.
+//! The inputs of the relationship tools, and the functions that do their work.
 
 use emergent_domain::{
     ids::{ProjectId, RelationshipId},
@@ -74,9 +74,9 @@ struct EdgeDetails {
 
 pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
     let CreateInput { type_, from_id, to_id, details, relationships: several, merge } = input;
-    // Of the one relationship, or of all that name no source of their own.
+    // The source of the single relationship, or of all that name no source of their own.
     let source = details.source;
-    let all = match ((type_, from_id, to_id), several.is_empty()) {
+    let inputs = match ((type_, from_id, to_id), several.is_empty()) {
         ((Some(type_), Some(from_id), Some(to_id)), true) => {
             vec![EdgeInput { type_, from_id, to_id, details }]
         }
@@ -89,25 +89,25 @@ pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
         }
     };
     graph_change(move |tx, writer| {
-        let mut edges = Vec::with_capacity(all.len());
-        for new in &all {
+        let mut edges = Vec::with_capacity(inputs.len());
+        for input in &inputs {
             edges.push(NewRelationship {
-                type_: new.type_.clone(),
-                from: new.from_id.resolve(tx, writer.project.id)?,
-                to: new.to_id.resolve(tx, writer.project.id)?,
-                properties: new.details.properties.clone(),
-                weight: new.details.weight,
+                type_: input.type_.clone(),
+                from: input.from_id.resolve(tx, writer.project.id)?,
+                to: input.to_id.resolve(tx, writer.project.id)?,
+                properties: input.details.properties.clone(),
+                weight: input.details.weight,
             });
         }
-        let mut known = SourceCache::new(writer);
-        let mut passages = Vec::with_capacity(all.len());
-        for new in &all {
-            passages.push(known.get(tx, new.details.source, source)?);
+        let mut cache = SourceCache::new(writer);
+        let mut edge_sources = Vec::with_capacity(inputs.len());
+        for input in &inputs {
+            edge_sources.push(cache.get(tx, input.details.source, source)?);
         }
         let views = if merge {
-            merge_edges(tx, writer, edges, &passages)?
+            merge_edges(tx, writer, edges, &edge_sources)?
         } else {
-            create_edges(tx, writer, edges, &passages)?
+            create_edges(tx, writer, edges, &edge_sources)?
         };
         Ok(json!({ "relationships": views }))
     })
@@ -123,38 +123,41 @@ fn create_edges(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
     edges: Vec<NewRelationship>,
-    passages: &[Option<Source>],
+    edge_sources: &[Option<Source>],
 ) -> emergent_graph::Result<Vec<Value>> {
     let drafts =
         edges.into_iter().map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
-    let made = relationships::create_all(tx, writer, &drafts)?;
-    for ((edge, _), passage) in made.iter().zip(passages) {
-        if let Some(source) = passage {
+    let results = relationships::create_all(tx, writer, &drafts)?;
+    for ((edge, _), source) in results.iter().zip(edge_sources) {
+        if let Some(source) = source {
             sources::add_to_relationship(tx, writer, edge.id, source)?;
         }
     }
-    Ok(made.iter().map(|(edge, created)| edge_json(edge, *created)).collect())
+    Ok(results.iter().map(|(edge, created)| edge_json(edge, *created)).collect())
 }
 
-/// As [`create_edges`], and completes relationships that exist.
+/// Like [`create_edges`], but completes relationships that exist.
 fn merge_edges(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
     edges: Vec<NewRelationship>,
-    passages: &[Option<Source>],
+    edge_sources: &[Option<Source>],
 ) -> emergent_graph::Result<Vec<Value>> {
     let mut views = Vec::with_capacity(edges.len());
-    for (at, (edge, passage)) in edges.into_iter().zip(passages).enumerate() {
-        let made =
-            merge::create_or_merge_relationship(tx, writer, edge, passage.as_ref()).map_err(|error| {
+    for (index, (edge, source)) in edges.into_iter().zip(edge_sources).enumerate() {
+        let outcome =
+            merge::create_or_merge_relationship(tx, writer, edge, source.as_ref()).map_err(|error| {
                 match error {
                     Error::Invalid(invalid) => {
-                        Error::Invalid(invalid.prefixed(&format!("relationships[{at}]")))
+                        Error::Invalid(invalid.prefixed(&format!("relationships[{index}]")))
                     }
                     other => other,
                 }
             })?;
-        views.push(add_merge_outcome(edge_json(&made.item, made.written == UpsertOutcome::Created), &made));
+        views.push(add_merge_outcome(
+            edge_json(&outcome.item, outcome.written == UpsertOutcome::Created),
+            &outcome,
+        ));
     }
     Ok(views)
 }
@@ -177,6 +180,7 @@ struct RelationshipRef {
 }
 
 impl RelationshipRef {
+    /// Refuses a reference with neither an id nor type and both ends, or with both.
     fn check(&self) -> Result<(), ToolError> {
         match (&self.id, &self.type_, &self.from_id, &self.to_id) {
             (Some(_), None, None, None) | (None, Some(_), Some(_), Some(_)) => Ok(()),
@@ -295,9 +299,9 @@ pub(super) async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     input.named.check()?;
     graph_change(move |tx, writer| {
         let id = input.named.resolve(tx, writer.project.id)?;
-        let gone = relationships::delete(tx, writer, id, input.expected_version)?;
+        let deleted = relationships::delete(tx, writer, id, input.expected_version)?;
         Ok(
-            json!({ "deleted": FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(&gone) }),
+            json!({ "deleted": FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(&deleted) }),
         )
     })
 }

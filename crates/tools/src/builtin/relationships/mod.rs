@@ -1,4 +1,5 @@
-//! Relationships: edges between objects. The inputs and the work of the tools are in `calls`.
+//! The tools that create, read, change and delete relationships, the edges between objects. Their work is in
+//! `calls`.
 
 use std::sync::Arc;
 
