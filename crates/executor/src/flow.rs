@@ -29,6 +29,7 @@ use crate::{
 /// The number of rounds of a loop whose definition sets none.
 const DEFAULT_ITERATIONS: u32 = 10;
 
+/// The driver of a run whose agent is a flow.
 pub(crate) struct Flow {
     pub executor: Executor,
     pub run: Arc<Run>,
@@ -75,8 +76,9 @@ impl Flow {
         }
     }
 
+    /// Runs the parts of the flow and records its end.
     pub async fn drive(mut self, loaded: &LoadedRun) -> Result<()> {
-        let LoadedRun { definition, earlier: before, own, .. } = loaded;
+        let LoadedRun { definition, earlier, own, .. } = loaded;
         let mut batch = RecordBatch::default();
         self.recorder.add_started(
             &mut batch,
@@ -88,7 +90,7 @@ impl Flow {
             first_messages::resume_input(&first_user_text(own)).clone_into(&mut self.resume_input);
             self.finished_parts = self.load_finished_parts().await?;
         }
-        let input = first_user_text(before.first().unwrap_or(own));
+        let input = first_user_text(earlier.first().unwrap_or(own));
         // A flow only waits, so it leaves its slot to runs that work.
         self.slot.release();
         let end = match definition.flow_type {
@@ -97,8 +99,9 @@ impl Flow {
             FlowType::Loop => {
                 let flow = definition.flow_config.clone().unwrap_or_default();
                 // A resumed loop gets its full number of rounds again.
-                let done = u32::try_from(self.finished_parts.len() / self.parts.len()).unwrap_or(0);
-                let rounds = done + flow.max_iterations.unwrap_or(DEFAULT_ITERATIONS);
+                let finished_rounds =
+                    u32::try_from(self.finished_parts.len() / self.parts.len()).unwrap_or(0);
+                let rounds = finished_rounds + flow.max_iterations.unwrap_or(DEFAULT_ITERATIONS);
                 self.run_loop(&input, flow.until.as_ref(), rounds).await?
             }
         };
@@ -138,30 +141,34 @@ impl Flow {
         Ok(PartOutcome::Output(text))
     }
 
+    /// Repeats the sequence until its output meets `until`, at most `rounds` times.
     async fn run_loop(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
-        let mut last = String::new();
+        let mut last_output = String::new();
         for round in 0..rounds {
             let round_input = match round {
                 0 => input.to_owned(),
-                _ => format!("{input}\n\nThe result of the round before:\n{last}"),
+                _ => format!("{input}\n\nThe result of the round before:\n{last_output}"),
             };
             match self.run_sequence(round, &round_input).await? {
-                PartOutcome::Output(output) => last = output,
+                PartOutcome::Output(output) => last_output = output,
                 PartOutcome::Stopped(end) => return Ok(end),
             }
-            if until.is_some_and(|until| until.is_met(&last)) {
-                return Ok(RunEnd::Completed { summary: last });
+            if until.is_some_and(|until| until.is_met(&last_output)) {
+                return Ok(RunEnd::Completed { summary: last_output });
             }
         }
         Ok(match until {
-            None => RunEnd::Completed { summary: last },
+            None => RunEnd::Completed { summary: last_output },
             Some(_) => RunEnd::Paused {
                 reason: Reason::StepLimit,
-                summary: format!("`until` was not met after {rounds} rounds. The last result:\n{last}"),
+                summary: format!(
+                    "`until` was not met after {rounds} rounds. The last result:\n{last_output}"
+                ),
             },
         })
     }
 
+    /// Runs all parts concurrently with the same input. Fails only if no part completes.
     async fn run_parallel(&mut self, input: &str) -> Result<RunEnd> {
         let parts = (0..self.parts.len()).map(|index| (index, input.to_owned())).collect();
         let children = self.run_parts(0, parts).await?;
@@ -185,12 +192,14 @@ impl Flow {
         })
     }
 
+    /// Runs parts concurrently. `first` is the child index of the first one; each input has the index of its
+    /// agent in `parts`. Parts that an earlier run completed are not run again, and a paused one is resumed.
     async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<Child>> {
         let part_at = move |index: usize| first + i64::try_from(index).unwrap_or(0);
-        let before: Vec<Option<Run>> =
+        let earlier_parts: Vec<Option<Run>> =
             (0..inputs.len()).map(|index| self.finished_parts.get(&part_at(index)).cloned()).collect();
-        let done = |run: &Run| run.status == RunStatus::Completed;
-        let existing = before.iter().map(|run| run.clone().filter(done)).collect();
+        let is_completed = |run: &Run| run.status == RunStatus::Completed;
+        let existing = earlier_parts.iter().map(|run| run.clone().filter(is_completed)).collect();
         let (executor, parent, names, resume_input) = (
             self.executor.clone(),
             Arc::clone(&self.run),
@@ -199,7 +208,8 @@ impl Flow {
         );
         let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, index: usize| {
             let admission = Admission::child_of(Origin::Flow, &parent, None, part_at(index));
-            if let Some(paused) = before[index].as_ref().filter(|run| run.status == RunStatus::Paused) {
+            if let Some(paused) = earlier_parts[index].as_ref().filter(|run| run.status == RunStatus::Paused)
+            {
                 let start = StartOptions { input: resume_input.clone(), ..StartOptions::default() };
                 return resume::resume(tx, &executor, paused, admission, &start);
             }

@@ -1,4 +1,4 @@
-//! The task that drives one run which this runner owns, from its record to its end.
+//! The tokio task that drives one run of this runner, from its record to its end.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -24,26 +24,26 @@ use crate::{
     spans,
 };
 
-/// Failures of the database in a row before the run fails.
+/// After this many failures in a row, the run fails.
 const MAX_STORE_FAILURES: u32 = 20;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(25_600));
 
 /// Starts the task of a run. `ready` is the state of a run that was started when it was admitted.
 pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: RunSlot, ready: Option<LoadedRun>) {
-    let (id, driver) = (run.id, executor.clone());
-    // Locked until the handle is in the map, so that the task cannot remove itself before.
-    let mut live = executor.driven().lock();
+    let (id, task_executor) = (run.id, executor.clone());
+    // The lock is held until the handle is in the map, so that the task cannot remove itself before.
+    let mut driven = executor.driven().lock();
     #[expect(
         clippy::disallowed_methods,
         reason = "`driven` keeps the handle; the runner waits for these tasks when it stops, and then aborts them"
     )]
     let task = tokio::spawn(async move {
-        let _guard = DrivenRunGuard(driver.clone(), id, tokio::task::id());
-        drive_until_end(driver, run, owner, slot, ready).await;
+        let _guard = DrivenRunGuard(task_executor.clone(), id, tokio::task::id());
+        drive_until_end(task_executor, run, owner, slot, ready).await;
     });
-    if let Some(before) = live.insert(id, task.abort_handle()) {
+    if let Some(replaced) = driven.insert(id, task.abort_handle()) {
         // A previous runner of this process, which lost its lease, drove the run.
-        before.abort();
+        replaced.abort();
     }
 }
 
@@ -72,13 +72,13 @@ impl Executor {
             executor.drive_started(started, slots);
             Ok(output)
         };
-        let closed = |_| Err(emergent_store::Error::Closed.into());
+        let aborted = |_| Err(emergent_store::Error::Closed.into());
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; it is one transaction, and outlives a caller who gives up"
         )]
         let committed = tokio::spawn(commit);
-        committed.await.unwrap_or_else(closed)
+        committed.await.unwrap_or_else(aborted)
     }
 
     /// Starts the drivers of runs that were admitted into slots. A runner that lost its lease or stopped in
@@ -100,10 +100,10 @@ struct DrivenRunGuard(Executor, RunId, tokio::task::Id);
 
 impl Drop for DrivenRunGuard {
     fn drop(&mut self) {
-        let mut live = self.0.driven().lock();
+        let mut driven = self.0.driven().lock();
         // Another task may have replaced this one by now, and must stay in the map.
-        if live.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
-            live.remove(&self.1);
+        if driven.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
+            driven.remove(&self.1);
         }
     }
 }
@@ -118,33 +118,35 @@ async fn drive_until_end(
     mut ready: Option<LoadedRun>,
 ) {
     let (id, project) = (run.id, run.project);
-    let (next, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
+    let (unacquired, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
     for failures in 0.. {
-        let mut place = slot.take().unwrap_or_else(|| next.unacquired());
-        place.acquire().await;
+        let mut current_slot = slot.take().unwrap_or_else(|| unacquired.unacquired());
+        current_slot.acquire().await;
         let span = spans::run_span(executor.open_spans(), &run);
-        let driven =
-            drive(&executor, run.clone(), Arc::clone(&owner), place, ready.take()).instrument(span.span());
-        let driven = AssertUnwindSafe(driven).catch_unwind().await;
-        let failed = match driven {
+        let outcome = drive(&executor, run.clone(), Arc::clone(&owner), current_slot, ready.take())
+            .instrument(span.span());
+        let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+        let failure = match outcome {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
             Ok(Err(error)) => errors::error_chain(&error),
             Err(panic) => {
                 let message = errors::panic_message(panic.as_ref()).unwrap_or_default();
-                error!(run.id = %id, "run `{id}` met a defect of the server: {message}");
-                let why = "the server met a defect of its own while driving this run";
-                fail_run(&executor, &run, &owner, why).instrument(span.span()).await;
+                error!(run.id = %id, "the driver of run `{id}` panicked: {message}");
+                let reason = "the server panicked while driving this run";
+                fail_run(&executor, &run, &owner, reason).instrument(span.span()).await;
                 return;
             }
         };
         spans::mark_interrupted(&span);
         drop(span);
-        warn!(run.id = %id, error = failed, "run `{id}` was interrupted, taking it up again from its record");
+        warn!(run.id = %id, error = failure, "run `{id}` was interrupted, continuing it from its record");
         sleep(BACKOFF.delay(failures)).await;
-        let who = Arc::clone(&owner);
+        let owner_name = Arc::clone(&owner);
         match executor.db().read(move |tx| runs::get(tx, project, id)).await {
-            Ok(Some(now)) if now.status == RunStatus::Running && now.owner.as_deref() == Some(&*who) => {
-                run = now
+            Ok(Some(current))
+                if current.status == RunStatus::Running && current.owner.as_deref() == Some(&*owner_name) =>
+            {
+                run = current
             }
             Ok(_) => return,
             Err(error) => {
@@ -153,13 +155,14 @@ async fn drive_until_end(
             }
         }
         if failures >= MAX_STORE_FAILURES {
-            fail_run(&executor, &run, &owner, &failed).await;
+            fail_run(&executor, &run, &owner, &failure).await;
             return;
         }
     }
 }
 
-async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
+/// Records that a run has failed, unless this runner lost it.
+async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, reason: &str) {
     let project = run.project;
     let id = run.id;
     let newest = executor.db().read(move |tx| runs::get(tx, project, id)).await;
@@ -168,12 +171,13 @@ async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
     let mut recorder = Recorder::new(executor, &run, Arc::clone(owner));
     let mut batch = RecordBatch::default();
     Recorder::mark_open_calls_lost(&mut batch);
-    Recorder::set_end(&mut batch, RunEnd::failed(Reason::Error, why));
+    Recorder::set_end(&mut batch, RunEnd::failed(Reason::Error, reason));
     if let Err(error) = recorder.commit(batch, run.step_count - run.steps_before).await {
         warn!(run.id = %run.id, error = %error, "could not record that run `{}` failed", run.id);
     }
 }
 
+/// Loads a run unless it is `ready`, and drives it as a flow or with a model.
 async fn drive(
     executor: &Executor,
     run: Run,
@@ -190,13 +194,16 @@ async fn drive(
         let mut recorder = Recorder::new(executor, &run, owner);
         let mut batch = RecordBatch::default();
         Recorder::mark_open_calls_lost(&mut batch);
-        Recorder::set_end(&mut batch, RunEnd::failed(Reason::Definition, "the agent's definition is gone"));
+        Recorder::set_end(
+            &mut batch,
+            RunEnd::failed(Reason::Definition, "the agent's definition was deleted"),
+        );
         return recorder.commit(batch, 0).await;
     };
     if is_flow(&run, &loaded.definition, parent.as_ref()) {
-        let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
+        let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         let recorder = Recorder::new(executor, &run, owner);
-        let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + left, slot);
+        let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + remaining, slot);
         return flow.drive(&loaded).await;
     }
     let definition = &loaded.definition;
@@ -229,7 +236,7 @@ async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Opti
         };
         let mut chain = runs::resume_chain(tx, &run)?;
         chain.reverse();
-        let before =
+        let earlier =
             chain.into_iter().map(|id| runs::conversation::load(tx, id)).collect::<Result<_, _>>()?;
         let own = runs::conversation::load(tx, run.id)?;
         let limits = budget::limits_for(tx, run.project, run.workflow_link.workflow, &run.agent_name)?;
@@ -238,10 +245,7 @@ async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Opti
             None => None,
         };
         let limited = !limits.kinds().is_empty();
-        Ok::<_, emergent_store::Error>((
-            Some(LoadedRun { definition, earlier: before, own, limited }),
-            parent,
-        ))
+        Ok::<_, emergent_store::Error>((Some(LoadedRun { definition, earlier, own, limited }), parent))
     };
     Ok(executor.db().read(work).await?)
 }

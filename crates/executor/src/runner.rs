@@ -24,11 +24,13 @@ use crate::{Error, Executor, Result, run_task, slots::RunnerHandle};
 /// How long a silent runner keeps its runs. As runners poll every second, another one claims them
 /// within eleven seconds.
 const LEASE: Duration = Duration::from_secs(9);
+/// How often the runner tries to claim runs without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the runner compares the runs it drives with the runs it owns in the database.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long runs may continue to their next record when the server shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// The most runs that one transaction claims.
 const CLAIM_BATCH: usize = 256;
 
 impl Executor {
@@ -42,7 +44,7 @@ impl Executor {
             let ended = runner.run(&mut stop).await;
             drop(runner);
             let Err(error) = ended else { return };
-            warn!(error = %error, "the runner restarts under a new name");
+            warn!(error = %error, "the runner restarts under a new owner name");
             tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
         }
     }
@@ -56,9 +58,9 @@ impl Executor {
     }
 
     fn abort_runs(&self, ids: &[RunId]) {
-        let mut live = self.driven().lock();
+        let mut driven = self.driven().lock();
         for id in ids {
-            if let Some(handle) = live.remove(id) {
+            if let Some(handle) = driven.remove(id) {
                 handle.abort();
             }
         }
@@ -89,12 +91,12 @@ impl Runner {
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
         tokio::select! {
-            // The lease is kept beside the loop: a slow query of the loop must not delay a renewal, or hide
-            // that the lease has expired.
+            // The lease is renewed concurrently with the loop: a slow query of the loop must not delay a
+            // renewal, or hide that the lease has expired.
             biased;
-            lost = self.keep_lease(keeper) => {
+            reason = self.keep_lease(keeper) => {
                 self.abort_all();
-                return Err(Error::Conflict(lost));
+                return Err(Error::Conflict(reason));
             }
             () = self.claim_until_stopped(stop) => {}
         }
@@ -108,7 +110,7 @@ impl Runner {
             let renewal = |until| self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
             match keeper.renew::<_, emergent_store::Error, _>(renewal).await {
                 Ok(Some(true) | None) => {}
-                Ok(Some(false)) => return "the lease of this runner is gone".to_owned(),
+                Ok(Some(false)) => return "the lease of this runner was deleted".to_owned(),
                 Err(expired) => return expired.to_string(),
             }
         }
@@ -136,19 +138,21 @@ impl Runner {
 
     async fn register(&self) -> Result<()> {
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
-        let done = self.executor.db().write(move |tx| claim::register(tx, &owner, now + LEASE, now)).await;
-        done.map(|_| ()).map_err(Error::from)
+        let registered =
+            self.executor.db().write(move |tx| claim::register(tx, &owner, now + LEASE, now)).await;
+        registered.map(|_| ()).map_err(Error::from)
     }
 
-    /// Claims runs for the free slots. Returns true if no slot is free.
+    /// Claims runs for the free slots. Returns true if no slot is free, or if there may be more runs to claim:
+    /// the runner then waits for a freed slot instead of a queued run.
     async fn claim_runs(&self) -> bool {
         if self.runner.is_full() {
             return true;
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         // The read comes first, because a write transaction is needed only if there is something to claim.
-        let seen = self.executor.db().read(move |tx| claim::has_claimable(tx, now)).await;
-        if matches!(seen, Ok(false)) {
+        let has_claimable = self.executor.db().read(move |tx| claim::has_claimable(tx, now)).await;
+        if matches!(has_claimable, Ok(false)) {
             return false;
         }
         // Slots are acquired before runs are claimed, so that nobody else takes the slots in between.
@@ -167,15 +171,15 @@ impl Runner {
             .await;
         match claimed {
             Ok(claimed) => {
-                let some = !claimed.is_empty();
+                let claimed_any = !claimed.is_empty();
                 for (run, slot) in claimed.into_iter().zip(slots) {
                     run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
                 }
-                if some {
+                if claimed_any {
                     // There may be more runs than one batch claims.
                     self.runner.freed.notify_one();
                 }
-                self.runner.is_full() || some
+                self.runner.is_full() || claimed_any
             }
             Err(error) => {
                 warn!(error = %error, "could not claim runs, trying again");
@@ -189,12 +193,12 @@ impl Runner {
     /// since when such a run has been seen: every run is in this state briefly, between its commit and its
     /// driver.
     async fn reconcile(&self, unknown: &mut HashMap<RunId, Instant>) {
-        let before: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
+        let driven_before: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
         let owner = Arc::clone(&self.runner.owner);
         let owned_and_lost = self.executor.db().read(move |tx| {
             let owned = claim::list_owned(tx, &owner)?;
-            let gone: Vec<RunId> = before.difference(&owned).copied().collect();
-            Ok((owned, claim::list_lost(tx, &owner, &gone)?))
+            let not_owned: Vec<RunId> = driven_before.difference(&owned).copied().collect();
+            Ok((owned, claim::list_lost(tx, &owner, &not_owned)?))
         });
         let (owned, lost) = match owned_and_lost.await {
             Ok(owned_and_lost) => owned_and_lost,
@@ -205,22 +209,23 @@ impl Runner {
             }
         };
         self.executor.abort_runs(&lost);
-        let live: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
-        unknown.retain(|id, _| owned.contains(id) && !live.contains(id));
-        let missing: Vec<RunId> = owned.difference(&live).copied().collect();
+        let driven: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
+        unknown.retain(|id, _| owned.contains(id) && !driven.contains(id));
+        let missing: Vec<RunId> = owned.difference(&driven).copied().collect();
         for id in missing {
             if unknown.entry(id).or_insert_with(Instant::now).elapsed() >= RECONCILE_INTERVAL {
                 unknown.remove(&id);
-                self.drive_unclaimed(id).await;
+                self.drive_undriven(id).await;
             }
         }
     }
 
-    async fn drive_unclaimed(&self, id: RunId) {
+    /// Drives a run that this runner owns but does not drive.
+    async fn drive_undriven(&self, id: RunId) {
         let owner = Arc::clone(&self.runner.owner);
-        let claimed: Result<Option<Run>, emergent_store::Error> =
+        let owned: Result<Option<Run>, emergent_store::Error> =
             self.executor.db().read(move |tx| claim::get_owned(tx, &owner, id)).await;
-        if let Ok(Some(run)) = claimed
+        if let Ok(Some(run)) = owned
             && !self.executor.driven().lock().contains_key(&id)
         {
             warn!(run.id = %id, "this runner owns run `{id}` without driving it; driving it now");
@@ -248,10 +253,10 @@ impl Runner {
         while self.executor.driven_count() > 0 && Instant::now() < end {
             sleep(Duration::from_millis(20)).await;
         }
-        let left = self.executor.driven_count();
+        let unfinished = self.executor.driven_count();
         self.abort_all();
-        if left > 0 {
-            info!(runs = left, "{left} unfinished runs stay recorded for the next runner");
+        if unfinished > 0 {
+            info!(runs = unfinished, "{unfinished} unfinished runs stay recorded for the next runner");
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         let retired: Result<(), emergent_store::Error> =

@@ -1,6 +1,6 @@
 //! Shortens a conversation that outgrows the model's context window: old tool results are dropped
-//! first, then everything but the newest turns is summarised. It cannot loop forever: each step is
-//! taken only if it makes the conversation smaller, and again only after the conversation has grown.
+//! first, then everything but the newest turns is summarised. Shortening cannot loop forever: a step counts
+//! only if it makes the conversation smaller, and the next one follows only after it has grown again.
 
 use emergent_domain::{
     chat::Turn,
@@ -25,49 +25,55 @@ const SUMMARY_PROMPT: &str = "The conversation so far no longer fits. Write a su
                       task, what was found out (with ids and names), what was done, what remains, and decisions made. \
                       Answer with the summary only.";
 
+/// The conversation is shortened again only after it has grown by the context window divided by this.
+const MIN_GROWTH_DIVISOR: u64 = 10;
+
 impl RunDriver {
     /// Shortens the turns for the model if they are too long, or if `forced` because the provider refused
     /// them. Returns false if nothing could be shortened.
     pub async fn compact(&mut self, forced: bool) -> Result<bool> {
         let window = self.executor.models().window(&self.run.model);
-        let before = self.context.estimated_tokens();
-        if !forced && (!self.context.is_full(window) || before <= self.compacted_at + window / 10) {
+        let tokens_before = self.context.estimated_tokens();
+        if !forced
+            && (!self.context.is_full(window)
+                || tokens_before <= self.compacted_at + window / MIN_GROWTH_DIVISOR)
+        {
             return Ok(false);
         }
-        let (length, mut done) = (self.context.byte_length(), false);
+        let (length_before, mut shortened) = (self.context.byte_length(), false);
         if let Some(upto) = self.context.compactable_results() {
             self.context.drop_results(upto);
-            self.record_compaction(before, upto, false).await?;
-            done = self.context.byte_length() < length;
+            self.record_compaction(tokens_before, upto, false).await?;
+            shortened = self.context.byte_length() < length_before;
         }
-        if (!done || self.context.is_full(window)) && self.summarize_history(window).await? {
-            done = true;
+        if (!shortened || self.context.is_full(window)) && self.summarize_history(window).await? {
+            shortened = true;
         }
         self.compacted_at = self.context.estimated_tokens();
-        Ok(done && self.context.byte_length() < length)
+        Ok(shortened && self.context.byte_length() < length_before)
     }
 
-    async fn record_compaction(&mut self, before: u64, upto: i64, summarised: bool) -> Result<()> {
-        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    async fn record_compaction(&mut self, tokens_before: u64, upto: i64, summarised: bool) -> Result<()> {
+        let to_i64 = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
         let mut batch = RecordBatch::default();
         self.recorder.add_compacted(
             &mut batch,
-            count(before),
-            count(self.context.estimated_tokens()),
+            to_i64(tokens_before),
+            to_i64(self.context.estimated_tokens()),
             upto,
             summarised,
         );
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Asks the model for a summary of all but the newest turns. If that fails, the run continues with the
-    /// full conversation.
+    /// Asks the model for a summary of all but the newest turns. Returns false if that fails; the run then
+    /// continues with the full conversation.
     async fn summarize_history(&mut self, window: u64) -> Result<bool> {
-        let Some((turns, upto)) = self.context.summary_split(window) else { return Ok(false) };
-        let before = self.context.estimated_tokens();
-        let mut old: Vec<Turn> = self.context.turns()[..turns].to_vec();
-        old.push(Turn::user(SUMMARY_PROMPT));
-        let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old);
+        let Some((turn_count, upto)) = self.context.summary_split(window) else { return Ok(false) };
+        let tokens_before = self.context.estimated_tokens();
+        let mut old_turns: Vec<Turn> = self.context.turns()[..turn_count].to_vec();
+        old_turns.push(Turn::user(SUMMARY_PROMPT));
+        let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old_turns);
         let estimate = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
         let BudgetCheck::Granted(reservation) = self.reserve_call(estimate, self.deadline).await? else {
             return Ok(false);
@@ -77,7 +83,7 @@ impl RunDriver {
         let request = ChatRequest {
             model: &self.run.model.name,
             system: &self.definition.system_prompt,
-            turns: &old,
+            turns: &old_turns,
             tools: &[],
             temperature: self.run.model.temperature,
             max_tokens: reservation.as_ref().and_then(Reservation::max_output).or(self.run.model.max_tokens),
@@ -120,12 +126,12 @@ impl RunDriver {
             at: self.executor.clock().now(),
         };
         self.context.replace_with_summary(&text, upto);
-        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        let to_i64 = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
         self.recorder.add_message(&mut batch, message);
         self.recorder.add_compacted(
             &mut batch,
-            count(before),
-            count(self.context.estimated_tokens()),
+            to_i64(tokens_before),
+            to_i64(self.context.estimated_tokens()),
             upto,
             true,
         );

@@ -1,5 +1,5 @@
-//! Drives one run: executes the actions of the machine, and records everything. A driver may be dropped at
-//! any await: what is not recorded did not happen, and a later driver continues from the record.
+//! Drives one run: executes the actions that the state machine of `emergent_rules::run` decides, and records
+//! everything. A driver may be dropped at any await: a later driver continues from the record.
 
 mod compaction;
 mod model_budget;
@@ -34,11 +34,13 @@ use crate::{
     slots::RunSlot,
 };
 
+/// The driver of one run that calls a model.
 pub(crate) struct RunDriver {
     pub executor: Executor,
     pub run: Run,
     pub definition: Arc<AgentDefinition>,
     pub tools: ToolSet,
+    /// The tools as they are described to the model.
     pub specs: Vec<ToolSpec>,
     pub context: Context,
     pub machine: Machine,
@@ -65,7 +67,7 @@ impl RunDriver {
         let mut context = Context::default();
         loaded.earlier.iter().for_each(|conversation| context.append_earlier_run(conversation));
         context.append_own_run(&loaded.own);
-        let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
+        let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         Self {
             specs: tools.specs(),
             machine: Machine::new(run.max_steps, run.steps_before),
@@ -73,7 +75,7 @@ impl RunDriver {
             executor: executor.clone(),
             definition: Arc::new(loaded.definition),
             calls: Vec::new(),
-            deadline: Instant::now() + left,
+            deadline: Instant::now() + remaining,
             tools,
             context,
             run,
@@ -100,6 +102,7 @@ impl RunDriver {
         }
     }
 
+    /// Records that the run was started, or recovered.
     async fn start(&mut self, own: &Conversation) -> Result<()> {
         let recovered = self.run.seq > first_seq(own);
         let mut batch = RecordBatch::default();
@@ -111,7 +114,7 @@ impl RunDriver {
 
     /// Replays the record into the machine, and returns the next action.
     fn replay(&mut self, own: &Conversation) -> NextAction {
-        let mut open = Vec::new();
+        let mut last_calls = Vec::new();
         for message in &own.messages {
             match &message.content {
                 MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
@@ -123,23 +126,25 @@ impl RunDriver {
                         stop: &emergent_domain::chat::StopReason::End,
                     };
                     self.machine.replay_answer(&view);
-                    open = own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
+                    last_calls =
+                        own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
                 }
                 _ => {}
             }
         }
-        if open.iter().any(|call| !call.status.is_terminal()) {
-            self.calls = open;
+        if last_calls.iter().any(|call| !call.status.is_terminal()) {
+            self.calls = last_calls;
             return NextAction::CallTools(Vec::new());
         }
         self.machine.next_action()
     }
 
-    /// Returns the deadline of a model call.
+    /// Returns the deadline of a model call. The final summary, which has no tools, gets extra time.
     fn call_deadline(&self, tools: bool) -> Instant {
         if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
     }
 
+    /// Reserves, makes and records one model call. Without `tools`, the call asks for the final summary.
     async fn call_model(&mut self, tools: bool) -> Result<NextAction> {
         if tools && Instant::now() >= self.deadline {
             return Ok(self.machine.on_deadline());
@@ -180,7 +185,7 @@ impl RunDriver {
         reservation: Option<&Reservation>,
         meter: &mut StreamMeter,
     ) -> ModelReply {
-        let limit = self.call_deadline(tools);
+        let deadline = self.call_deadline(tools);
         let step = self.run.steps_before + self.machine.step();
         let request = ChatRequest {
             model: &self.run.model.name,
@@ -197,10 +202,10 @@ impl RunDriver {
             meter.record(&delta);
             self.publish_delta(step, delta);
         };
-        match self.chat(request, limit, &mut on_delta).await {
+        match self.chat(request, deadline, &mut on_delta).await {
             Err(_) => ModelReply::TimedOut,
             Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
-            Ok(Err(_)) if Instant::now() >= limit => ModelReply::TimedOut,
+            Ok(Err(_)) if Instant::now() >= deadline => ModelReply::TimedOut,
             Ok(Err(error)) => ModelReply::Failed(error),
         }
     }
@@ -277,8 +282,8 @@ impl RunDriver {
                 at: now,
             };
             if let Some(reason) = self.refusal_reason(call, decision) {
-                let known = self.tools.get(&call.name).is_some();
-                self.executor.telemetry().record_refused_call(known.then_some(call.name.as_str()));
+                let exists = self.tools.get(&call.name).is_some();
+                self.executor.telemetry().record_refused_call(exists.then_some(call.name.as_str()));
                 (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(reason)));
             }
             recorded.seq = self.recorder.add_call(&mut batch, recorded.clone());
@@ -305,8 +310,8 @@ impl RunDriver {
         Ok(next)
     }
 
-    /// Returns reason a call is not made: the machine refuses it, or the run does not have the tool. `None` if
-    /// it is made.
+    /// Returns why a call is not made: the machine refuses it, or the run does not have the tool. `None` if the
+    /// call is made.
     fn refusal_reason(&self, call: &ToolCall, decision: &CallDecision) -> Option<String> {
         match decision {
             CallDecision::Refuse { text, .. } => Some(text.clone()),
@@ -343,6 +348,7 @@ impl RunDriver {
         }
     }
 
+    /// Records that a limit was reached, and tells the model to write its final summary.
     async fn wrap_up(&mut self, reason: Reason, text: &str) -> Result<NextAction> {
         let mut batch = RecordBatch::default();
         let message = RecordedMessage {
@@ -391,7 +397,7 @@ fn first_seq(own: &Conversation) -> i64 {
     own.messages
         .iter()
         .take_while(|message| matches!(message.content, MessageContent::Text { injected: None, .. }))
-        .map(|m| m.seq)
+        .map(|message| message.seq)
         .max()
         .unwrap_or(0)
 }

@@ -20,7 +20,8 @@ use crate::{
     recorder::RecordBatch,
 };
 
-/// For how long a run without limits does not look for new ones.
+/// How long a run may assume that no budget limits it. A limit set in the meantime is noticed after this
+/// time.
 const RECHECK_AFTER: Duration = Duration::from_secs(2);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), MAX_RETRY_DELAY);
 
@@ -38,21 +39,22 @@ impl RunBudget {
 
 /// Whether the next model call may be made.
 pub(crate) enum BudgetCheck {
-    /// With a reservation if the call has to be counted.
+    /// The call may be made. It has a reservation if its cost has to be recorded.
     Granted(Option<Reservation>),
+    /// A limit does not allow the call.
     Denied,
     /// The deadline passed before other calls were settled.
     TimedOut,
 }
 
 impl RunDriver {
-    /// Estimates the next call. It may be smaller when the run only writes its summary.
+    /// Estimates the next call. A call that only writes the final summary needs less output.
     pub fn estimate_call(&self, tools: bool) -> CallEstimate {
         let specs = if tools { self.specs.as_slice() } else { &[] };
         let system = &self.definition.system_prompt;
         let input = match self.context.uncounted() {
-            (Some(known), rest) => known + budget::estimate_tokens("", &[], rest),
-            (None, all) => budget::estimate_tokens(system, specs, all),
+            (Some(counted), uncounted_turns) => counted + budget::estimate_tokens("", &[], uncounted_turns),
+            (None, turns) => budget::estimate_tokens(system, specs, turns),
         };
         let estimate = CallEstimate::for_answer(input, &self.run.model);
         match self.machine.wrap_up_reason() {
@@ -66,7 +68,7 @@ impl RunDriver {
     pub async fn reserve_call(
         &mut self,
         estimate: impl Fn(&Self) -> CallEstimate,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<BudgetCheck> {
         if !self.is_limited().await? {
             let workflow = self.run.workflow_link.workflow;
@@ -81,17 +83,17 @@ impl RunDriver {
                 self.recorder.reserve(call, self.run.model.clone(), estimate, self.machine.steps()).await?;
             match reserved {
                 ReserveOutcome::Reserved(reservation) => break BudgetCheck::Granted(Some(reservation)),
-                ReserveOutcome::Refused(why) => {
-                    self.machine.record_budget_refusal(why);
+                ReserveOutcome::Refused(reason) => {
+                    self.machine.record_budget_refusal(reason);
                     break BudgetCheck::Denied;
                 }
-                ReserveOutcome::Retry if Instant::now() >= until => break BudgetCheck::TimedOut,
+                ReserveOutcome::Retry if Instant::now() >= deadline => break BudgetCheck::TimedOut,
                 ReserveOutcome::Retry => {}
             }
-            // The runs that have to settle may need the slot.
+            // The runs that hold reservations may need the slot to settle them.
             self.slot.release();
             let pause = BACKOFF.delay(retries);
-            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
+            sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
             retries += 1;
         };
         if retries > 0 {
@@ -188,8 +190,7 @@ impl RunDriver {
     }
 }
 
-/// Whether the budget cut an answer short: it was allowed less than it would have been otherwise,
-/// and used all of that.
+/// Whether the budget truncated an answer: it allowed less output than usual, and the model used all of it.
 pub(crate) fn is_truncated_by_budget(reservation: Option<&Reservation>, answer: &Answer) -> bool {
     reservation.is_some_and(|reservation| reservation.truncated)
         && answer.stop == emergent_domain::chat::StopReason::MaxTokens

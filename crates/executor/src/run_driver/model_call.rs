@@ -8,11 +8,12 @@ use super::RunDriver;
 use crate::{spans, telemetry::ModelCall};
 
 impl RunDriver {
-    /// Calls the model and records the call in the metrics. The outer error means that `limit` came first.
+    /// Calls the model and records the call in the metrics. The outer error means that the deadline came
+    /// first.
     pub(super) async fn chat(
         &self,
         request: ChatRequest<'_>,
-        limit: Instant,
+        deadline: Instant,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Result<Answer, Error>, Elapsed> {
         let (model, models) = (&self.run.model, self.executor.models());
@@ -22,14 +23,15 @@ impl RunDriver {
             spans::record_request(&span, &request);
         }
         let started_at = tokio::time::Instant::now();
-        let reply =
-            timeout_at(limit, models.chat(model, request, limit, on_delta)).instrument(span.clone()).await;
+        let reply = timeout_at(deadline, models.chat(model, request, deadline, on_delta))
+            .instrument(span.clone())
+            .await;
         let answer = reply.as_ref().ok().and_then(|reply| reply.as_ref().ok());
         let usage = answer.map(|answer| answer.usage);
         let call = ModelCall {
             model,
             took: started_at.elapsed(),
-            error: spans::error_class(&reply, limit),
+            error: spans::error_class(&reply, deadline),
             usage,
             cost: usage.and_then(|usage| models.cost(model, &usage)),
         };

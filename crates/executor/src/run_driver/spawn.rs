@@ -1,4 +1,4 @@
-//! `spawn_agents` and `list_available_agents`: how agents find and start one another.
+//! The tools `spawn_agents` and `list_available_agents`, with which agents find and start one another.
 
 use std::{sync::Arc, time::Duration};
 
@@ -67,21 +67,23 @@ struct SpawnResult {
 
 impl RunDriver {
     /// Runs the agents of one call and records the result of each.
-    pub(crate) async fn run_spawn_call(&mut self, at: usize) -> Result<()> {
+    pub(crate) async fn run_spawn_call(&mut self, index: usize) -> Result<()> {
         let started_at = Instant::now();
-        let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
-        let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[at].input.clone());
+        let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
+        let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[index].input.clone());
         let name = &tool.info().name;
-        let read = checked.and_then(|input| parse_input(name, input).map_err(|error| error.to_string()));
-        let spawn: SpawnInput = match read {
+        let parsed = checked.and_then(|input| parse_input(name, input).map_err(|error| error.to_string()));
+        let spawn: SpawnInput = match parsed {
             Ok(spawn) => spawn,
             Err(reason) => {
-                return self.record_result(at, ToolCallStatus::Error, error_output(reason), started_at).await;
+                return self
+                    .record_result(index, ToolCallStatus::Error, error_output(reason), started_at)
+                    .await;
             }
         };
-        let (tasks, call) = (Arc::new(spawn.tasks), self.calls[at].id);
+        let (tasks, call) = (Arc::new(spawn.tasks), self.calls[index].id);
         let (executor, parent) = (self.executor.clone(), Arc::new(self.run.clone()));
-        let left = time_left(self.deadline, self.executor.settings().grace);
+        let max_timeout = max_child_timeout(self.deadline, self.executor.settings().grace);
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
             Arc::new(move |tx: &mut Tx<'_>, index: usize| {
@@ -91,7 +93,7 @@ impl RunDriver {
                     Some(call),
                     i64::try_from(index).unwrap_or(0),
                 );
-                start_child(tx, &executor, &parent, &tasks[index], admission, left)
+                start_child(tx, &executor, &parent, &tasks[index], admission, max_timeout)
             })
         };
         // The children may need the slot of the run that waits for them.
@@ -104,53 +106,54 @@ impl RunDriver {
             deadline: self.deadline,
             admit,
         };
-        let done = child_runs::run_children(&executor, &parent, batch).await;
+        let children = child_runs::run_children(&executor, &parent, batch).await;
         self.slot.acquire().await;
         let results: Vec<SpawnResult> =
-            done?.into_iter().zip(tasks.iter()).map(|(child, task)| spawn_result(child, task)).collect();
+            children?.into_iter().zip(tasks.iter()).map(|(child, task)| spawn_result(child, task)).collect();
         let all_failed =
-            results.iter().all(|one| matches!(one.status, RunStatus::Failed | RunStatus::Cancelled));
+            results.iter().all(|result| matches!(result.status, RunStatus::Failed | RunStatus::Cancelled));
         let status = if all_failed { ToolCallStatus::Error } else { ToolCallStatus::Completed };
         let output = self.executor.settings().guard.truncate(json!(results));
-        self.record_result(at, status, output, started_at).await
+        self.record_result(index, status, output, started_at).await
     }
 }
 
 /// Returns the maximum timeout of a child, in seconds. The parent needs time to use its result.
-fn time_left(deadline: Instant, grace: Duration) -> i64 {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let usable = left.saturating_sub(grace).max(left / 2);
+fn max_child_timeout(deadline: Instant, grace: Duration) -> i64 {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    let usable = remaining.saturating_sub(grace).max(remaining / 2);
     i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
 }
 
+/// Admits the run of one task: a new run, or the resumption of a paused one.
 fn start_child(
     tx: &mut Tx<'_>,
     executor: &Executor,
     parent: &Run,
     task: &SpawnTask,
     admission: Admission<'_>,
-    left: i64,
+    max_timeout: i64,
 ) -> Result<Run> {
     let Some(id) = task.resume_run_id else {
         let agent = agents::get_by_name(tx, parent.project, &task.agent_name)?
             .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
-        let own =
+        let default_timeout =
             agent.definition.default_timeout.map_or(emergent_domain::run::DEFAULT_TIMEOUT_SECONDS, i64::from);
         let start = StartOptions {
             input: task.task.clone(),
-            timeout_seconds: Some(task.timeout.unwrap_or(own).min(left)),
+            timeout_seconds: Some(task.timeout.unwrap_or(default_timeout).min(max_timeout)),
             ..StartOptions::default()
         };
         return admission::admit(tx, executor, &agent, &admission, &start);
     };
     let paused = runs::get_for_update(tx, parent.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
     // A run may resume only runs that it, or a run that it resumes, has spawned.
-    let mut own = runs::resume_chain(tx, parent)?;
-    own.push(parent.id);
-    if !paused.parent.is_some_and(|id| own.contains(&id)) || paused.agent_name != task.agent_name {
+    let mut own_runs = runs::resume_chain(tx, parent)?;
+    own_runs.push(parent.id);
+    if !paused.parent.is_some_and(|id| own_runs.contains(&id)) || paused.agent_name != task.agent_name {
         return Err(Error::not_found("paused run of this agent among your own", id));
     }
-    let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(left);
+    let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(max_timeout);
     let start =
         StartOptions { input: task.task.clone(), timeout_seconds: Some(timeout), ..StartOptions::default() };
     resume::resume(tx, executor, &paused, admission, &start)
@@ -177,7 +180,7 @@ fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
     }
 }
 
-/// The tool as the model sees it. The driver executes its calls.
+/// The tool `spawn_agents` as the model sees it. The driver executes its calls.
 pub(crate) struct SpawnAgents {
     info: ToolInfo,
     checked_schema: Schema,
@@ -216,6 +219,7 @@ impl Tool for SpawnAgents {
     }
 }
 
+/// The tool `list_available_agents`.
 pub(crate) struct ListAvailableAgents(ToolInfo);
 
 impl ListAvailableAgents {
@@ -247,12 +251,12 @@ impl Tool for ListAvailableAgents {
             };
             Ok::<_, emergent_store::Error>((agents::list_all(tx, project)?, caller))
         });
-        let (mut all, caller) =
+        let (mut agents, caller) =
             read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
-        all.retain(|agent| Some(agent.id) != caller);
-        all.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
+        agents.retain(|agent| Some(agent.id) != caller);
+        agents.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
         // System prompts are not listed: they may contain what other agents should not see.
-        let listed: Vec<Value> = all
+        let listed: Vec<Value> = agents
             .iter()
             .map(|agent| {
                 let definition = &agent.definition;

@@ -1,5 +1,5 @@
 //! Executes the tool calls of one answer: read-only calls concurrently, all others one after the other.
-//! Each result is recorded as soon as it is there.
+//! Each result is recorded as soon as it arrives.
 
 use emergent_domain::run::ToolCallStatus;
 use emergent_domain::run_event::RecordedToolCall;
@@ -21,11 +21,11 @@ const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the ru
 const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was being made. Whether it took effect is not known, and \
                         it was not made again. Find out before you repeat it.";
 
-/// How long an answer may stay unwritten, so that it can be committed together with the results of its
-/// calls.
+/// How long an answer may stay unwritten while its first calls run, so that both are committed together.
 const BUFFER_TIME: Duration = Duration::from_millis(5);
 
 impl RunDriver {
+    /// Executes all open calls of the newest answer.
     pub async fn run_tool_calls(&mut self) -> Result<NextAction> {
         while let Some(index) = self.calls.iter().position(|call| !call.status.is_terminal()) {
             if Instant::now() >= self.deadline {
@@ -37,7 +37,7 @@ impl RunDriver {
                     let reads = self.calls[index..].iter().take_while(|call| !call.status.is_terminal());
                     let count = reads
                         .enumerate()
-                        .take_while(|(i, _)| self.call_effect(index + i) == Some(Effect::Reads))
+                        .take_while(|(offset, _)| self.call_effect(index + offset) == Some(Effect::Reads))
                         .count();
                     self.run_read_calls(index, index + count).await?;
                 }
@@ -72,8 +72,8 @@ impl RunDriver {
         }
     }
 
-    /// Whether the first open call stays inside this process, so that its result may be there before the
-    /// answer has to be written.
+    /// Whether the first open call stays inside this process. Its result may then arrive within
+    /// [`BUFFER_TIME`], and is committed together with the answer.
     pub(crate) fn first_call_is_local(&self) -> bool {
         let first = self.calls.iter().position(|call| !call.status.is_terminal());
         let effect = first.and_then(|index| self.call_effect(index));
@@ -121,7 +121,7 @@ impl RunDriver {
         }
     }
 
-    /// Read-only calls run concurrently; results that arrive together are recorded in one transaction.
+    /// Executes read-only calls concurrently. Results that arrive together are recorded in one transaction.
     async fn run_read_calls(&mut self, from: usize, to: usize) -> Result<()> {
         let guard = self.executor.settings().guard.clone();
         let context = self.tool_context();
@@ -143,8 +143,8 @@ impl RunDriver {
             .collect();
         while let Some(first) = self.flush_if_slow(running.next()).await? {
             let mut ready = vec![first];
-            while let Some(Some(more)) = futures_util::FutureExt::now_or_never(running.next()) {
-                ready.push(more);
+            while let Some(Some(next)) = futures_util::FutureExt::now_or_never(running.next()) {
+                ready.push(next);
             }
             let mut batch = RecordBatch::default();
             for (index, (status, output), started_at) in ready {
@@ -249,6 +249,7 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
+    /// Returns a call with its result, scrubbed and redacted as it is recorded.
     fn finished_call(
         &self,
         index: usize,

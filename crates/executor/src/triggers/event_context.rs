@@ -1,4 +1,4 @@
-//! The content of an event: for the conditions of a trigger, and for the input of the agent.
+//! Loads the content of an event: for the conditions of a trigger, and for the input of the agent.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,7 @@ use crate::{Result, start_options::StartOptions};
 const MAX_PROPERTIES_BYTES: usize = 64 << 10;
 /// Chunks of a document are included up to this many tokens; the agent can read the rest with a tool.
 const MAX_CHUNK_TOKENS: i64 = 24_000;
+const CHUNK_PAGE_SIZE: usize = 50;
 /// The maximum number of ids of other objects that share the run.
 const MAX_LISTED_OBJECTS: usize = 100;
 
@@ -52,7 +53,7 @@ pub(super) fn start_options(
         return Ok(None);
     };
     let project = firing.project;
-    let described = match event {
+    let description = match event {
         EventKind::EntityCreated | EventKind::EntityUpdated => {
             // The object has to exist now, but it is shown at the version of the event.
             let object = match objects::get(tx, project, ObjectId(*entity))? {
@@ -61,9 +62,9 @@ pub(super) fn start_options(
                 None => None,
             };
             object.map(|object| {
-                let what = if *event == EventKind::EntityCreated { "was created" } else { "was changed" };
+                let verb = if *event == EventKind::EntityCreated { "was created" } else { "was changed" };
                 let name = object.key.clone().unwrap_or_else(|| object.id.to_string());
-                (format!("The {entity_type} `{name}` {what}."), "object", object_view(&object))
+                (format!("The {entity_type} `{name}` {verb}."), "object", object_view(&object))
             })
         }
         EventKind::RelationshipCreated => {
@@ -86,7 +87,7 @@ pub(super) fn start_options(
             None => None,
         },
     };
-    Ok(described.map(|(text, name, view)| {
+    Ok(description.map(|(text, name, view)| {
         let mut context = json!({ "event": event.as_str(), "version": version });
         context[name] = view;
         if let Some(cause) = firing.cause {
@@ -132,28 +133,28 @@ fn relationship_at(
     match relationships::get(tx, project, RelationshipId(id))?.filter(|edge| edge.version == version) {
         Some(newest) => Ok(Some(newest)),
         None => {
-            let before = revert::relationship_version(tx, RelationshipId(id), version)?;
-            Ok(before.filter(|edge| edge.project == project))
+            let older = revert::relationship_version(tx, RelationshipId(id), version)?;
+            Ok(older.filter(|edge| edge.project == project))
         }
     }
 }
 
 /// Returns the first chunks of a document, up to the token limit.
 fn first_chunks(tx: &mut Tx<'_>, document: &Document) -> Result<Vec<Chunk>> {
-    let (mut first, mut tokens) = (Vec::<Chunk>::new(), 0);
-    let mut page = Page::first(50);
+    let (mut chunks, mut tokens) = (Vec::<Chunk>::new(), 0);
+    let mut page = Page::first(CHUNK_PAGE_SIZE);
     loop {
-        let paged = documents::list_chunks(tx, document.id, page)?;
-        for chunk in paged.items {
+        let chunk_page = documents::list_chunks(tx, document.id, page)?;
+        for chunk in chunk_page.items {
             tokens += chunk.tokens;
-            if tokens > MAX_CHUNK_TOKENS && !first.is_empty() {
-                return Ok(first);
+            if tokens > MAX_CHUNK_TOKENS && !chunks.is_empty() {
+                return Ok(chunks);
             }
-            first.push(chunk);
+            chunks.push(chunk);
         }
-        match paged.next {
+        match chunk_page.next {
             Some(Cursor { created_at, id }) => page.after = Some(Cursor { created_at, id }),
-            None => return Ok(first),
+            None => return Ok(chunks),
         }
     }
 }

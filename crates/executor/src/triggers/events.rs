@@ -78,11 +78,11 @@ fn find_firings(
     let mut firings = Vec::new();
     for change in changes {
         let Some(event) = EventKind::from_change(change.kind) else { continue };
-        let concerned: Vec<&EventTrigger> = triggers
+        let matching: Vec<&EventTrigger> = triggers
             .iter()
             .filter(|trigger| trigger.event == event && trigger.since.includes(change.position))
             .collect();
-        if concerned.is_empty() {
+        if matching.is_empty() {
             continue;
         }
         let cause = match change.author {
@@ -96,19 +96,20 @@ fn find_firings(
             }
             Author::Token { .. } | Author::System => None,
         };
-        let content = if concerned.iter().any(|trigger| trigger.config.needs_content()) {
+        let content = if matching.iter().any(|trigger| trigger.config.needs_content()) {
             event_context::content_at_version(tx, project, event, change.entity, change.version)?
         } else {
             None
         };
         let observed = ObservedChange { change, content: content.as_ref(), cause };
-        for trigger in concerned {
+        for trigger in matching {
             firings.extend(new_firing(&observed, trigger, event, now));
         }
     }
     Ok(firings)
 }
 
+/// Returns the firing of a trigger for a change; `None` if the trigger ignores the change.
 fn new_firing(
     observed: &ObservedChange<'_>,
     trigger: &EventTrigger,

@@ -1,5 +1,5 @@
-//! Fires events that are due: each firing is checked against the current settings of its trigger, and
-//! firings that share a run are coalesced. The server that fires locks the project's cursor; other
+//! Starts the runs of due event firings. Each firing is checked against the current settings of its trigger,
+//! and firings that share a run are coalesced. The server that fires locks the project's cursor; other
 //! servers skip the project. If the run queue is full, firings stay due, in their order.
 
 use std::collections::{HashMap, HashSet};
@@ -46,15 +46,15 @@ impl Executor {
             let mut pass = FiringPass::new(tx, &executor, project, readable, now)?;
             for firing in due {
                 if pass.capacity == 0 {
-                    pass.done.full = true;
+                    pass.outcome.full = true;
                     break;
                 }
                 if !pass.settled.contains(&firing.id) {
                     pass.fire(tx, firing)?;
                 }
             }
-            pass.done.count = pass.settled.len();
-            Ok::<_, Error>(pass.done)
+            pass.outcome.count = pass.settled.len();
+            Ok::<_, Error>(pass.outcome)
         });
         self.report_outcome(fired.await?)
     }
@@ -65,14 +65,14 @@ struct FiringPass<'a> {
     executor: &'a Executor,
     project: ProjectId,
     now: Timestamp,
-    /// The triggers are locked, so none changes before the commit.
+    /// The triggers by agent. They are locked, so none changes before the commit.
     triggers: HashMap<AgentId, EventTrigger>,
     /// Agents that were loaded already.
     agents: HashMap<AgentId, Option<Agent>>,
     /// How many more runs may be queued.
     capacity: usize,
     settled: HashSet<FiringId>,
-    done: FiringOutcome,
+    outcome: FiringOutcome,
 }
 
 impl<'a> FiringPass<'a> {
@@ -91,7 +91,7 @@ impl<'a> FiringPass<'a> {
             agents: HashMap::new(),
             capacity: queue::free_queue_capacity(tx, executor.settings().max_queued)?,
             settled: HashSet::new(),
-            done: FiringOutcome::default(),
+            outcome: FiringOutcome::default(),
         })
     }
 
@@ -124,19 +124,19 @@ impl<'a> FiringPass<'a> {
         match admit(tx, self.executor, &agent, &admission, &start) {
             Ok(run) => {
                 self.capacity -= 1;
-                self.done.admitted += 1;
+                self.outcome.admitted += 1;
                 let kind = trigger.event.as_str();
-                self.done.tally.add(kind, FiringOutcomeKind::Fired, 1);
-                self.done.tally.add(kind, FiringOutcomeKind::Coalesced, group.len() - 1);
+                self.outcome.tally.add(kind, FiringOutcomeKind::Fired, 1);
+                self.outcome.tally.add(kind, FiringOutcomeKind::Coalesced, group.len() - 1);
                 self.settle(tx, &group, FiringStatus::Admitted, None, Some(run.id))
             }
             Err(error @ (Error::Store(_) | Error::Graph(_))) => Err(error),
             // An admission refuses before its first write, so this transaction can still be committed.
             Err(error) => {
                 let reason = error.to_string();
-                self.done.tally.add(trigger.event.as_str(), FiringOutcomeKind::Refused, group.len());
+                self.outcome.tally.add(trigger.event.as_str(), FiringOutcomeKind::Refused, group.len());
                 self.settle(tx, &group, FiringStatus::Refused, Some(&reason), None)?;
-                self.done.refusals.push(RefusedStart {
+                self.outcome.refusals.push(RefusedStart {
                     agent: agent.id,
                     name: agent.definition.name,
                     reason,
@@ -146,6 +146,7 @@ impl<'a> FiringPass<'a> {
         }
     }
 
+    /// Loads an agent once per transaction; `None` if it was deleted.
     fn agent(&mut self, tx: &mut Tx<'_>, id: AgentId) -> Result<Option<Agent>> {
         if let Some(cached) = self.agents.get(&id) {
             return Ok(cached.clone());
@@ -204,7 +205,7 @@ impl<'a> FiringPass<'a> {
 
     fn skip(&mut self, tx: &mut Tx<'_>, group: &[Firing], reason: SkipReason) -> Result<()> {
         for firing in group {
-            self.done.tally.add(firing_kind(&firing.fired), FiringOutcomeKind::Dropped, 1);
+            self.outcome.tally.add(firing_kind(&firing.fired), FiringOutcomeKind::Dropped, 1);
         }
         self.settle(tx, group, FiringStatus::Skipped, Some(reason.as_str()), None)
     }

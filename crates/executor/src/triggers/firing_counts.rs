@@ -19,9 +19,11 @@ pub(crate) struct FiringLabels {
     outcome: &'static str,
 }
 
+/// How many firings of each kind had each outcome.
 #[derive(Debug, Default)]
 pub(crate) struct FiringCounts(HashMap<FiringLabels, u64>);
 
+/// The outcome of a firing as the metrics count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FiringOutcomeKind {
     /// The firing started a run.
@@ -49,9 +51,9 @@ impl FiringOutcomeKind {
 }
 
 impl FiringCounts {
-    pub fn add(&mut self, kind: &'static str, outcome: FiringOutcomeKind, by: usize) {
-        if by > 0 {
-            *self.0.entry(FiringLabels { kind, outcome: outcome.as_str() }).or_default() += by as u64;
+    pub fn add(&mut self, kind: &'static str, outcome: FiringOutcomeKind, count: usize) {
+        if count > 0 {
+            *self.0.entry(FiringLabels { kind, outcome: outcome.as_str() }).or_default() += count as u64;
         }
     }
 

@@ -32,7 +32,7 @@ pub fn save_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &JobRow
         let reason = format!("`{}` is internal: only other agents can start it", agent.definition.name);
         return Err(Invalid::new("agent", reason).into());
     }
-    let before = schedules::lock_job(tx, ctx.project.id, product, &job.name)?;
+    let existing = schedules::lock_job(tx, ctx.project.id, product, &job.name)?;
     let spec = ScheduleSpec {
         agent: job.agent,
         product: Some(product),
@@ -40,7 +40,7 @@ pub fn save_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &JobRow
         cron: &cron,
         config: &job.config,
     };
-    upsert_schedule(tx, ctx, before, &spec)
+    upsert_schedule(tx, ctx, existing, &spec)
 }
 
 /// Deletes one job of a product.
@@ -70,8 +70,8 @@ enum Existing {
 
 /// Saves an agent's own trigger as its definition declares it. The caller has locked the project.
 pub(crate) fn save(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Result<()> {
-    let before = if agent.version == 1 { Existing::Absent } else { Existing::MayExist };
-    save_with(tx, ctx, agent, before)
+    let existing = if agent.version == 1 { Existing::Absent } else { Existing::MayExist };
+    save_with(tx, ctx, agent, existing)
 }
 
 /// Like [`save`], for an unchanged definition: a schedule that was suspended, or that has no next time
@@ -80,7 +80,7 @@ pub(crate) fn resave(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Resu
     save_with(tx, ctx, agent, Existing::MayExist)
 }
 
-fn save_with(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent, before: Existing) -> Result<()> {
+fn save_with(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent, existing: Existing) -> Result<()> {
     // Definitions are validated when they are saved. An older one that was saved before this validation
     // existed may declare no valid trigger.
     let spec = match agent.deleted_at {
@@ -92,15 +92,15 @@ fn save_with(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent, before: Existin
         Some(TriggerSpec::Event { event, config }) => (None, Some((event, config))),
         None => (None, None),
     };
-    save_schedule(tx, ctx, agent, before, cron)?;
-    save_event(tx, ctx, agent, before, event)
+    save_schedule(tx, ctx, agent, existing, cron)?;
+    save_event(tx, ctx, agent, existing, event)
 }
 
 fn save_schedule(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     agent: &Agent,
-    before: Existing,
+    existing: Existing,
     spec: Option<(Cron, ScheduleConfig)>,
 ) -> Result<()> {
     if agent.deleted_at.is_some() {
@@ -111,25 +111,26 @@ fn save_schedule(
         }
         return Ok(());
     }
-    let before = match before {
+    let existing = match existing {
         Existing::Absent => None,
         Existing::MayExist => schedules::lock_agent_schedule(tx, agent.id)?,
     };
-    match (spec, before) {
+    match (spec, existing) {
         (None, None) => Ok(()),
-        (None, Some(before)) => {
-            schedules::delete(tx, before.id)?;
+        (None, Some(existing)) => {
+            schedules::delete(tx, existing.id)?;
             Ok(tx.wake(schedules::CHANGED_CHANNEL)?)
         }
-        (Some((cron, config)), before) => {
+        (Some((cron, config)), existing) => {
             let name = format!("agent:{}", agent.definition.name);
             let spec =
                 ScheduleSpec { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
-            upsert_schedule(tx, ctx, before, &spec)
+            upsert_schedule(tx, ctx, existing, &spec)
         }
     }
 }
 
+/// A schedule as an agent or a product job declares it.
 struct ScheduleSpec<'a> {
     agent: AgentId,
     product: Option<&'a str>,
@@ -138,17 +139,18 @@ struct ScheduleSpec<'a> {
     config: &'a ScheduleConfig,
 }
 
+/// Inserts or updates a schedule. `existing` is locked.
 fn upsert_schedule(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    before: Option<Schedule>,
+    existing: Option<Schedule>,
     spec: &ScheduleSpec<'_>,
 ) -> Result<()> {
     let zone = spec.config.check()?;
     let next_at = spec.cron.next(ctx.now, &zone);
     let now = ctx.now;
     let next = Schedule {
-        id: before.as_ref().map_or_else(ScheduleId::new, |before| before.id),
+        id: existing.as_ref().map_or_else(ScheduleId::new, |existing| existing.id),
         project: ctx.project.id,
         agent: spec.agent,
         product: spec.product.map(str::to_owned),
@@ -163,22 +165,25 @@ fn upsert_schedule(
         created_at: now,
         updated_at: now,
     };
-    let Some(before) = before else {
+    let Some(existing) = existing else {
         schedules::insert(tx, &next)?;
         return Ok(tx.wake(schedules::CHANGED_CHANNEL)?);
     };
     // A due time that was not handled yet must survive a change of other settings. A suspended schedule has
     // no due time, and gets the next one.
-    let readable = before.error.is_none();
-    let same_times = readable && before.cron == next.cron && before.config.time_zone == next.config.time_zone;
+    let was_active = existing.error.is_none();
+    let same_times =
+        was_active && existing.cron == next.cron && existing.config.time_zone == next.config.time_zone;
     let next = match same_times {
-        true => Schedule { next_at: before.next_at.or(next_at), waiting_since: before.waiting_since, ..next },
+        true => {
+            Schedule { next_at: existing.next_at.or(next_at), waiting_since: existing.waiting_since, ..next }
+        }
         false => next,
     };
-    let same = same_times
-        && (before.agent, &before.name, &before.config, before.next_at)
+    let is_unchanged = same_times
+        && (existing.agent, &existing.name, &existing.config, existing.next_at)
             == (next.agent, &next.name, &next.config, next.next_at);
-    if !same {
+    if !is_unchanged {
         schedules::update(tx, &next)?;
         tx.wake(schedules::CHANGED_CHANNEL)?;
     }
@@ -189,33 +194,33 @@ fn save_event(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     agent: &Agent,
-    before: Existing,
+    existing: Existing,
     spec: Option<(EventKind, EventConfig)>,
 ) -> Result<()> {
     let project = ctx.project.id;
-    let before = match before {
+    let existing = match existing {
         Existing::Absent => None,
         Existing::MayExist => rows::get(tx, agent.id)?,
     };
     let Some((event, config)) = spec else {
-        if before.is_some() {
+        if existing.is_some() {
             rows::lock_cursor(tx, project)?;
             rows::delete(tx, agent.id)?;
         }
         return Ok(());
     };
-    if before.as_ref().is_some_and(|before| before.event == event && before.config == config) {
+    if existing.as_ref().is_some_and(|existing| existing.event == event && existing.config == config) {
         return Ok(());
     }
     rows::lock_cursor(tx, project)?;
     if !rows::has_any(tx, project)? {
-        // Without triggers nobody has moved the cursor, so it may be far behind.
+        // The cursor of a project without triggers does not move, so it may be far behind.
         let latest = feed::latest(tx, project)?;
         rows::set_cursor(tx, project, latest)?;
     }
-    let since = match before {
+    let since = match existing {
         // The event is the same, so changes that are not read yet still count for this trigger.
-        Some(before) if before.event == event => before.since,
+        Some(existing) if existing.event == event => existing.since,
         _ => feed::current_start(tx)?,
     };
     rows::upsert(tx, &EventTrigger { agent: agent.id, project, event, config, since })?;

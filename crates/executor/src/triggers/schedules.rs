@@ -30,33 +30,33 @@ impl Executor {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
             let due = schedules::lock_due(tx, now, limit)?;
-            let mut done = FiringOutcome::default();
+            let mut outcome = FiringOutcome::default();
             if due.is_empty() {
-                return Ok(done);
+                return Ok(outcome);
             }
             let capacity = queue::free_queue_capacity(tx, executor.settings().max_queued)?;
             for schedule in &due {
-                if done.admitted == capacity {
+                if outcome.admitted == capacity {
                     // A schedule that is more than a minute late counts as missed, unless it was marked as
                     // waiting in time.
                     schedules::mark_waiting(tx, now)?;
-                    done.full = true;
+                    outcome.full = true;
                     break;
                 }
                 match parse_rule(schedule) {
-                    Ok(rule) => fire(tx, &executor, schedule, &rule, now, &mut done)?,
+                    Ok(rule) => fire(tx, &executor, schedule, &rule, now, &mut outcome)?,
                     Err(reason) => {
                         schedules::suspend(tx, schedule.id, &reason)?;
-                        done.suspended.push(SuspendedSchedule {
+                        outcome.suspended.push(SuspendedSchedule {
                             id: schedule.id,
                             name: schedule.name.clone(),
                             reason,
                         });
                     }
                 }
-                done.count += 1;
+                outcome.count += 1;
             }
-            Ok::<_, Error>(done)
+            Ok::<_, Error>(outcome)
         });
         self.report_outcome(fired.await?)
     }
@@ -82,13 +82,14 @@ fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
     Ok(ScheduleRule { cron, zone })
 }
 
+/// Inserts the firing of a due schedule, starts its run unless the firing is skipped, and sets the next time.
 fn fire(
     tx: &mut Tx<'_>,
     executor: &Executor,
     schedule: &Schedule,
     rule: &ScheduleRule,
     now: Timestamp,
-    done: &mut FiringOutcome,
+    outcome: &mut FiringOutcome,
 ) -> Result<()> {
     let active = schedules::active_run(tx, schedule.id)?.is_some();
     let step = decide_schedule(
@@ -119,10 +120,10 @@ fn fire(
         created_at: now,
         settled_at: skip.map(|_| now),
     };
-    let new = firings::insert(tx, std::slice::from_ref(&firing))? == 1;
-    let (Some(agent), true, None) = (agent, new, skip) else {
-        let outcome = if new { FiringOutcomeKind::Dropped } else { FiringOutcomeKind::Deduplicated };
-        done.tally.add(SCHEDULE, outcome, 1);
+    let is_new = firings::insert(tx, std::slice::from_ref(&firing))? == 1;
+    let (Some(agent), true, None) = (agent, is_new, skip) else {
+        let kind = if is_new { FiringOutcomeKind::Dropped } else { FiringOutcomeKind::Deduplicated };
+        outcome.tally.add(SCHEDULE, kind, 1);
         return Ok(schedules::advance(tx, schedule.id, step.next_at, None)?);
     };
     let admission = Admission { schedule: Some(schedule.id), ..Admission::new(Origin::Schedule) };
@@ -131,8 +132,8 @@ fn fire(
         Ok(Run { id, .. }) => {
             firings::settle(tx, &[firing.id], FiringStatus::Admitted, None, Some(id), now)?;
             schedules::advance(tx, schedule.id, step.next_at, Some((step.at, id)))?;
-            done.admitted += 1;
-            done.tally.add(SCHEDULE, FiringOutcomeKind::Fired, 1);
+            outcome.admitted += 1;
+            outcome.tally.add(SCHEDULE, FiringOutcomeKind::Fired, 1);
         }
         Err(error @ (Error::Store(_) | Error::Graph(_))) => return Err(error),
         // An admission refuses before its first write, so this transaction can still be committed.
@@ -140,8 +141,8 @@ fn fire(
             let reason = error.to_string();
             firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&reason), None, now)?;
             schedules::advance(tx, schedule.id, step.next_at, None)?;
-            done.tally.add(SCHEDULE, FiringOutcomeKind::Refused, 1);
-            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason });
+            outcome.tally.add(SCHEDULE, FiringOutcomeKind::Refused, 1);
+            outcome.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason });
         }
     }
     Ok(())
