@@ -9,22 +9,25 @@ use reqwest::{Response, header::CONTENT_TYPE};
 
 use super::Error;
 
-/// At most this much of an error's body is read and quoted.
+/// At most this much of the body of an error response is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
+/// At most this much of it is quoted in an error message.
 const MAX_EXCERPT_CHARS: usize = 300;
 
+/// Whether the response is an event stream.
 pub fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.to_ascii_lowercase().starts_with("text/event-stream")
+    let content_type =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content_type.to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-/// Reads the whole body.
+/// Reads the whole body. Fails if it is larger than `limit` bytes.
 pub async fn read_all(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
     let (body, complete) = read_up_to(response, limit).await?;
     if complete { Ok(body) } else { Err(Error::TooLarge { limit }) }
 }
 
-/// Reads the beginning of an error's body.
+/// Reads the beginning of the body of an error response; empty if it cannot be read.
 pub async fn read_error(response: Response) -> Vec<u8> {
     read_up_to(response, MAX_ERROR_BYTES).await.map(|(body, _)| body).unwrap_or_default()
 }
@@ -39,14 +42,15 @@ pub fn excerpt(body: &[u8]) -> String {
     }
 }
 
+/// Reads at most `limit` bytes. The flag is true if that is the whole body.
 async fn read_up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool), Error> {
     let mut body = Vec::new();
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| Error::Lost(error_chain(error)))?;
-        let room = limit - body.len();
-        if piece.len() > room {
-            body.extend_from_slice(&piece[..room]);
+        let remaining = limit - body.len();
+        if piece.len() > remaining {
+            body.extend_from_slice(&piece[..remaining]);
             return Ok((body, false));
         }
         body.extend_from_slice(&piece);

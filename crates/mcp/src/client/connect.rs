@@ -17,11 +17,12 @@ use super::{
 };
 use crate::message::{LEGACY, MODERN};
 
-/// The delay before a broken stream of notifications is opened again.
+/// The delay before an ended or broken stream of notifications is opened again.
 const LISTEN_RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(5);
-/// A stream of notifications stays open as long as the connection.
+/// The timeout of a stream of notifications, which stays open as long as the connection: a year.
 const NO_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
 
+/// Connects to a server. [`Client::connect`] adds the timeout.
 pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, Error> {
     match target {
         Target::Stdio(program) => {
@@ -31,21 +32,22 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
             match inner.probe(true).await {
                 // Some programs exit when they receive a message they do not know.
                 ProbeResult::Failed(Error::Lost(_)) => {
-                    let inbox = self::new_inbox(&options);
+                    let inbox = new_inbox(&options);
                     let transport = StdioTransport::start(&program, Arc::clone(&inbox), &options)?;
-                    let again = self::new_inner(Box::new(transport), inbox, &options);
-                    again.initialize().await?;
-                    Ok(Client::new(again))
+                    let restarted = new_inner(Box::new(transport), inbox, &options);
+                    restarted.initialize().await?;
+                    Ok(Client::new(restarted))
                 }
-                verdict => {
-                    let old = matches!(verdict, ProbeResult::Legacy);
-                    match finish_connect(Arc::clone(&inner), verdict).await {
-                        // The server was silent only because it started slowly; it is not a legacy server.
-                        Err(Error::Rpc(_)) if old => {
-                            let verdict = inner.probe(true).await;
-                            finish_connect(inner, verdict).await
+                probed => {
+                    let seems_legacy = matches!(probed, ProbeResult::Legacy);
+                    match finish_connect(Arc::clone(&inner), probed).await {
+                        // A legacy server would accept `initialize`. This one was silent only because it
+                        // started slowly, so it is probed once more.
+                        Err(Error::Rpc(_)) if seems_legacy => {
+                            let probed = inner.probe(true).await;
+                            finish_connect(inner, probed).await
                         }
-                        settled => settled,
+                        connected => connected,
                     }
                 }
             }
@@ -54,11 +56,11 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
             let inbox = new_inbox(&options);
             let transport = HttpTransport::new(endpoint.clone(), Arc::clone(&inbox), &options);
             let inner = new_inner(Box::new(transport), inbox, &options);
-            let verdict = inner.probe(false).await;
-            let unknown = matches!(verdict, ProbeResult::Legacy);
-            match finish_connect(inner, verdict).await {
-                // The address accepts no POST, so the server may implement 2024-11-05.
-                Err(refused @ Error::Http { status: 400 | 404 | 405, .. }) if unknown => {
+            let probed = inner.probe(false).await;
+            let seems_legacy = matches!(probed, ProbeResult::Legacy);
+            match finish_connect(inner, probed).await {
+                // The address accepts no POST, so the server may implement 2024-11-05, which starts with GET.
+                Err(refused @ Error::Http { status: 400 | 404 | 405, .. }) if seems_legacy => {
                     connect_sse(endpoint, &options).await.map_err(|_| refused)
                 }
                 other => other,
@@ -68,6 +70,7 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
     }
 }
 
+/// Connects to a server of 2024-11-05.
 async fn connect_sse(endpoint: Endpoint, options: &ClientOptions) -> Result<Client, Error> {
     let inbox = new_inbox(options);
     let transport = LegacySseTransport::open(endpoint, Arc::clone(&inbox), options).await?;
@@ -81,27 +84,28 @@ fn new_inbox(options: &ClientOptions) -> Arc<Inbox> {
 }
 
 fn new_inner(transport: Box<dyn Transport>, inbox: Arc<Inbox>, options: &ClientOptions) -> Arc<Inner> {
-    let unknown = Peer { era: Era::Legacy, version: String::new(), announces_tools: false, session: 0 };
+    let unknown_peer = Peer { era: Era::Legacy, version: String::new(), announces_tools: false, session: 0 };
     Arc::new(Inner {
         transport,
         inbox,
         options: options.clone(),
         next: AtomicU64::new(1),
-        peer: RwLock::new(unknown),
-        beginning: tokio::sync::Mutex::default(),
+        peer: RwLock::new(unknown_peer),
+        session_lock: tokio::sync::Mutex::default(),
         listening: parking_lot::Mutex::default(),
     })
 }
 
-async fn finish_connect(inner: Arc<Inner>, verdict: ProbeResult) -> Result<Client, Error> {
-    match verdict {
+/// Acts on the result of the probe: subscribes to a modern server, or starts a session with a legacy one.
+async fn finish_connect(inner: Arc<Inner>, probed: ProbeResult) -> Result<Client, Error> {
+    match probed {
         ProbeResult::Modern(discovered) => {
             inner.set_modern(&discovered);
             inner.listen();
         }
         ProbeResult::Legacy => inner.initialize().await?,
         ProbeResult::Failed(error) => return Err(error),
-        // The server repeated its request after it was fulfilled, so its versions cannot be trusted.
+        // The server asked for the offered version, and again after it received it.
         ProbeResult::Retry => return Err(Error::NoCommonVersion(MODERN.into())),
     }
     Ok(Client::new(inner))
@@ -109,7 +113,7 @@ async fn finish_connect(inner: Arc<Inner>, verdict: ProbeResult) -> Result<Clien
 
 /// Starts a new session, unless another task has done so since `session` was read.
 pub async fn restart_session(inner: &Arc<Inner>, session: u64) -> Result<(), Error> {
-    let _held = inner.beginning.lock().await;
+    let _lock = inner.session_lock.lock().await;
     if inner.peer.read().session != session {
         return Ok(());
     }
@@ -118,16 +122,19 @@ pub async fn restart_session(inner: &Arc<Inner>, session: u64) -> Result<(), Err
 }
 
 impl Inner {
-    async fn probe(self: &Arc<Self>, patient: bool) -> ProbeResult {
+    /// Sends `server/discover`, which only modern servers know, up to twice. With `silence_is_legacy` (on a
+    /// pipe), the timeout is short, and a timeout means a legacy server.
+    async fn probe(self: &Arc<Self>, silence_is_legacy: bool) -> ProbeResult {
         let modern =
             Peer { era: Era::Modern, version: MODERN.to_owned(), announces_tools: false, session: 0 };
-        let within = if patient { self.options.probe_timeout } else { self.options.connect_timeout };
+        let within =
+            if silence_is_legacy { self.options.probe_timeout } else { self.options.connect_timeout };
         for _ in 0..2 {
-            let asked =
+            let response =
                 self.send_once(&modern, "server/discover", Map::new(), within, Vec::new(), None).await;
-            match classify_probe(asked, patient) {
+            match classify_probe(response, silence_is_legacy) {
                 ProbeResult::Retry => {}
-                verdict => return verdict,
+                result => return result,
             }
         }
         ProbeResult::Retry
@@ -144,7 +151,7 @@ impl Inner {
 
     /// Performs the handshake of the legacy era.
     async fn initialize(self: &Arc<Self>) -> Result<(), Error> {
-        let (nobody, session) = {
+        let (uninitialized, session) = {
             let mut peer = self.peer.write();
             let session = peer.session + 1;
             *peer = Peer { era: Era::Legacy, version: String::new(), announces_tools: false, session };
@@ -156,7 +163,7 @@ impl Inner {
             ("clientInfo".to_owned(), self.client_info()),
         ]);
         let within = self.options.connect_timeout;
-        let reply = self.send_once(&nobody, "initialize", params, within, Vec::new(), None).await?;
+        let reply = self.send_once(&uninitialized, "initialize", params, within, Vec::new(), None).await?;
         let result = reply.outcome.map_err(|error| match reply.status {
             // A server that knows neither protocol may refuse with a JSON body.
             Some(status @ (400 | 404 | 405)) => Error::Http { status, body: error.to_string() },
@@ -196,9 +203,9 @@ impl Inner {
                 let peer = inner.peer.read().clone();
                 let notifications = json!({ "toolsListChanged": true });
                 let params = Map::from_iter([("notifications".to_owned(), notifications)]);
-                let listened =
+                let subscription =
                     inner.send_once(&peer, "subscriptions/listen", params, NO_TIMEOUT, Vec::new(), None);
-                match listened.await {
+                match subscription.await {
                     Ok(reply) if reply.outcome.is_ok() => {}
                     Err(error) if error.is_server_failure() => {}
                     // The server refused the subscription.
@@ -211,6 +218,7 @@ impl Inner {
     }
 }
 
+/// Whether the server declares notifications about changes of its tools.
 fn announces_tools(capabilities: &Value) -> bool {
     capabilities.pointer("/tools/listChanged").and_then(Value::as_bool).unwrap_or_default()
 }

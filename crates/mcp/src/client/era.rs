@@ -1,11 +1,12 @@
-//! Determines the protocol era of a server from its response to `server/discover`. This is a pure
-//! function: the next action follows from the response alone.
+//! Determines the protocol era of a server from its response to `server/discover` (the probe). The function
+//! is pure, so the decision depends on the response alone.
 
 use serde::Deserialize;
 
 use super::{Error, transport::Reply};
 use crate::message::{LEGACY, MODERN, code};
 
+/// The generation of the protocol that a server implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// 2026-07-28: every request is independent of the others.
@@ -14,16 +15,18 @@ pub enum Era {
     Legacy,
 }
 
+/// What the response to the probe means.
 #[derive(Debug)]
 pub enum ProbeResult {
     Modern(DiscoverResult),
-    /// The server asks for the probe again at the offered version.
+    /// The server refused the version of the probe, but lists it as supported: the probe has to be repeated.
     Retry,
     Legacy,
     /// The era is unknown: the server cannot be reached, or refuses us.
     Failed(Error),
 }
 
+/// The result of `server/discover`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {
@@ -33,12 +36,12 @@ pub struct DiscoverResult {
     pub capabilities: serde_json::Value,
 }
 
-/// Interprets the response to the probe. `patient` means that silence indicates the legacy era (on a
-/// pipe), not an outage.
-pub fn classify_probe(answer: Result<Reply, Error>, patient: bool) -> ProbeResult {
-    let reply = match answer {
+/// Interprets the response to the probe. With `silence_is_legacy` (on a pipe), a timeout means the legacy era
+/// instead of an outage.
+pub fn classify_probe(response: Result<Reply, Error>, silence_is_legacy: bool) -> ProbeResult {
+    let reply = match response {
         Ok(reply) => reply,
-        Err(Error::Timeout(_)) if patient => return ProbeResult::Legacy,
+        Err(Error::Timeout(_)) if silence_is_legacy => return ProbeResult::Legacy,
         // A body that is not JSON-RPC means that the server does not know the method.
         Err(Error::Http { status: 400..=499, .. } | Error::InvalidMessage(_)) => return ProbeResult::Legacy,
         Err(other) => return ProbeResult::Failed(other),
@@ -85,18 +88,18 @@ mod tests {
         Ok(Reply { status: Some(400), outcome: Err(RpcError::new(code, "no").with_data(data)) })
     }
 
-    fn check(answer: Result<Reply, Error>, expected: &str) {
-        let verdict = match classify_probe(answer, true) {
+    fn check(response: Result<Reply, Error>, expected: &str) {
+        let result = match classify_probe(response, true) {
             ProbeResult::Modern(_) => "modern",
             ProbeResult::Retry => "again",
             ProbeResult::Legacy => "legacy",
             ProbeResult::Failed(_) => "fault",
         };
-        assert_eq!(verdict, expected);
+        assert_eq!(result, expected);
     }
 
     #[test]
-    fn a_server_is_known_by_its_answer_to_the_probe() {
+    fn the_era_follows_from_the_response_to_the_probe() {
         check(
             result(json!({ "supportedVersions": ["2025-11-25", "2026-07-28"], "capabilities": {} })),
             "modern",

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::message::RpcError;
 
-/// One lost connection ends all its waiting calls, so an error can be cloned.
+/// The failure of a request to an MCP server. The texts have no subject, because callers put the name of the
+/// server before them. An error can be cloned, because one lost connection ends all its waiting calls.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error("could not start `{command}`: {why}")]

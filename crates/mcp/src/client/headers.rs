@@ -1,5 +1,5 @@
-//! The headers of a modern HTTP request: they repeat the name of the called tool, and the arguments
-//! whose schema requests it with `x-mcp-header`.
+//! The headers of a modern HTTP request. They repeat the name of the called tool, and those arguments that
+//! the tool's schema marks with `x-mcp-header`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
@@ -10,18 +10,20 @@ const ANNOTATION: &str = "x-mcp-header";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirroredArgument {
     name: String,
+    /// The keys that lead to the value in the arguments.
     path: Vec<String>,
 }
 
-/// Returns the arguments that a schema requests in headers; `None` if it requests something impossible,
-/// so that the tool cannot be used.
+/// Returns the arguments that a schema requests in headers; `None` if the request is invalid (a name that is
+/// no header name or is used twice, a value that is no scalar), so that the tool cannot be called.
 pub fn mirrored_arguments(schema: &Value) -> Option<Vec<MirroredArgument>> {
     let mut mirrored = Vec::new();
     collect_mirrored(schema, &mut Vec::new(), true, &mut mirrored).then_some(mirrored)
 }
 
-/// `reachable` means that the path from the top leads only through `properties`, so that there is at
-/// most one value.
+/// Collects the marked arguments of a schema and of the schemas in it. Returns false if one of them is
+/// invalid. `reachable` means that `path` leads only through `properties`, so that there is at most one
+/// value.
 fn collect_mirrored(
     schema: &Value,
     path: &mut Vec<String>,
@@ -34,11 +36,11 @@ fn collect_mirrored(
         _ => return true,
     };
     if let Some(name) = map.get(ANNOTATION) {
-        let kind = map.get("type").and_then(Value::as_str);
-        let fits = matches!(kind, Some("string" | "integer" | "boolean"));
+        let type_name = map.get("type").and_then(Value::as_str);
+        let is_scalar = matches!(type_name, Some("string" | "integer" | "boolean"));
         let Some(name) = name.as_str().filter(|name| is_token(name)) else { return false };
         let taken = mirrored.iter().any(|argument| argument.name.eq_ignore_ascii_case(name));
-        if !reachable || path.is_empty() || !fits || taken {
+        if !reachable || path.is_empty() || !is_scalar || taken {
             return false;
         }
         mirrored.push(MirroredArgument { name: name.to_owned(), path: path.clone() });
@@ -55,6 +57,7 @@ fn collect_mirrored(
     })
 }
 
+/// Whether a text may be part of a header name (a token of RFC 9110).
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
@@ -81,10 +84,10 @@ pub fn argument_headers(
 
 /// Encodes a header value: as plain text where that is possible and unambiguous, otherwise as base64.
 pub fn encode_header(text: &str) -> String {
-    let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
-    let trimmed = text.trim_matches([' ', '\t']) == text;
-    let marked = text.starts_with("=?base64?") && text.ends_with("?=");
-    if plain && trimmed && !marked {
+    let is_ascii = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    let is_trimmed = text.trim_matches([' ', '\t']) == text;
+    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
+    if is_ascii && is_trimmed && !looks_encoded {
         return text.to_owned();
     }
     format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
@@ -101,20 +104,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_schema_may_not_ask_for() {
-        let of = |x: Value, kind: &str| {
-            mirrored_arguments(&schema(json!({ "type": kind, "x-mcp-header": x }))).is_some()
+    fn a_schema_with_an_invalid_header_is_refused() {
+        let is_valid = |header: Value, type_name: &str| {
+            mirrored_arguments(&schema(json!({ "type": type_name, "x-mcp-header": header }))).is_some()
         };
         assert!(
-            of(json!("Region"), "string") && of(json!("Region"), "integer") && of(json!("Method"), "boolean")
+            is_valid(json!("Region"), "string")
+                && is_valid(json!("Region"), "integer")
+                && is_valid(json!("Method"), "boolean")
         );
         for name in ["", "two words", "a:b", "é", "a\u{1}"] {
-            assert!(!of(json!(name), "string"), "{name}");
+            assert!(!is_valid(json!(name), "string"), "{name}");
         }
-        for kind in ["object", "array", "null", "number"] {
-            assert!(!of(json!("Region"), kind), "{kind}");
+        for type_name in ["object", "array", "null", "number"] {
+            assert!(!is_valid(json!("Region"), type_name), "{type_name}");
         }
-        assert!(!of(json!(7), "string"));
+        assert!(!is_valid(json!(7), "string"));
         let twice = json!({ "properties": {
             "a": { "type": "string", "x-mcp-header": "Same" }, "b": { "type": "string", "x-mcp-header": "sAME" } } });
         assert_eq!(mirrored_arguments(&twice), None);
@@ -123,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_become_headers() {
+    fn marked_arguments_become_headers() {
         let schema = json!({ "properties": {
             "text": { "type": "string", "x-mcp-header": "Text" },
             "count": { "type": "integer", "x-mcp-header": "Count" },
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_carry_is_encoded() {
+    fn values_that_no_header_can_contain_are_encoded() {
         assert_eq!(encode_header("plain text"), "plain text");
         assert_eq!(encode_header(""), "");
         assert_eq!(encode_header("é"), "=?base64?w6k=?=");

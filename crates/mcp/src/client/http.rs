@@ -1,5 +1,5 @@
-//! Streamable HTTP: every request is a POST, answered by JSON or by a stream of events. In the old
-//! era there is a session besides, and a stream of its own for what the server has to say.
+//! The transport "streamable HTTP". Every request is a POST, whose response is JSON or an event stream. In
+//! the legacy era there is also a session, and a GET stream for messages that the server sends on its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,49 +24,59 @@ use crate::message::{Kind, Message};
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// How often a broken stream is taken up again before its call is given up.
+/// How often a broken stream is resumed before its call fails.
 const MAX_RESUMES: u32 = 5;
+/// The delay before a stream is resumed, if the server requests none.
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
-/// A stream that ends at once is not asked for more often than this, whatever its server wishes.
+/// The minimum delay before the GET stream is opened again, even if the server requests a shorter one.
 const MIN_RETRY: Duration = Duration::from_millis(500);
+/// The maximum delay that a server can request.
 const MAX_RETRY: Duration = Duration::from_secs(30);
+/// How long the request that ends a session may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection waits for the stream of what the server has to say.
+/// How long a new connection waits until its GET stream is open.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the POST of a response to a server's request may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server's address and what goes with every request to it.
+/// The address of a server, and the headers of every request to it.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Set up by the caller, who also says which addresses may be reached.
+    /// The HTTP client, which also decides which addresses may be reached.
     pub http: Client,
     pub url: Url,
-    /// Values may be secret, and are marked so.
+    /// Secret values are marked as sensitive.
     pub headers: HeaderMap,
 }
 
+/// The session of the legacy era; both fields are `None` without one.
 #[derive(Default, Clone)]
 struct Session {
     id: Option<HeaderValue>,
     version: Option<String>,
 }
 
+/// A transport to one server.
 pub struct HttpTransport(Arc<Shared>);
 
+/// The state that requests and the task of the GET stream share.
 struct Shared {
-    at: Endpoint,
+    endpoint: Endpoint,
     inbox: Arc<Inbox>,
-    limit: usize,
+    max_message_bytes: usize,
     session: RwLock<Session>,
+    /// The task that reads the GET stream of a session.
     listening: parking_lot::Mutex<Option<AbortHandle>>,
+    /// The reason why the connection was closed; `None` while it is open.
     closed: tokio::sync::watch::Sender<Option<Error>>,
 }
 
 impl HttpTransport {
-    pub fn new(at: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Self {
+    pub fn new(endpoint: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Self {
         Self(Arc::new(Shared {
-            at,
+            endpoint,
             inbox,
-            limit: options.max_message_bytes,
+            max_message_bytes: options.max_message_bytes,
             session: RwLock::default(),
             listening: parking_lot::Mutex::default(),
             closed: tokio::sync::watch::channel(None).0,
@@ -76,10 +86,11 @@ impl HttpTransport {
 
 impl Shared {
     fn new_request(&self, method: Method) -> RequestBuilder {
-        self.at.http.request(method, self.at.url.clone()).headers(self.at.headers.clone())
+        self.endpoint.http.request(method, self.endpoint.url.clone()).headers(self.endpoint.headers.clone())
     }
 
-    /// With what the session asks for; `None`: the version is agreed on later.
+    /// Adds the headers of the session. `version` takes precedence over the version of the session; without
+    /// either, the request has no version.
     fn with_session(&self, mut request: RequestBuilder, version: Option<&str>) -> RequestBuilder {
         let session = self.session.read();
         if let Some(version) = version.or(session.version.as_deref()) {
@@ -122,26 +133,26 @@ impl Shared {
         if body::is_stream(&response) {
             return self.read_reply_stream(response, request.id, request.modern).await;
         }
-        let body = body::read_all(response, self.limit).await?;
+        let body = body::read_all(response, self.max_message_bytes).await?;
         if body.is_empty() {
-            return Err(Error::InvalidMessage(format!("an empty answer to `{}`", request.method)));
+            return Err(Error::InvalidMessage(format!("an empty response to `{}`", request.method)));
         }
         let message = Message::parse(&body).map_err(|error| Error::InvalidMessage(error.message))?;
         reply_from(&message, Some(status))
     }
 
-    /// Reads until the answer to `id`. A stream of the old era that breaks off is taken up again
-    /// where it was, if the server gave it places.
+    /// Reads a stream until the response to `id`. A broken stream of the legacy era is resumed after its last
+    /// event, if the server's events have ids.
     async fn read_reply_stream(
         self: &Arc<Self>,
         response: Response,
         id: u64,
         modern: bool,
     ) -> Result<Reply, Error> {
-        let mut events = Events::new(response, self.limit);
+        let mut events = Events::new(response, self.max_message_bytes);
         let (mut last_id, mut retry) = (None, DEFAULT_RETRY);
         for _ in 0..=MAX_RESUMES {
-            let broke = loop {
+            let stream_error = loop {
                 match events.next().await {
                     Ok(Some(event)) => {
                         last_id = event.id.or(last_id);
@@ -152,12 +163,12 @@ impl Shared {
                             return Ok(reply);
                         }
                     }
-                    Ok(None) => break Error::Lost("the stream ended before the answer".into()),
+                    Ok(None) => break Error::Lost("the stream ended before the response".into()),
                     Err(lost @ Error::Lost(_)) => break lost,
                     Err(other) => return Err(other),
                 }
             };
-            let Some(last) = last_id.as_deref().filter(|_| !modern) else { return Err(broke) };
+            let Some(last) = last_id.as_deref().filter(|_| !modern) else { return Err(stream_error) };
             tokio::time::sleep(retry).await;
             let get = self
                 .new_request(Method::GET)
@@ -166,14 +177,15 @@ impl Shared {
             let response = self.with_session(get, None).send().await;
             let response = response.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
             if !response.status().is_success() || !body::is_stream(&response) {
-                return Err(broke);
+                return Err(stream_error);
             }
-            events = Events::new(response, self.limit);
+            events = Events::new(response, self.max_message_bytes);
         }
-        Err(Error::Lost("the stream broke off again and again".into()))
+        Err(Error::Lost(format!("the stream broke {} times", MAX_RESUMES + 1)))
     }
 
-    /// One event: the reply to `id` is returned, everything else is dealt with.
+    /// Handles the data of one event. Returns the response to `id`; other responses are dropped, and requests
+    /// and notifications of the server are handled.
     fn handle_event(self: &Arc<Self>, data: &str, id: Option<u64>) -> Result<Option<Reply>, Error> {
         if data.is_empty() {
             return Ok(None);
@@ -181,34 +193,36 @@ impl Shared {
         let message =
             Message::parse(data.as_bytes()).map_err(|error| Error::InvalidMessage(error.message))?;
         if message.kind() == Kind::Response {
-            let of = message.id.and_then(|id| id.get().parse::<u64>().ok());
-            // An error without an id can only mean the request this stream belongs to.
-            let ours = id.is_some() && (of == id || (message.id.is_none() && message.error.is_some()));
-            return ours.then(|| reply_from(&message, Some(200))).transpose();
+            let response_id = message.id.and_then(|id| id.get().parse::<u64>().ok());
+            // An error without an id can only be about the request that this stream belongs to.
+            let is_expected =
+                id.is_some() && (response_id == id || (message.id.is_none() && message.error.is_some()));
+            return is_expected.then(|| reply_from(&message, Some(200))).transpose();
         }
-        if let Some(answer) = self.inbox.handle(&message)?
-            && let Some(place) = self.inbox.try_reply_permit()
+        if let Some(response) = self.inbox.handle(&message)?
+            && let Some(permit) = self.inbox.try_reply_permit()
         {
             let shared = Arc::clone(self);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "nobody awaits it, but a permit limits how many there are, and a timeout how long"
+                reason = "not awaited; permits limit the number of such tasks, and a timeout their duration"
             )]
             tokio::spawn(async move {
-                let sent = shared.post(answer.into(), None).timeout(Duration::from_secs(30)).send().await;
+                let sent = shared.post(response.into(), None).timeout(RESPONSE_TIMEOUT).send().await;
                 if let Err(error) = sent {
                     tracing::debug!(
-                        "an answer to a server's question was not sent: {}",
+                        "could not send the response to a server's request: {}",
                         body::error_chain(error)
                     );
                 }
-                drop(place);
+                drop(permit);
             });
         }
         Ok(None)
     }
 
-    /// The old era's stream for what the server says by itself. Many have none, which is fine.
+    /// Reads the GET stream of a legacy session until it breaks too often. Many servers have no such stream,
+    /// which is not an error. `opened` is notified once the server has responded.
     async fn listen(self: Arc<Self>, opened: oneshot::Sender<()>) {
         let (mut last_id, mut retry) = (None::<String>, DEFAULT_RETRY);
         let mut opened = Some(opened);
@@ -218,9 +232,9 @@ impl Shared {
             if let Some(last) = &last_id {
                 get = get.header("last-event-id", last);
             }
-            let answered = self.with_session(get, None).send().await;
+            let result = self.with_session(get, None).send().await;
             opened.take().map(|opened| opened.send(()));
-            let response = match answered {
+            let response = match result {
                 Ok(response) if response.status().is_success() && body::is_stream(&response) => response,
                 Ok(_) if last_id.is_none() => return,
                 _ => {
@@ -229,7 +243,7 @@ impl Shared {
                     continue;
                 }
             };
-            let mut events = Events::new(response, self.limit);
+            let mut events = Events::new(response, self.max_message_bytes);
             loop {
                 match events.next().await {
                     Ok(Some(event)) => {
@@ -255,7 +269,7 @@ impl Shared {
     }
 }
 
-/// What an error's status and body say.
+/// Returns the JSON-RPC error in the body of an error response, or an error with the status if there is none.
 async fn error_reply(response: Response) -> Result<Reply, Error> {
     let status = response.status().as_u16();
     let body = body::read_error(response).await;
@@ -298,8 +312,8 @@ impl Transport for HttpTransport {
         if let Some(old) = self.0.listening.lock().replace(listening) {
             old.abort();
         }
-        // What a server asks in the middle of a call comes by this stream: a call that is quicker
-        // than it would never hear the question.
+        // Requests of the server during a call arrive on this stream, so it has to be open before the first
+        // call.
         let _ = tokio::time::timeout(STREAM_OPEN_TIMEOUT, open).await;
     }
 
@@ -311,25 +325,29 @@ impl Transport for HttpTransport {
     }
 
     async fn closed(&self) -> Error {
-        let mut over = self.0.closed.subscribe();
-        let ended = over.wait_for(Option::is_some).await;
-        ended.ok().and_then(|over| over.clone()).unwrap_or_else(|| Error::Lost("it was closed".into()))
+        let mut closed = self.0.closed.subscribe();
+        let error = closed.wait_for(Option::is_some).await;
+        error.ok().and_then(|error| error.clone()).unwrap_or_else(connection_closed)
     }
 
     async fn close(&self) {
         let session = self.0.session.read().clone();
         if session.id.is_some() {
-            let goodbye =
+            let end_session =
                 self.0.with_session(self.0.new_request(Method::DELETE), None).timeout(CLOSE_TIMEOUT);
-            // The server may not care for goodbyes (405), or be gone.
-            let _ = goodbye.send().await;
+            // The server may not support this (405), or may be unreachable.
+            let _ = end_session.send().await;
         }
         self.reset_session();
-        self.0.closed.send_if_modified(|over| {
-            over.get_or_insert_with(|| Error::Lost("it was closed".into()));
+        self.0.closed.send_if_modified(|closed| {
+            closed.get_or_insert_with(connection_closed);
             true
         });
     }
+}
+
+fn connection_closed() -> Error {
+    Error::Lost("the connection was closed".into())
 }
 
 impl Drop for HttpTransport {

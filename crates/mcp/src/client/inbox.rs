@@ -21,13 +21,14 @@ pub const MAX_MESSAGES_PER_SECOND: usize = 5_000;
 /// connection.
 const MAX_CONCURRENT_REPLIES: usize = 16;
 
-/// Answers requests of a server to its client, such as `elicitation/create`. `None` refuses the
-/// request.
+/// Answers requests of a server to its client, such as `elicitation/create`.
 pub trait RequestHandler: Send + Sync {
+    /// The capabilities that are declared to servers.
     fn capabilities(&self) -> Value {
         json!({})
     }
 
+    /// Returns the result of a request; `None` refuses it.
     fn answer(&self, method: &str, params: &Value) -> Option<Value>;
 }
 
@@ -40,14 +41,18 @@ impl RequestHandler for NoRequestHandler {
     }
 }
 
+/// Is called with each progress notification of a call.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// Handles the unsolicited messages of one connection.
 pub struct Inbox {
     pub handler: Arc<dyn RequestHandler>,
     tools_changed: watch::Sender<u64>,
+    /// The callbacks for progress, by progress token.
     progress: Mutex<HashMap<u64, OnProgress>>,
+    /// When the current second started, and the number of messages since then.
     rate_window: Mutex<(Instant, usize)>,
-    answering: Arc<Semaphore>,
+    reply_permits: Arc<Semaphore>,
 }
 
 impl Inbox {
@@ -57,7 +62,7 @@ impl Inbox {
             tools_changed: watch::channel(0).0,
             progress: Mutex::default(),
             rate_window: Mutex::new((Instant::now(), 0)),
-            answering: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLIES)),
+            reply_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLIES)),
         }
     }
 
@@ -95,10 +100,11 @@ impl Inbox {
         Ok(None)
     }
 
-    /// Returns a permit for a response that is sent in its own task; it is kept until the response is sent.
+    /// Returns a permit for a response that is sent in its own task. The caller holds it until
+    /// the response is sent.
     /// `None` means that the server asks faster than it accepts responses, so this one is dropped.
     pub fn try_reply_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.answering).try_acquire_owned().ok()
+        Arc::clone(&self.reply_permits).try_acquire_owned().ok()
     }
 
     fn handle_notification(&self, method: &str, message: &Message<'_>) {
@@ -107,13 +113,13 @@ impl Inbox {
             "notifications/progress" => {
                 let progress =
                     message.params.and_then(|raw| serde_json::from_str::<ProgressParams>(raw.get()).ok());
-                let Some(update) = progress else { return };
-                let follower = update.token().and_then(|token| self.progress.lock().get(&token).cloned());
-                if let Some(follower) = follower {
-                    follower(Progress {
-                        progress: update.progress,
-                        total: update.total,
-                        message: update.message,
+                let Some(progress) = progress else { return };
+                let callback = progress.token().and_then(|token| self.progress.lock().get(&token).cloned());
+                if let Some(callback) = callback {
+                    callback(Progress {
+                        progress: progress.progress,
+                        total: progress.total,
+                        message: progress.message,
                     });
                 }
             }
@@ -123,13 +129,14 @@ impl Inbox {
         }
     }
 
+    /// Counts one message. Fails if the server sends more than the maximum per second.
     fn check_rate(&self) -> Result<(), Error> {
-        let mut second = self.rate_window.lock();
-        if second.0.elapsed() > Duration::from_secs(1) {
-            *second = (Instant::now(), 0);
+        let mut window = self.rate_window.lock();
+        if window.0.elapsed() > Duration::from_secs(1) {
+            *window = (Instant::now(), 0);
         }
-        second.1 += 1;
-        if second.1 > MAX_MESSAGES_PER_SECOND {
+        window.1 += 1;
+        if window.1 > MAX_MESSAGES_PER_SECOND {
             Err(Error::TooManyMessages(MAX_MESSAGES_PER_SECOND))
         } else {
             Ok(())
@@ -148,11 +155,13 @@ struct ProgressParams {
 }
 
 impl ProgressParams {
+    /// Returns the token if it is one of ours, which are numbers.
     fn token(&self) -> Option<u64> {
         self.progress_token.as_u64()
     }
 }
 
+/// Ends the subscription to a call's progress when it is dropped.
 pub struct ProgressGuard {
     inbox: Arc<Inbox>,
     token: u64,

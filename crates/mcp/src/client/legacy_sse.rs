@@ -1,5 +1,5 @@
-//! HTTP with server-sent events as of 2024-11-05: one GET stream carries all messages of the server,
-//! and first names the URL for our POST requests.
+//! The transport "HTTP with server-sent events" of 2024-11-05. One GET stream carries all messages of the
+//! server; its first event names the URL for our POST requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,19 +24,26 @@ use crate::message::{Kind, Message};
 /// The maximum number of events before the one that names the URL.
 const MAX_EVENTS_BEFORE_ENDPOINT: usize = 10;
 
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An open connection.
 pub struct LegacySseTransport {
-    to: Post,
+    post: PostTarget,
     pending: Arc<PendingReplies>,
+    /// The task that reads the stream.
     reading: AbortHandle,
 }
 
+/// Where messages to the server are posted.
 #[derive(Clone)]
-struct Post {
+struct PostTarget {
     endpoint: Endpoint,
+    /// The URL that the server named; `endpoint.url` is the URL of the stream.
     url: Url,
 }
 
 impl LegacySseTransport {
+    /// Opens the stream and waits for the URL to post to.
     pub async fn open(endpoint: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
         let get = endpoint
             .http
@@ -57,33 +64,34 @@ impl LegacySseTransport {
         }
         let mut events = Events::new(response, options.max_message_bytes);
         let url = read_post_url(&mut events, &endpoint.url).await?;
-        let (to, pending) = (Post { endpoint, url }, PendingReplies::new());
+        let (post, pending) = (PostTarget { endpoint, url }, PendingReplies::new());
         #[expect(
             clippy::disallowed_methods,
             reason = "the transport keeps the handle, and aborts the task when it is closed or dropped"
         )]
         let reading = tokio::spawn({
-            let (to, pending) = (to.clone(), Arc::clone(&pending));
+            let (post, pending) = (post.clone(), Arc::clone(&pending));
             async move {
-                let error = read_loop(&mut events, &to, &pending, &inbox).await;
+                let error = read_loop(&mut events, &post, &pending, &inbox).await;
                 pending.close_with(&error);
             }
         });
-        Ok(Self { to, pending, reading: reading.abort_handle() })
+        Ok(Self { post, pending, reading: reading.abort_handle() })
     }
 }
 
-async fn read_post_url(events: &mut Events, from: &Url) -> Result<Url, Error> {
+/// Waits for the event that names the URL to post to. `stream_url` is the URL of the stream itself.
+async fn read_post_url(events: &mut Events, stream_url: &Url) -> Result<Url, Error> {
     for _ in 0..MAX_EVENTS_BEFORE_ENDPOINT {
         let Some(event) = events.next().await? else { break };
         if event.event.as_deref() != Some("endpoint") {
             continue;
         }
-        let url = from.join(event.data.unwrap_or_default().trim());
+        let url = stream_url.join(event.data.unwrap_or_default().trim());
         let url =
             url.map_err(|error| Error::InvalidMessage(format!("an invalid URL to post to: {error}")))?;
         // Our credentials are sent to this URL, so it must have the origin of the server itself.
-        if url.origin() != from.origin() {
+        if url.origin() != stream_url.origin() {
             return Err(Error::InvalidMessage("the URL to post to has another origin".into()));
         }
         return Ok(url);
@@ -91,7 +99,8 @@ async fn read_post_url(events: &mut Events, from: &Url) -> Result<Url, Error> {
     Err(Error::InvalidMessage("the stream does not name a URL to post to".into()))
 }
 
-async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inbox: &Inbox) -> Error {
+/// Reads messages until the stream ends; returns the reason.
+async fn read_loop(events: &mut Events, post: &PostTarget, pending: &PendingReplies, inbox: &Inbox) -> Error {
     loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
@@ -105,15 +114,15 @@ async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inb
         match Message::parse(data.as_bytes()) {
             Ok(message) if message.kind() == Kind::Response => pending.resolve(&message),
             Ok(message) => match inbox.handle(&message) {
-                Ok(Some(answer)) => {
+                Ok(Some(response)) => {
                     if let Some(permit) = inbox.try_reply_permit() {
-                        let to = to.clone();
+                        let post = post.clone();
                         #[expect(
                             clippy::disallowed_methods,
-                            reason = "nobody awaits it, but a permit limits how many there are, and a timeout how long"
+                            reason = "not awaited; permits limit the number of such tasks, and a timeout their duration"
                         )]
                         tokio::spawn(async move {
-                            let _ = to.send(answer.into()).await;
+                            let _ = post.send(response.into()).await;
                             drop(permit);
                         });
                     }
@@ -126,10 +135,10 @@ async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inb
     }
 }
 
-impl Post {
+impl PostTarget {
     async fn send(&self, text: Bytes) -> Result<(), Error> {
         let post = self.endpoint.http.post(self.url.clone()).headers(self.endpoint.headers.clone());
-        let post = post.header(CONTENT_TYPE, "application/json").body(text).timeout(Duration::from_secs(30));
+        let post = post.header(CONTENT_TYPE, "application/json").body(text).timeout(POST_TIMEOUT);
         let response = post.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         match response.status().as_u16() {
             200..=299 => Ok(()),
@@ -142,13 +151,13 @@ impl Post {
 #[async_trait]
 impl Transport for LegacySseTransport {
     async fn request(&self, request: Request) -> Result<Reply, Error> {
-        let expected = self.pending.register(request.id)?;
-        self.to.send(request.text).await?;
-        expected.wait().await
+        let pending_reply = self.pending.register(request.id)?;
+        self.post.send(request.text).await?;
+        pending_reply.wait().await
     }
 
     async fn send(&self, text: Bytes, _: Option<&str>) -> Result<(), Error> {
-        self.to.send(text).await
+        self.post.send(text).await
     }
 
     async fn closed(&self) -> Error {
@@ -157,13 +166,13 @@ impl Transport for LegacySseTransport {
 
     async fn close(&self) {
         self.reading.abort();
-        self.pending.close_with(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("the connection was closed".into()));
     }
 }
 
 impl Drop for LegacySseTransport {
     fn drop(&mut self) {
         self.reading.abort();
-        self.pending.close_with(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("the connection was closed".into()));
     }
 }

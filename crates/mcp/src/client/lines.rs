@@ -2,19 +2,22 @@
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
+/// The result of reading one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
+    /// A line without its line break.
     Text(Vec<u8>),
     /// The line is longer than the limit; the rest of it is not read.
     TooLong,
+    /// The pipe was closed.
     End,
 }
 
 /// Reads up to the next line break. Text at the end without a line break is a line as well.
-pub async fn next_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
+pub async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
     let mut line = Vec::new();
     loop {
-        let piece = from.fill_buf().await?;
+        let piece = reader.fill_buf().await?;
         if piece.is_empty() {
             return Ok(if line.is_empty() { Line::End } else { Line::Text(line) });
         }
@@ -25,7 +28,7 @@ pub async fn next_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> 
         }
         line.extend_from_slice(text);
         let read = text.len() + usize::from(end.is_some());
-        from.consume(read);
+        reader.consume(read);
         if end.is_some() {
             if line.last() == Some(&b'\r') {
                 line.pop();
@@ -42,10 +45,10 @@ mod tests {
     use super::*;
 
     async fn lines(text: &str, limit: usize, piece: usize) -> Vec<String> {
-        let mut from = BufReader::with_capacity(piece, text.as_bytes());
+        let mut reader = BufReader::with_capacity(piece, text.as_bytes());
         let mut read = Vec::new();
         loop {
-            match next_line(&mut from, limit).await.unwrap() {
+            match next_line(&mut reader, limit).await.unwrap() {
                 Line::Text(line) => read.push(String::from_utf8(line).unwrap()),
                 Line::TooLong => {
                     read.push("too long".into());
@@ -57,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_come_whole_however_they_are_cut() {
+    async fn lines_are_complete_for_every_size_of_pieces() {
         for piece in [1, 2, 3, 100] {
             assert_eq!(
                 lines("a\r\n\nbcd\ne", 10, piece).await,

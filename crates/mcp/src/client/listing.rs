@@ -7,32 +7,36 @@ use super::{
     tools::{RemoteTool, ToolsPage},
 };
 
-/// The limits of a list of tools.
+/// The maximum number of pages of one list.
 pub const MAX_PAGES: usize = 100;
+/// The maximum number of entries of one list, valid or not.
 const MAX_TOOLS: usize = 5_000;
+/// The maximum size of all pages together.
 const MAX_BYTES: usize = 8 << 20;
 /// The maximum size of one tool, since a model reads all of it.
 const MAX_TOOL_BYTES: usize = 256 << 10;
 /// The maximum number of characters that the log quotes of an entry.
 const MAX_LOGGED_CHARS: usize = 200;
 
+/// The part of a list that was received so far.
 #[derive(Default)]
 pub struct ToolListing {
     tools: Vec<RemoteTool>,
     bytes: usize,
     /// All entries, valid or not.
     entries: usize,
-    left_out: usize,
+    skipped: usize,
     /// The reason why the first entry was skipped.
     skip_reason: Option<String>,
 }
 
 impl ToolListing {
-    /// Adds a page and returns the cursor of the next one. Invalid entries are skipped.
+    /// Adds a page and returns the cursor of the next one; `None` for the last page. Entries that are invalid
+    /// or not callable are skipped.
     pub fn add(
         &mut self,
         page: &RawValue,
-        may_be_called: impl Fn(&RemoteTool) -> bool,
+        is_callable: impl Fn(&RemoteTool) -> bool,
     ) -> Result<Option<String>, Error> {
         self.bytes += page.get().len();
         if self.bytes > MAX_BYTES {
@@ -46,7 +50,7 @@ impl ToolListing {
         }
         for entry in page.tools {
             match parse_entry(entry) {
-                Ok(tool) if may_be_called(&tool) => self.tools.push(tool),
+                Ok(tool) if is_callable(&tool) => self.tools.push(tool),
                 Ok(_) => self.skip(|| "it requests headers that cannot be sent".into()),
                 Err(reason) => self.skip(|| reason),
             }
@@ -55,7 +59,7 @@ impl ToolListing {
     }
 
     fn skip(&mut self, reason: impl FnOnce() -> String) {
-        self.left_out += 1;
+        self.skipped += 1;
         self.skip_reason.get_or_insert_with(reason);
     }
 
@@ -63,12 +67,13 @@ impl ToolListing {
     pub fn into_tools(self) -> Vec<RemoteTool> {
         if let Some(reason) = self.skip_reason {
             let reason: String = reason.chars().take(MAX_LOGGED_CHARS).collect();
-            tracing::warn!(tools = self.left_out, "skipped tools of a server's list; the first: {reason}");
+            tracing::warn!(tools = self.skipped, "skipped tools of a server's list; the first: {reason}");
         }
         self.tools
     }
 }
 
+/// Parses one entry. The error is the reason why it is skipped.
 fn parse_entry(entry: &RawValue) -> Result<RemoteTool, String> {
     if entry.get().len() > MAX_TOOL_BYTES {
         return Err(format!("it has more than {MAX_TOOL_BYTES} bytes"));
@@ -97,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_left_out_and_costs_no_other() {
+    fn unusable_entries_are_skipped_and_the_others_are_listed() {
         check(&[tool("a", 9), json!(17), json!({}), tool("odd", 9), tool("b", 300_000)], 2, Ok(2));
     }
 
     #[test]
-    fn a_list_is_bounded_however_it_is_dealt_out() {
+    fn the_limits_apply_to_all_pages_together() {
         check(&[tool("a", 200_000)], 41, Ok(41));
         check(&[tool("a", 200_000)], 42, Err("a list of tools of more than 8388608 bytes"));
         check(&vec![json!(null); 500], 10, Ok(0));

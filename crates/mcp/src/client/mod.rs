@@ -1,6 +1,6 @@
-//! A client for MCP servers over stdio, streamable HTTP in both eras, and HTTP with server-sent events.
-//! One connection carries any number of concurrent calls. Everything a server sends is bounded, and a
-//! call ends with its response, with an error, or at its timeout, never later.
+//! A client for MCP servers over stdio, streamable HTTP in both eras, and HTTP with server-sent events. One
+//! connection carries any number of concurrent calls. The size and rate of everything that a server sends is
+//! limited, and a call ends at its timeout at the latest.
 
 use std::{
     sync::{
@@ -51,15 +51,20 @@ use crate::message::{MODERN, OutgoingMessage, meta};
 
 /// The maximum number of rounds of requested input in one call.
 const MAX_INPUT_ROUNDS: usize = 10;
+/// How long the notification that cancels a request may take.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The address of a server and its transport.
+/// The transport to a server, with its program or address.
 #[derive(Clone)]
 pub enum Target {
     Stdio(Program),
+    /// Streamable HTTP; a server that accepts no POST is tried as `Sse`.
     Http(Endpoint),
+    /// HTTP with server-sent events, of 2024-11-05.
     Sse(Endpoint),
 }
 
+/// The settings of a connection.
 #[derive(Clone)]
 pub struct ClientOptions {
     pub client_name: String,
@@ -70,6 +75,7 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// How long a program may stay silent before it counts as a legacy server.
     pub probe_timeout: Duration,
+    /// Answers requests that the server sends to this client.
     pub request_handler: Arc<dyn RequestHandler>,
     /// Receives the lines that a program writes to its standard error.
     pub on_stderr: Arc<dyn Fn(&str) + Send + Sync>,
@@ -93,26 +99,32 @@ impl Default for ClientOptions {
 #[derive(Clone)]
 pub struct Client(Arc<ClientHandle>);
 
-/// Separate from `Inner`, because the task that listens for notifications holds `Inner` as well.
+/// Aborts the task that receives notifications when the last [`Client`] is dropped. It is separate from
+/// `Inner`, because that task owns an `Inner` as well.
 struct ClientHandle(Arc<Inner>);
 
 struct Inner {
     transport: Box<dyn Transport>,
     inbox: Arc<Inbox>,
     options: ClientOptions,
+    /// The id of the next request.
     next: AtomicU64,
     peer: RwLock<Peer>,
     /// Locked while a lost session is replaced.
-    beginning: tokio::sync::Mutex<()>,
+    session_lock: tokio::sync::Mutex<()>,
+    /// The task that receives the notifications of a modern server.
     listening: parking_lot::Mutex<Option<AbortHandle>>,
 }
 
+/// The server at the other end of the connection.
 #[derive(Debug, Clone)]
 struct Peer {
     era: Era,
+    /// The MCP revision; empty before one is agreed on.
     version: String,
+    /// Whether the server sends a notification when its tools change.
     announces_tools: bool,
-    /// The number of sessions so far.
+    /// The number of sessions so far, which identifies the current one.
     session: u64,
 }
 
@@ -148,12 +160,12 @@ impl Client {
         self.inner().peer.read().version.clone()
     }
 
-    /// Increments whenever the server reports that its tools changed.
+    /// Returns a counter that increments whenever the server reports that its tools changed.
     pub fn tools_changed(&self) -> watch::Receiver<u64> {
         self.inner().inbox.tools_changed()
     }
 
-    /// Waits until the connection is lost.
+    /// Waits until the connection is lost, and returns the reason.
     pub async fn closed(&self) -> Error {
         self.inner().transport.closed().await
     }
@@ -191,6 +203,7 @@ impl Client {
         Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_PAGES} pages")))
     }
 
+    /// Whether the client can send the headers that a tool's schema requests.
     fn is_callable(&self, tool: &RemoteTool) -> bool {
         if self.era() == Era::Legacy || !tool.input_schema.get().contains("x-mcp-header") {
             return true;
@@ -212,6 +225,7 @@ impl Client {
         timeout(within, work).await.map_err(|_| Error::Timeout(within))?
     }
 
+    /// Calls a tool, and again with the handler's answers as long as the server requests input.
     async fn call_with_input(
         &self,
         name: &str,
@@ -220,39 +234,40 @@ impl Client {
         within: Duration,
         progress: Option<OnProgress>,
     ) -> Result<RemoteCallResult, Error> {
-        let mut more = vec![("mcp-name".to_owned(), headers::encode_header(name))];
+        let mut call_headers = vec![("mcp-name".to_owned(), headers::encode_header(name))];
         if self.era() == Era::Modern {
-            more.extend(headers::argument_headers(
+            call_headers.extend(headers::argument_headers(
                 &headers::mirrored_arguments(schema).unwrap_or_default(),
                 &arguments,
             ));
         }
-        let plain = Map::from_iter([
+        let first_params = Map::from_iter([
             ("name".to_owned(), Value::from(name)),
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
-        let mut params = plain.clone();
+        let mut params = first_params.clone();
         for _ in 0..MAX_INPUT_ROUNDS {
-            let asked =
-                self.send_request("tools/call", params, within, more.clone(), progress.clone()).await?;
-            let (questions, state) = match parse_call_response(&asked)? {
+            let result = self
+                .send_request("tools/call", params, within, call_headers.clone(), progress.clone())
+                .await?;
+            let (questions, state) = match parse_call_response(&result)? {
                 CallOutcome::Done(result) => return Ok(result),
                 CallOutcome::NeedsInput { questions, state } => (questions, state),
             };
             let mut answers = Map::new();
             for (key, question) in questions {
                 let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
-                let asked = question.get("params").cloned().unwrap_or_default();
-                let answer = self.inner().inbox.handler.answer(method, &asked);
+                let question_params = question.get("params").cloned().unwrap_or_default();
+                let answer = self.inner().inbox.handler.answer(method, &question_params);
                 answers.insert(key, answer.ok_or_else(|| Error::NeedsUserInput(method.to_owned()))?);
             }
-            params = plain.clone();
+            params = first_params.clone();
             params.insert("inputResponses".into(), Value::Object(answers));
             if let Some(state) = state {
                 params.insert("requestState".into(), Value::from(state));
             }
         }
-        Err(Error::NeedsUserInput(format!("it requested input {MAX_INPUT_ROUNDS} times in one call")))
+        Err(Error::NeedsUserInput(format!("the server requested input {MAX_INPUT_ROUNDS} times in one call")))
     }
 
     /// Sends a request of any kind and returns its result.
@@ -268,6 +283,7 @@ impl Client {
         self.send_request(method, params, within, headers, None).await
     }
 
+    /// Sends a request, and once more in a new session if the server no longer knows the current one.
     async fn send_request(
         &self,
         method: &str,
@@ -305,8 +321,8 @@ impl Inner {
         progress: Option<OnProgress>,
     ) -> Result<Reply, Error> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let following = progress.map(|progress| self.inbox.subscribe_progress(id, progress));
-        if following.is_some() {
+        let progress_guard = progress.map(|progress| self.inbox.subscribe_progress(id, progress));
+        if progress_guard.is_some() {
             meta_mut(&mut params).insert("progressToken".into(), Value::from(id));
         }
         let modern = peer.era == Era::Modern;
@@ -322,16 +338,16 @@ impl Inner {
             id,
             armed: !(modern && self.transport.cancels_on_drop()),
         };
-        let answer = timeout(within, self.transport.request(request)).await;
-        match answer {
-            Ok(answer) => {
+        match timeout(within, self.transport.request(request)).await {
+            Ok(reply) => {
                 cancel.disarm();
-                answer
+                reply
             }
             Err(_) => Err(Error::Timeout(within)),
         }
     }
 
+    /// The `_meta` of every modern request.
     fn modern_meta(&self) -> Map<String, Value> {
         Map::from_iter([
             (meta::PROTOCOL_VERSION.to_owned(), Value::from(MODERN)),
@@ -360,23 +376,25 @@ impl Drop for ClientHandle {
     }
 }
 
+/// Returns the `_meta` of a request, which is created if it does not exist.
 #[expect(clippy::expect_used, reason = "the entry is an object after the check above")]
 fn meta_mut(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
     if !meta.is_object() {
         *meta = Value::Object(Map::new());
     }
-    meta.as_object_mut().expect("it was set to an object above")
+    meta.as_object_mut().expect("`_meta` was set to an object above")
 }
 
 fn request_text(id: u64, method: &str, params: Map<String, Value>) -> Result<bytes::Bytes, Error> {
-    let wrong = |error: serde_json::Error| Error::InvalidMessage(error.to_string());
-    let id = RawValue::from_string(id.to_string()).map_err(wrong)?;
+    let not_json = |error: serde_json::Error| Error::InvalidMessage(error.to_string());
+    let id = RawValue::from_string(id.to_string()).map_err(not_json)?;
     let params = (!params.is_empty()).then_some(params);
-    Ok(OutgoingMessage::request(&id, method, params).to_bytes().map_err(wrong)?.into())
+    Ok(OutgoingMessage::request(&id, method, params).to_bytes().map_err(not_json)?.into())
 }
 
-/// Tells the server when nobody waits for a response any more.
+/// Cancels a request on the server if it is dropped while `armed`: the caller no longer waits for the
+/// response.
 struct CancelOnDrop {
     client: std::sync::Weak<Inner>,
     id: u64,
@@ -401,7 +419,7 @@ impl Drop for CancelOnDrop {
         let params = json!({ "requestId": self.id, "reason": "the caller no longer waits for the response" });
         runtime.spawn(async move {
             let notified = inner.notify("notifications/cancelled", Some(params));
-            let _ = timeout(Duration::from_secs(5), notified).await;
+            let _ = timeout(CANCEL_TIMEOUT, notified).await;
         });
     }
 }

@@ -18,6 +18,9 @@ use super::{
     spawner::{self, ProgramThread},
 };
 
+/// How often it is checked whether the descendants of a program have ended.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// A program with its arguments and environment.
 #[derive(Clone)]
 pub struct Program {
@@ -30,19 +33,22 @@ pub struct Program {
     pub sandbox: Sandbox,
 }
 
+/// The standard streams of a started program.
 pub struct Pipes {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
     pub stderr: ChildStderr,
 }
 
-/// Ends the process on request, or when it is dropped.
+/// A handle on a running program. The program is ended by [`Process::stop`], or when the handle is dropped.
 pub struct Process {
     stop: watch::Sender<bool>,
+    /// How the process ended; `None` while it runs.
     exit: watch::Receiver<Option<String>>,
 }
 
 impl Process {
+    /// Starts the program and a task that supervises it.
     pub fn start(program: &Program) -> Result<(Self, Pipes), Error> {
         let failed = |reason: String| Error::Start { command: program.command.clone(), why: reason };
         #[expect(
@@ -67,17 +73,17 @@ impl Process {
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take(), group)
         else {
-            return Err(failed("it has no pipes".into()));
+            return Err(failed("the process has no pipes".into()));
         };
         let (stop, stopped) = watch::channel(false);
-        let (tell, gone) = watch::channel(None);
-        let guard = Group(group);
+        let (exit_sender, exit) = watch::channel(None);
+        let group = ProcessGroup(group);
         #[expect(
             clippy::disallowed_methods,
-            reason = "it ends after its program, which it ends when the `Process` is stopped or dropped"
+            reason = "the task ends the program when the `Process` is stopped or dropped, and then returns"
         )]
-        tokio::spawn(supervise(child, thread, guard, stopped, tell, program.grace));
-        Ok((Self { stop, exit: gone }, Pipes { stdin, stdout, stderr }))
+        tokio::spawn(supervise(child, thread, group, stopped, exit_sender, program.grace));
+        Ok((Self { stop, exit }, Pipes { stdin, stdout, stderr }))
     }
 
     /// Requests the end of the process; [`Process::exited`] waits for it.
@@ -87,35 +93,37 @@ impl Process {
 
     /// Waits for the end of the process and describes it.
     pub async fn exited(&self) -> String {
-        let mut gone = self.exit.clone();
-        let ended = gone.wait_for(Option::is_some).await;
-        ended.ok().and_then(|how| how.clone()).unwrap_or_else(|| "it ended".into())
+        let mut exit = self.exit.clone();
+        let reason = exit.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or_else(|| "its process ended".into())
     }
 }
 
-/// The process group. If it is dropped while processes are alive, because the runtime ends, they are
-/// killed.
-struct Group(Pid);
+/// The process group of a program. Dropping it kills the processes that are still alive, for example when the
+/// runtime ends.
+struct ProcessGroup(Pid);
 
-impl Group {
-    /// Returns false if no process is left.
+impl ProcessGroup {
+    /// Sends a signal to all processes of the group. Returns false if there are none.
     fn signal(&self, signal: Signal) -> bool {
         kill_process_group(self.0, signal).is_ok()
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
 }
 
+/// Waits for the end of the program, or ends it when it is stopped: first by waiting, since its input is
+/// closed, then with SIGTERM, then with SIGKILL. Descendants that outlive it are ended as well.
 async fn supervise(
     mut child: Child,
     _thread: ProgramThread,
-    group: Group,
+    group: ProcessGroup,
     mut stopped: watch::Receiver<bool>,
-    tell: watch::Sender<Option<String>>,
+    exit_sender: watch::Sender<Option<String>>,
     grace: Duration,
 ) {
     let ended = tokio::select! {
@@ -123,7 +131,7 @@ async fn supervise(
         // This branch is also taken when the `Process` was dropped.
         _ = stopped.wait_for(|stop| *stop) => None,
     };
-    let how = match ended {
+    let reason = match ended {
         Some(ended) => exit_reason(ended),
         None => {
             // The input of the program is closed by now, so most servers end by themselves.
@@ -144,16 +152,17 @@ async fn supervise(
     };
     // Descendants may outlive the program: the children of a shell, or the server of a package runner.
     if group.signal(Signal::TERM) {
-        let patience = tokio::time::Instant::now() + grace;
-        while group.signal(Signal::TERM) && tokio::time::Instant::now() < patience {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let deadline = tokio::time::Instant::now() + grace;
+        while group.signal(Signal::TERM) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
     }
     drop(group);
-    debug!("an MCP server's process ended: {how}");
-    tell.send_replace(Some(how));
+    debug!("an MCP server stopped: {reason}");
+    exit_sender.send_replace(Some(reason));
 }
 
+/// Describes the end of a process, for error messages that start with the name of the server.
 fn exit_reason(ended: std::io::Result<std::process::ExitStatus>) -> String {
     match ended {
         Ok(status) => format!("its process ended ({status})"),

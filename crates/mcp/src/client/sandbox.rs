@@ -1,26 +1,26 @@
-//! What a program that runs as an MCP server is kept from: the server's data folder, the server's memory,
-//! and taking all of the machine.
+//! The sandbox of programs that run as MCP servers. Such a program cannot access Emergent's data folder or
+//! the memory of its process, and its use of files and memory is limited.
 //!
-//! Landlock restricts the thread that calls it and every process that this thread starts. It grants rights
-//! and cannot take a single folder away, so everything beside the way to the hidden folder is granted: the
-//! other entries of each folder on that way. The folders on the way themselves are not granted, so files
-//! that are made directly in one of them after the start cannot be opened. A restricted program can also
-//! not read the memory or the environment of a process outside of its restriction; as root, capabilities that
-//! would see through this are dropped.
+//! Landlock restricts the calling thread and every process that this thread starts. It can only grant access
+//! to folders, not deny it to one. So access is granted to everything beside the path to the hidden folder:
+//! in each parent folder, to all entries except the one on the path. The parent folders themselves are not
+//! granted, so files that are created directly in one of them later cannot be opened. A restricted program
+//! can also not read the memory or environment of processes outside its sandbox. If it runs as root, the
+//! capabilities that would circumvent this are dropped.
 
 use std::path::{Path, PathBuf};
 
-/// More entries than this beside the way are not granted one by one.
+/// The maximum number of entries of one parent folder that are granted; programs cannot access the others.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The limits of one program.
+/// The restrictions of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
     /// A folder that the program may neither read nor change.
     pub hidden: Option<PathBuf>,
 }
 
-/// How far a restriction is in force.
+/// Whether a restriction is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforcement {
     InForce,
@@ -29,7 +29,7 @@ pub enum Enforcement {
 }
 
 impl Sandbox {
-    /// Restricts the calling thread, and what it starts from now on.
+    /// Restricts the calling thread, and the processes that it starts from now on.
     #[cfg(target_os = "linux")]
     pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
         use landlock::{
@@ -39,10 +39,10 @@ impl Sandbox {
 
         let Some(hidden) = &self.hidden else { return Ok(Enforcement::InForce) };
         let Ok(hidden) = hidden.canonicalize() else {
-            // A folder that is not there holds nothing.
+            // The folder does not exist, so there is nothing to hide.
             return Ok(Enforcement::InForce);
         };
-        // Listing folders and starting programs stays possible everywhere.
+        // Rights that are not in this list, such as listing folders and executing files, are not restricted.
         let rights = AccessFs::ReadFile
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -70,9 +70,9 @@ impl Sandbox {
     }
 }
 
-/// Takes from the calling thread, and what it starts, the capabilities of root that see through a
-/// restriction: with `CAP_PERFMON`, for example, newer kernels let a process read another one's environment
-/// without asking Landlock. A program cannot get them back, because Landlock sets `no_new_privs`.
+/// Drops the capabilities of root that circumvent Landlock, for the calling thread and the processes that it
+/// starts. With `CAP_PERFMON`, for example, newer kernels let a process read the environment of any other. A
+/// program cannot regain them, because Landlock sets `no_new_privs`.
 #[cfg(target_os = "linux")]
 fn drop_capabilities() -> std::io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -84,29 +84,29 @@ fn drop_capabilities() -> std::io::Result<()> {
         | CapabilitySet::PERFMON
         | CapabilitySet::BPF
         | CapabilitySet::CHECKPOINT_RESTORE;
-    let held = capabilities(None)?;
-    let kept = CapabilitySets {
-        effective: held.effective.difference(dropped),
-        permitted: held.permitted.difference(dropped),
-        inheritable: held.inheritable.difference(dropped),
+    let current = capabilities(None)?;
+    let reduced = CapabilitySets {
+        effective: current.effective.difference(dropped),
+        permitted: current.permitted.difference(dropped),
+        inheritable: current.inheritable.difference(dropped),
     };
-    Ok(set_capabilities(None, kept)?)
+    Ok(set_capabilities(None, reduced)?)
 }
 
-/// Everything that is neither the folder nor on the way to it.
+/// Returns the siblings of the folder and of each of its parents, up to the root.
 fn entries_beside(hidden: &Path) -> Vec<PathBuf> {
     let mut beside = Vec::new();
-    let mut below = hidden;
-    while let Some(parent) = below.parent() {
+    let mut on_path = hidden;
+    while let Some(parent) = on_path.parent() {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
-        beside.extend(entries.filter(|path| path != below).take(MAX_ENTRIES));
-        below = parent;
+        beside.extend(entries.filter(|path| path != on_path).take(MAX_ENTRIES));
+        on_path = parent;
     }
     beside
 }
 
-/// Limits what one program takes of the machine. It is called between fork and exec, so it only makes
-/// system calls.
+/// Limits core dumps, open files, memory and file sizes of the calling process. It is called between fork and
+/// exec, so it only makes system calls.
 #[cfg(unix)]
 pub(super) fn limit_resources() -> std::io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beside_the_folder_stays_reachable() {
+    fn siblings_of_the_hidden_folder_and_its_parents_are_granted() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         for name in ["a/data", "a/other", "b"] {
@@ -143,7 +143,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_program_reads_what_is_beside_the_folder_and_nothing_in_it() {
+    fn a_program_can_access_siblings_of_the_hidden_folder_and_nothing_in_it() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         std::fs::create_dir(&data).unwrap();

@@ -1,11 +1,10 @@
-//! Starts programs so that none of them outlives this process, however it ends, and so that none of them
-//! reaches what its sandbox hides.
+//! Starts programs in their sandbox, and so that none of them outlives this process, even if this process is
+//! killed.
 //!
-//! Most programs exit when their input is closed. Some do not, and a killed process cannot signal them,
-//! so the kernel is asked to do it (`PR_SET_PDEATHSIG`). That signal depends on the thread that started
-//! the program rather than on its process, and the threads of a runtime come and go. So each program has a
-//! thread of its own, which starts it and lives as long as it. The sandbox restricts that thread, and
-//! thereby the program.
+//! Most programs exit when their input is closed. Some do not, and a killed process cannot signal them, so
+//! the kernel does it (`PR_SET_PDEATHSIG`). The kernel sends that signal when the thread that started the
+//! program ends, and the threads of a runtime can end at any time. So each program has its own thread, which
+//! starts it and lives as long as the program. The sandbox restricts that thread, and thereby the program.
 
 use std::{
     io,
@@ -18,7 +17,7 @@ use tracing::warn;
 
 use super::sandbox::{self, Enforcement, Sandbox};
 
-/// The thread of a program. The program is killed when this is dropped before its end.
+/// The thread that started a program. Dropping this ends the thread, and thereby kills the program.
 pub struct ProgramThread(#[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>);
 
 /// Like [`Command::spawn`], within the caller's runtime and the sandbox.
@@ -27,21 +26,22 @@ pub fn spawn(mut command: Command, sandbox: &Sandbox) -> io::Result<(Child, Prog
     prepare_child(&mut command);
     let (runtime, sandbox) = (tokio::runtime::Handle::current(), sandbox.clone());
     let (sender, receiver) = mpsc::sync_channel(1);
-    let (keep, ended) = mpsc::channel();
+    let (end_sender, end_receiver) = mpsc::channel();
     thread::Builder::new().name("mcp-program".into()).spawn(move || {
-        let _within = runtime.enter();
+        let _runtime = runtime.enter();
         let started = sandbox.restrict_thread().inspect(warn_if_unavailable).and_then(|_| command.spawn());
         let is_started = started.is_ok();
         if sender.send(started).is_ok() && is_started {
             // Nothing is ever sent: this waits until the other end is dropped.
-            let _ = ended.recv();
+            let _ = end_receiver.recv();
         }
     })?;
-    let gone = |_| io::Error::other("the thread that starts the program has ended");
-    let child = receiver.recv().map_err(gone)??;
-    Ok((child, ProgramThread(keep)))
+    let thread_ended = |_| io::Error::other("the thread that starts the program has ended");
+    let child = receiver.recv().map_err(thread_ended)??;
+    Ok((child, ProgramThread(end_sender)))
 }
 
+/// Warns once per process that the sandbox cannot be enforced.
 fn warn_if_unavailable(enforcement: &Enforcement) {
     static WARNED: Once = Once::new();
     if *enforcement == Enforcement::Unavailable {
@@ -57,17 +57,18 @@ fn warn_if_unavailable(enforcement: &Enforcement) {
     reason = "only code between fork and exec can set limits and the signal, and `pre_exec` is unsafe"
 )]
 fn prepare_child(command: &mut Command) {
-    let ours = rustix::process::getpid();
+    let parent = rustix::process::getpid();
     // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no
     // memory.
     unsafe {
         command.pre_exec(move || {
             sandbox::limit_resources()?;
-            kill_with_parent(ours)
+            kill_with_parent(parent)
         });
     }
 }
 
+/// Asks the kernel to kill this process when the thread that started it ends.
 #[cfg(target_os = "linux")]
 fn kill_with_parent(parent: rustix::process::Pid) -> io::Result<()> {
     use rustix::{
@@ -96,15 +97,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_program_outlives_the_thread_that_asked_for_it() {
+    async fn a_program_outlives_the_thread_that_called_spawn() {
         let runtime = Handle::current();
-        let asking = thread::spawn(move || {
-            let _within = runtime.enter();
+        let calling_thread = thread::spawn(move || {
+            let _runtime = runtime.enter();
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             spawn(command, &Sandbox::default())
         });
-        let (mut child, _thread) = asking.join().unwrap().unwrap();
+        let (mut child, _thread) = calling_thread.join().unwrap().unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"still here").await.unwrap();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_an_error() {
+    async fn a_program_that_does_not_exist_is_an_error() {
         let error = spawn(Command::new("/no/such/program"), &Sandbox::default()).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -20,18 +20,23 @@ use super::{
 };
 use crate::message::{Kind, Message};
 
+const READ_BUFFER_BYTES: usize = 64 << 10;
 /// The maximum number of messages that wait until the program reads them.
 const QUEUE_CAPACITY: usize = 64;
+/// A longer line of a program's standard error is not logged, nor is anything after it.
 const MAX_LOG_LINE_BYTES: usize = 16 << 10;
 
+/// A program and the tasks that exchange messages with it.
 pub struct StdioTransport {
     process: Arc<Process>,
     pending: Arc<PendingReplies>,
+    /// The queue of messages to the program; `None` once the transport is closed.
     out: parking_lot::Mutex<Option<mpsc::Sender<Bytes>>>,
     tasks: Vec<tokio::task::AbortHandle>,
 }
 
 impl StdioTransport {
+    /// Starts the program, and the tasks that read, write and log.
     #[expect(
         clippy::disallowed_methods,
         reason = "the transport keeps the handles, and aborts the tasks when it is dropped"
@@ -45,7 +50,7 @@ impl StdioTransport {
             inbox,
             // A weak reference, because the reader must not keep the program's input open.
             out: out.downgrade(),
-            limit: options.max_message_bytes,
+            max_message_bytes: options.max_message_bytes,
         };
         let read = tokio::spawn({
             let (process, pending) = (Arc::clone(&process), Arc::clone(&pending));
@@ -65,6 +70,7 @@ impl StdioTransport {
         Ok(Self { process, pending, out: parking_lot::Mutex::new(Some(out)), tasks })
     }
 
+    /// Queues a message for the program.
     async fn write(&self, text: Bytes) -> Result<(), Error> {
         let out = self.out.lock().clone();
         let sent = match out {
@@ -84,10 +90,10 @@ impl StdioTransport {
 #[async_trait]
 impl Transport for StdioTransport {
     async fn request(&self, request: Request) -> Result<Reply, Error> {
-        let expected = self.pending.register(request.id)?;
-        // A program that no longer reads will end, and its end is then the error.
+        let pending_reply = self.pending.register(request.id)?;
+        // A failed write needs no error of its own: the program is ending, and its end ends the wait.
         let _ = self.write(request.text).await;
-        expected.wait().await
+        pending_reply.wait().await
     }
 
     async fn send(&self, text: Bytes, _: Option<&str>) -> Result<(), Error> {
@@ -99,7 +105,7 @@ impl Transport for StdioTransport {
     }
 
     async fn close(&self) {
-        self.pending.close_with(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("the connection was closed".into()));
         self.out.lock().take();
         self.process.stop();
         self.process.exited().await;
@@ -108,13 +114,14 @@ impl Transport for StdioTransport {
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        self.pending.close_with(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("the connection was closed".into()));
         for task in &self.tasks {
             task.abort();
         }
     }
 }
 
+/// Writes queued messages to the program until the queue or the pipe is closed.
 async fn write_loop(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     while let Some(text) = queue.recv().await {
         // The message and its line break are one write, so that the program is not woken twice.
@@ -127,15 +134,16 @@ async fn write_loop(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     }
 }
 
-async fn log_stderr(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
-    let mut from = BufReader::new(stderr);
+/// Passes the lines of a program's standard error to `on_line`.
+async fn log_stderr(stderr: ChildStderr, on_line: Arc<dyn Fn(&str) + Send + Sync>) {
+    let mut stderr = BufReader::new(stderr);
     loop {
-        match lines::next_line(&mut from, MAX_LOG_LINE_BYTES).await {
-            Ok(Line::Text(line)) => say(String::from_utf8_lossy(&line).as_ref()),
-            // The pipe is read in any case, because a full pipe would block the program.
+        match lines::next_line(&mut stderr, MAX_LOG_LINE_BYTES).await {
+            Ok(Line::Text(line)) => on_line(String::from_utf8_lossy(&line).as_ref()),
+            // The rest is read and discarded, because a full pipe would block the program.
             Ok(Line::TooLong) => {
-                say("(a line that is too long to be logged)");
-                let mut rest = from.into_inner();
+                on_line("(a line that is too long to be logged)");
+                let mut rest = stderr.into_inner();
                 let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
                 return;
             }
@@ -144,22 +152,23 @@ async fn log_stderr(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
     }
 }
 
+/// Reads the messages of a program.
 struct Reader {
     pending: Arc<PendingReplies>,
     inbox: Arc<Inbox>,
     out: mpsc::WeakSender<Bytes>,
-    limit: usize,
+    max_message_bytes: usize,
 }
 
 impl Reader {
     /// Reads until the end of the pipe, or until an error that cannot be recovered from.
     async fn read(&self, stdout: ChildStdout) -> Error {
-        let mut from = BufReader::with_capacity(64 << 10, stdout);
-        let (mut passed_over, mut has_spoken) = (0, false);
+        let mut stdout = BufReader::with_capacity(READ_BUFFER_BYTES, stdout);
+        let (mut plain_lines, mut received_message) = (0, false);
         loop {
-            let line = match lines::next_line(&mut from, self.limit).await {
+            let line = match lines::next_line(&mut stdout, self.max_message_bytes).await {
                 Ok(Line::Text(line)) => line,
-                Ok(Line::TooLong) => return Error::TooLarge { limit: self.limit },
+                Ok(Line::TooLong) => return Error::TooLarge { limit: self.max_message_bytes },
                 Ok(Line::End) => return Error::Lost("the program closed its output".into()),
                 Err(error) => return Error::Lost(error.to_string()),
             };
@@ -167,26 +176,26 @@ impl Reader {
                 continue;
             }
             let message = Message::parse(&line);
-            has_spoken |= message.is_ok();
+            received_message |= message.is_ok();
             match message {
                 Ok(message) if message.kind() == Kind::Response => self.pending.resolve(&message),
                 Ok(message) => match self.inbox.handle(&message) {
-                    Ok(Some(answer)) => {
+                    Ok(Some(response)) => {
                         // The send is not awaited: a program that sends requests without reading must not
                         // block the reader.
                         if let Some(out) = self.out.upgrade() {
-                            let _ = out.try_send(answer.into());
+                            let _ = out.try_send(response.into());
                         }
                     }
                     Ok(None) => {}
                     Err(flood) => return flood,
                 },
                 Err(error) => {
-                    // A waiting call could never finish: the invalid line was its response, or replaces it.
-                    // Only before its first message may a program print a greeting, as package runners do.
-                    passed_over += 1;
-                    let greets = !has_spoken && is_plain_text(&line);
-                    if passed_over > MAX_PLAIN_LINES || (!self.pending.is_empty() && !greets) {
+                    // The invalid line may be the response that a call waits for, so the connection ends.
+                    // Before its first message, a program may print plain text, as package runners do.
+                    plain_lines += 1;
+                    let is_greeting = !received_message && is_plain_text(&line);
+                    if plain_lines > MAX_PLAIN_LINES || (!self.pending.is_empty() && !is_greeting) {
                         return Error::InvalidMessage(error.message);
                     }
                 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::Error;
 
-/// A tool exactly as it was listed.
+/// A tool of a server, from its list.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
     pub name: String,
@@ -13,10 +13,11 @@ pub struct RemoteTool {
     pub description: String,
     /// The schema exactly as the server sent it.
     pub input_schema: Box<RawValue>,
+    /// The server's hints, such as `readOnlyHint`; null if there are none.
     pub annotations: Value,
     /// True if the tool can only be called as a task, which this client does not support.
     pub needs_task: bool,
-    /// The whole entry as text.
+    /// The whole list entry as the server sent it.
     pub text: Box<RawValue>,
 }
 
@@ -35,7 +36,7 @@ struct ToolEntry {
 }
 
 impl RemoteTool {
-    /// Parses one entry of a list, or a stored one.
+    /// Parses an entry of `tools/list`. The error is the reason why it is invalid.
     pub fn parse(text: Box<RawValue>) -> Result<Self, String> {
         let entry: ToolEntry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
         let schema: Value =
@@ -61,6 +62,7 @@ impl RemoteTool {
     }
 }
 
+/// One page of `tools/list`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolsPage<'a> {
@@ -71,11 +73,13 @@ pub(super) struct ToolsPage<'a> {
     pub next_cursor: Option<String>,
 }
 
-/// The response to a call.
+/// The result of a completed call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteCallResult {
     pub content: Vec<Value>,
+    /// `structuredContent`, if the tool returned any.
     pub structured: Option<Value>,
+    /// True if the tool reports that it failed.
     pub is_error: bool,
 }
 
@@ -96,6 +100,7 @@ pub(super) struct CallResponse {
     request_state: Option<String>,
 }
 
+/// The response to a call: its result, or a request for input.
 pub(super) enum CallOutcome {
     Done(RemoteCallResult),
     /// The server requests input first, and expects its state back with it.
@@ -105,19 +110,24 @@ pub(super) enum CallOutcome {
     },
 }
 
+/// Parses the result of `tools/call`.
 pub(super) fn parse_call_response(result: &RawValue) -> Result<CallOutcome, Error> {
-    let answer: CallResponse = serde_json::from_str(result.get())
+    let response: CallResponse = serde_json::from_str(result.get())
         .map_err(|error| Error::InvalidMessage(format!("an invalid result of a call: {error}")))?;
-    if answer.result_type.as_deref() == Some("input_required") {
-        return Ok(CallOutcome::NeedsInput { questions: answer.input_requests, state: answer.request_state });
+    if response.result_type.as_deref() == Some("input_required") {
+        return Ok(CallOutcome::NeedsInput {
+            questions: response.input_requests,
+            state: response.request_state,
+        });
     }
     Ok(CallOutcome::Done(RemoteCallResult {
-        content: answer.content,
-        structured: answer.structured_content,
-        is_error: answer.is_error,
+        content: response.content,
+        structured: response.structured_content,
+        is_error: response.is_error,
     }))
 }
 
+/// A progress notification of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     pub progress: f64,

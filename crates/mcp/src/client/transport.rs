@@ -16,12 +16,14 @@ pub struct Request {
     pub version: Option<String>,
     /// Modern requests repeat part of their content in headers.
     pub modern: bool,
+    /// Further headers of a modern request.
     pub headers: Vec<(String, String)>,
 }
 
-/// A response. In some cases the HTTP status says more than the error.
+/// A response.
 #[derive(Debug)]
 pub struct Reply {
+    /// The HTTP status, which in some cases is more precise than the error; `None` for other transports.
     pub status: Option<u16>,
     pub outcome: Result<Box<RawValue>, RpcError>,
 }
@@ -38,6 +40,7 @@ pub fn reply_from(message: &Message<'_>, status: Option<u16>) -> Result<Reply, E
     Ok(Reply { status, outcome })
 }
 
+/// A connection that carries requests and responses.
 #[async_trait]
 pub trait Transport: Send + Sync {
     /// Sends a request and waits for its response. Dropping the future abandons the response.
