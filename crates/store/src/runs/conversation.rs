@@ -188,8 +188,8 @@ impl OptionalJsonContainer {
     }
 }
 
-/// Codec of the token counts. They are all NULL for a message without a model call. If only the count of
-/// input tokens is set, the provider did not report the others, and they are read as 0.
+/// Codec of the token counts. They are all NULL for a message without a model call. Otherwise the count of
+/// input tokens is set; another count that the provider did not report is NULL and is read as 0.
 struct UsageColumns;
 
 impl UsageColumns {

@@ -1,5 +1,5 @@
-//! The stored vectors: one for each embedded object and chunk, with the model that made it and the
-//! version of the row that was embedded.
+//! The stored vectors: one for each embedded object and chunk, with the embedding model and the version of
+//! the row that was embedded.
 
 use std::sync::Arc;
 
@@ -11,14 +11,20 @@ use super::{
 };
 use crate::{engine::Engine, error::Result, page, params, tx::Tx, value::Param};
 
-/// A vector for a row.
+/// This many vectors are inserted by one statement, since long vectors make it large.
+const INSERT_BATCH: usize = 100;
+
+/// The vector of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embedding {
+    /// The row number of the object or chunk.
     pub no: i64,
+    /// The version of the row that was embedded.
     pub version: i64,
     pub vector: Vec<f32>,
 }
 
+/// The table of the vectors.
 pub(crate) fn table(index: SearchIndex) -> &'static str {
     match index {
         SearchIndex::Objects => "graph_embeddings",
@@ -49,9 +55,8 @@ pub fn upsert(
     let head = format!("INSERT INTO {} (no, project_id, model, version, vector) VALUES", table(index));
     let tail = "ON CONFLICT (no) DO UPDATE
                 SET model = excluded.model, version = excluded.version, vector = excluded.vector";
-    // A hundred long vectors already make a large statement.
-    for some in values.chunks(100) {
-        tx.insert_many(&head, 5, some, tail)?;
+    for batch in values.chunks(INSERT_BATCH) {
+        tx.insert_many(&head, 5, batch, tail)?;
     }
     if tx.engine() == Engine::Sqlite {
         let model: Arc<str> = model.into();
@@ -78,7 +83,7 @@ pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, nos: &[i6
     Ok(())
 }
 
-/// A row's vector and the model that made it.
+/// The embedding model and the vector of a row; `None` when the row has no vector.
 pub fn get(tx: &mut Tx<'_>, index: SearchIndex, no: i64) -> Result<Option<(String, Vec<f32>)>> {
     let sql = format!("SELECT model, vector FROM {} WHERE no = $1", table(index));
     tx.query_opt(&sql, params![no], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use super::write::{SearchIndex, delete_sql, insert_sql};
 use crate::error::Result;
 
+/// The buffered changes, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct FtsBuffer(RefCell<Vec<FtsChange>>);
 
@@ -37,7 +38,7 @@ impl FtsBuffer {
         self.0.borrow_mut().truncate(length);
     }
 
-    /// Changes that could not be written stay in the buffer.
+    /// Writes all buffered changes to the index. Changes that could not be written stay in the buffer.
     pub fn flush(&self, conn: &Connection) -> Result<()> {
         let mut changes = self.0.take();
         for index in 0..changes.len() {

@@ -1,7 +1,8 @@
 //! Search: full text and vectors, over objects and over chunks of documents.
 //!
-//! Each channel returns row numbers, the best first, so that two channels can be fused before any row is
-//! loaded. Code that differs between the engines is in `sqlite` and `postgres`, function for function.
+//! Both kinds of search return row numbers with scores, the best first, so that their results can be fused
+//! before any row is loaded. Code that differs between the engines is in `sqlite` and `postgres`, which have
+//! the same functions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,7 +60,7 @@ impl SearchTarget {
         }
     }
 
-    /// The rows that can have a vector.
+    /// The condition for rows that can have a vector.
     fn live_sql(&self) -> &'static str {
         match self {
             SearchTarget::Objects(_) => " AND o.deleted_at IS NULL",
@@ -89,12 +90,12 @@ impl SearchTarget {
     }
 }
 
-/// How many hits a channel returns.
+/// How many hits a full-text search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitLimits {
-    /// The maximum.
+    /// The most hits.
     pub max: usize,
-    /// With fewer rows than this that contain all words, rows that contain any of them follow.
+    /// If fewer rows than this contain all words, rows that contain any of the words are added.
     pub enough: usize,
 }
 
@@ -102,38 +103,40 @@ pub struct HitLimits {
 pub fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &SearchTarget,
+    target: &SearchTarget,
     query: &TextQuery,
     limits: HitLimits,
 ) -> Result<Vec<RankedHit<i64>>> {
     tx.flush_fts()?;
     let query = &query.without_stop_words();
-    let mut hits = search_text_mode(tx, project, among, query, MatchMode::All, limits.max)?;
-    let words = query.terms().iter().filter(|term| !term.excluded).count();
-    if hits.len() < limits.enough && words > 1 {
+    let mut hits = search_text_mode(tx, project, target, query, MatchMode::All, limits.max)?;
+    let word_count = query.terms().iter().filter(|term| !term.excluded).count();
+    if hits.len() < limits.enough && word_count > 1 {
         let hit_ids: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
-        let any = search_text_mode(tx, project, among, query, MatchMode::Any, limits.max + hits.len())?;
-        hits.extend(any.into_iter().filter(|hit| !hit_ids.contains(&hit.id)));
+        let any_word_hits =
+            search_text_mode(tx, project, target, query, MatchMode::Any, limits.max + hits.len())?;
+        hits.extend(any_word_hits.into_iter().filter(|hit| !hit_ids.contains(&hit.id)));
         hits.truncate(limits.max);
     }
     Ok(hits)
 }
 
+/// One full-text search. A query without words finds nothing.
 fn search_text_mode(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &SearchTarget,
+    target: &SearchTarget,
     query: &TextQuery,
     mode: MatchMode,
     limit: usize,
 ) -> Result<Vec<RankedHit<i64>>> {
     match tx.engine() {
         Engine::Sqlite => match query.to_fts5(mode) {
-            Some(words) => sqlite::search_text(tx, project, among, &words, limit),
+            Some(fts_query) => sqlite::search_text(tx, project, target, &fts_query, limit),
             None => Ok(Vec::new()),
         },
         Engine::Postgres => match query.to_tsquery(mode) {
-            Some(words) => postgres::search_text(tx, project, among, &words, limit),
+            Some(tsquery) => postgres::search_text(tx, project, target, &tsquery, limit),
             None => Ok(Vec::new()),
         },
     }
@@ -141,22 +144,22 @@ fn search_text_mode(
 
 /// Vector search: the rows whose vectors of this model are nearest, scored by cosine.
 ///
-/// Call it with [`crate::Db::read`] on SQLite, whose index follows the commits, and with
-/// [`crate::Db::snapshot`] on PostgreSQL, where the parameters of the index scan are set for a
-/// transaction.
+/// On SQLite, call it with [`crate::Db::read`], because the index in memory holds the newest commits and not
+/// a snapshot. On PostgreSQL, call it with [`crate::Db::snapshot`], because the settings of the index scan
+/// need a transaction.
 pub fn search_vectors(
     tx: &mut Tx<'_>,
     indexes: &VectorIndexes,
     project: ProjectId,
-    among: &SearchTarget,
-    nearest: &VectorQuery<'_>,
+    target: &SearchTarget,
+    query: &VectorQuery<'_>,
 ) -> Result<Vec<RankedHit<i64>>> {
     let mut hits = match tx.engine() {
-        Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, among, nearest)?,
-        Engine::Postgres => postgres::search_vectors(tx, project, among, nearest)?,
+        Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, target, query)?,
+        Engine::Postgres => postgres::search_vectors(tx, project, target, query)?,
     };
     hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
-    hits.truncate(nearest.limit);
+    hits.truncate(query.limit);
     Ok(hits)
 }
 
@@ -168,7 +171,7 @@ pub struct VectorQuery<'a> {
     pub limit: usize,
 }
 
-/// The row number of a live object.
+/// The row number of a live object; `None` when there is no such object.
 pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
     tx.query_opt(
         "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
@@ -192,6 +195,7 @@ pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<H
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Chunk::from_row_at(row, 1)?)))
 }
 
+/// Runs a query that ends with `no IN` for many row numbers. `read` returns the row number and the value.
 fn load<T>(
     tx: &mut Tx<'_>,
     sql: &str,
@@ -199,14 +203,14 @@ fn load<T>(
     nos: &[i64],
     mut read: impl FnMut(&Row<'_>) -> Result<(i64, T)>,
 ) -> Result<HashMap<i64, T>> {
-    let mut found = HashMap::with_capacity(nos.len());
+    let mut values_by_no = HashMap::with_capacity(nos.len());
     for list in page::in_chunks(nos) {
         let sql = format!("{sql} ({})", page::placeholders(2, list.len()));
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
-        found.extend(tx.query(&sql, &params, &mut read)?);
+        values_by_no.extend(tx.query(&sql, &params, &mut read)?);
     }
-    Ok(found)
+    Ok(values_by_no)
 }
 
 /// The number of a project; `None` when it was deleted.

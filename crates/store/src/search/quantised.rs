@@ -1,44 +1,57 @@
-//! Quantised vectors, small enough to scan all of them: one bit per component to find candidates, one byte
-//! per component to order the candidates.
+//! An index of quantised vectors, small enough to scan all of them: one bit per component to find candidates,
+//! one byte per component to order the candidates.
 //!
 //! Each vector is multiplied by the same random rotation, which spreads its information evenly over the
-//! components. Only then is the sign of a component worth a whole bit, whatever model made the vector.
-//! The mean of all vectors is subtracted before the signs are taken, since what all vectors share
-//! distinguishes none of them. A query has four bits per component. Its product with a row of signs is
+//! components. Only then is the sign of every component informative, for vectors of any model.
+//! The mean of all vectors is subtracted before the signs are taken, since a part that all vectors have in
+//! common does not distinguish them. A query has four bits per component. Its product with a row of signs is
 //! four times `AND` and a population count. Scaled by the quantisation error of the row, that is an unbiased
 //! estimate of the true product (the method of RaBitQ, Gao and Long, 2024).
 //!
-//! This module knows neither projects nor databases. Scores are approximate: the caller requests a few more
-//! rows than it needs and compares those exactly.
+//! This module depends on neither projects nor databases. Scores are approximate: the caller requests a few
+//! more rows than it needs and compares those exactly.
 
 /// At least this many candidates are compared by bytes.
 const MIN_RESCORED: usize = 1_500;
 /// At least this many candidates for each requested row.
 const RESCORED_PER_HIT: usize = 32;
-/// At least this share of all vectors, since the error of the signs does not depend on their number.
+/// At least one in this many of all vectors, since the error of the signs does not shrink with their number.
 const RESCORED_FRACTION: usize = 40;
-/// The mean of fewer vectors is not used.
+/// With fewer vectors, the mean is not subtracted.
 const MIN_FOR_CENTRE: usize = 256;
+/// The bits per component of a query.
 const QUERY_BITS: usize = 4;
+/// The most steps per component of a query that is compared with bytes: twelve bits.
+const MAX_QUERY_STEPS: f32 = 4095.0;
+/// The largest value of a byte code.
+const MAX_CODE: f32 = 127.0;
+const ROTATION_ROUNDS: usize = 3;
+/// Marks a row without a vector.
 const NO_POSITION: u32 = u32::MAX;
 
+/// The index. The vector at position `p` has row `rows[p]`, and its signs and codes start at `p * words` and
+/// `p * dims`.
 pub(super) struct Quantised {
     dims: usize,
-    /// The number of words of signs per vector.
+    /// The number of 64-bit words of signs per vector.
     words: usize,
     rotation: Rotation,
-    /// The mean of the rotated vectors, and their number when it was computed.
+    /// The mean of the rotated vectors.
     centre: Vec<f32>,
+    /// The number of vectors when the mean was computed.
     centred_at: usize,
     /// The position of a row's vector, by the row number within its project.
     positions: Vec<u32>,
+    /// The row of the vector at each position.
     rows: Vec<u32>,
     scales: Vec<Scale>,
+    /// One bit per component: whether it is above the mean.
     signs: Vec<u64>,
+    /// One byte per component of the rotated vector.
     codes: Vec<i8>,
 }
 
-/// The factors that turn integers back into products.
+/// The factors of one vector that turn integer products into estimates of the true product.
 #[derive(Clone, Copy)]
 struct Scale {
     /// The factor of the bytes.
@@ -69,7 +82,7 @@ impl Quantised {
         self.rows.len()
     }
 
-    /// Reserves exactly this much: doubling would waste a third of the memory.
+    /// Reserves memory for exactly `more` vectors: doubling would waste a third of the memory.
     pub(super) fn reserve(&mut self, more: usize) {
         self.rows.reserve_exact(more);
         self.scales.reserve_exact(more);
@@ -77,8 +90,8 @@ impl Quantised {
         self.codes.reserve_exact(more * self.dims);
     }
 
-    /// Adds or replaces the vector of a row. A vector of another length, or of length zero, counts as no
-    /// vector.
+    /// Adds or replaces the vector of a row. A vector with another number of dimensions, or of length zero,
+    /// removes the row.
     pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
         let Some(position) = self.store(row, vector) else { return self.remove(row) };
         self.update_signs(position);
@@ -87,24 +100,26 @@ impl Quantised {
         }
     }
 
-    /// As [`Quantised::put`], for many vectors, which are found only after the next [`Quantised::recentre`].
+    /// As [`Quantised::put`], for loading many vectors: searches find them only after the next
+    /// [`Quantised::recentre`].
     pub(super) fn load(&mut self, row: u32, vector: &[f32]) {
         self.store(row, vector);
     }
 
-    /// Stores the bytes of a vector and returns their position.
+    /// Stores the codes of a vector and returns its position; `None` when the vector cannot be stored.
     fn store(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
-        let turned = self.rotate(vector)?;
+        let rotated = self.rotate(vector)?;
         let position = self.position(row).unwrap_or_else(|| self.add(row));
-        let largest = turned.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
-        let code = largest / 127.0;
-        for (kept, number) in self.codes[position * self.dims..].iter_mut().zip(&turned) {
-            *kept = (number / code).round() as i8;
+        let largest = rotated.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+        let code_scale = largest / MAX_CODE;
+        for (code, number) in self.codes[position * self.dims..].iter_mut().zip(&rotated) {
+            *code = (number / code_scale).round() as i8;
         }
-        self.scales[position].code = code;
+        self.scales[position].code = code_scale;
         Some(position)
     }
 
+    /// Removes the vector of a row. The last vector moves to its position.
     pub(super) fn remove(&mut self, row: u32) {
         let Some(position) = self.position(row) else { return };
         let last = self.len() - 1;
@@ -141,18 +156,22 @@ impl Quantised {
     /// the search to some rows.
     pub(super) fn search(&self, query: &[f32], limit: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
         let Some(query) = self.rotate(query) else { return Vec::new() };
-        let closer = (limit * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
+        let candidate_count =
+            (limit * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
         let positions = match among {
             Some(rows) => {
-                let positions: Vec<u32> =
-                    rows.iter().filter_map(|row| self.position(*row)).map(|at| at as u32).collect();
-                if positions.len() > closer {
-                    self.candidates(&query, Some(&positions), closer)
+                let positions: Vec<u32> = rows
+                    .iter()
+                    .filter_map(|row| self.position(*row))
+                    .map(|position| position as u32)
+                    .collect();
+                if positions.len() > candidate_count {
+                    self.candidates(&query, Some(&positions), candidate_count)
                 } else {
                     positions
                 }
             }
-            None if self.len() > closer => self.candidates(&query, None, closer),
+            None if self.len() > candidate_count => self.candidates(&query, None, candidate_count),
             None => (0..self.len() as u32).collect(),
         };
         let mut scored = self.rescore(&query, &positions);
@@ -165,7 +184,8 @@ impl Quantised {
         scored
     }
 
-    /// Compares signs: the positions of the `count` best vectors, in memory order.
+    /// Compares signs: the positions of the `count` best vectors, in ascending order. `among` restricts them
+    /// to some positions.
     fn candidates(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
         let query = SignQuery::new(query, self.words);
         let mut best = TopK::new(count);
@@ -180,16 +200,17 @@ impl Quantised {
         best.into_positions()
     }
 
+    /// The estimated product with the vector at a position.
     fn estimate(&self, query: &SignQuery, position: usize) -> f32 {
         let signs = &self.signs[position * self.words..(position + 1) * self.words];
         query.estimate(signs, &self.scales[position])
     }
 
-    /// Compares bytes: the approximate cosine of each position.
+    /// Compares bytes: the row and the approximate cosine of each position.
     fn rescore(&self, query: &[f32], positions: &[u32]) -> Vec<(u32, f32)> {
-        // Twelve bits keep the error of the query below that of the bytes, and the sums below 31 bits.
+        // With twelve bits the error of the query is below that of the codes. The sums must fit into 31 bits.
         let largest = query.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
-        let step = largest / (i32::MAX as f32 / 127.0 / self.dims as f32).min(4095.0);
+        let step = largest / (i32::MAX as f32 / MAX_CODE / self.dims as f32).min(MAX_QUERY_STEPS);
         let query: Vec<i16> = query.iter().map(|number| (number / step).round() as i16).collect();
         let mut dots = vec![0; positions.len()];
         fast::dots(&query, &self.codes, positions, &mut dots);
@@ -200,6 +221,7 @@ impl Quantised {
         positions.iter().zip(dots).map(cosine).collect()
     }
 
+    /// The position of the vector of a row; `None` when the row has no vector.
     fn position(&self, row: u32) -> Option<usize> {
         self.positions
             .get(row as usize)
@@ -207,6 +229,7 @@ impl Quantised {
             .map(|position| *position as usize)
     }
 
+    /// Adds a position for the vector of a row.
     fn add(&mut self, row: u32) -> usize {
         if self.rows.len() == self.rows.capacity() {
             self.reserve(self.rows.len() / 8 + 64);
@@ -232,10 +255,10 @@ impl Quantised {
         for ((word, codes), centre) in signs.iter_mut().zip(codes.chunks(64)).zip(self.centre.chunks(64)) {
             let mut bits = 0;
             for (bit, (code, centre)) in codes.iter().zip(centre).enumerate() {
-                let rest = f32::from(*code) * scale.code - centre;
-                bits |= u64::from(rest > 0.0) << bit;
-                sum += rest.abs();
-                squares += rest * rest;
+                let centred = f32::from(*code) * scale.code - centre;
+                bits |= u64::from(centred > 0.0) << bit;
+                sum += centred.abs();
+                squares += centred * centred;
             }
             *word = bits;
         }
@@ -243,7 +266,8 @@ impl Quantised {
         scale.sign = if sum > 0.0 { squares / sum } else { 0.0 };
     }
 
-    /// The rotated vector of length one; `None` for a vector of another length or of length zero.
+    /// The vector, scaled to length one and rotated; `None` for a vector with another number of dimensions or
+    /// of length zero.
     fn rotate(&self, vector: &[f32]) -> Option<Vec<f32>> {
         if vector.len() != self.dims {
             return None;
@@ -252,16 +276,16 @@ impl Quantised {
         if !(length.is_finite() && length > 0.0) {
             return None;
         }
-        let mut turned: Vec<f32> = vector.iter().map(|number| number / length).collect();
-        self.rotation.apply(&mut turned);
-        Some(turned)
+        let mut rotated: Vec<f32> = vector.iter().map(|number| number / length).collect();
+        self.rotation.apply(&mut rotated);
+        Some(rotated)
     }
 }
 
-/// The `count` best of many estimates. Most are worse than the worst one kept and cost one comparison.
+/// Collects the `count` best of many estimates. Most are below the threshold and cost one comparison.
 struct TopK {
     count: usize,
-    /// The score that an estimate has to reach, from the last time the list was shortened.
+    /// The score that an estimate has to reach: the worst of the best when the list was last pruned.
     threshold: f32,
     candidates: Vec<(f32, u32)>,
 }
@@ -271,6 +295,7 @@ impl TopK {
         Self { count, threshold: f32::NEG_INFINITY, candidates: Vec::with_capacity(2 * count) }
     }
 
+    /// Adds an estimate if it may be one of the best.
     #[inline(always)]
     fn offer(&mut self, score: f32, position: u32) {
         if score >= self.threshold {
@@ -286,7 +311,7 @@ impl TopK {
         self.candidates.push((score, position));
     }
 
-    /// Retains only the best; of equal ones the first, so that a query always returns the same rows.
+    /// Drops all but the best. Of equal ones the first stay, so that a query always returns the same rows.
     fn prune(&mut self) {
         if let Some(worst) = self.count.checked_sub(1)
             && self.candidates.len() > self.count
@@ -297,6 +322,7 @@ impl TopK {
         self.candidates.truncate(self.count);
     }
 
+    /// The positions of the best, in ascending order.
     fn into_positions(mut self) -> Vec<u32> {
         self.prune();
         let mut positions: Vec<u32> = self.candidates.iter().map(|(_, position)| *position).collect();
@@ -310,6 +336,7 @@ struct SignQuery {
     planes: Vec<[u64; QUERY_BITS]>,
     low: f32,
     step: f32,
+    /// The sum of all components.
     sum: f32,
 }
 
@@ -321,17 +348,17 @@ impl SignQuery {
         let step = ((high - low) / levels).max(f32::MIN_POSITIVE);
         let mut planes = vec![[0_u64; QUERY_BITS]; words];
         let mut sum = 0.0;
-        for (at, number) in query.iter().enumerate() {
+        for (component, number) in query.iter().enumerate() {
             let level = ((number - low) / step).round().clamp(0.0, levels) as u64;
             sum += low + step * level as f32;
-            for (bit, plane) in planes[at / 64].iter_mut().enumerate() {
-                *plane |= (level >> bit & 1) << (at % 64);
+            for (bit, plane) in planes[component / 64].iter_mut().enumerate() {
+                *plane |= (level >> bit & 1) << (component % 64);
             }
         }
         Self { planes, low, step, sum }
     }
 
-    /// The product with the vector of these signs, without a term that is the same for all vectors.
+    /// The estimated product with the vector of these signs, without a term that is the same for all vectors.
     #[inline(always)]
     fn estimate(&self, signs: &[u64], scale: &Scale) -> f32 {
         // Each plane has its own sum; with one sum, each addition would wait for the one before.
@@ -341,21 +368,22 @@ impl SignQuery {
                 *count += (signs & plane).count_ones();
             }
         }
-        let weighed: u32 = counts.iter().enumerate().map(|(bit, count)| count << bit).sum();
-        self.dot_product(weighed, scale)
+        let weighted: u32 = counts.iter().enumerate().map(|(bit, count)| count << bit).sum();
+        self.dot_product(weighted, scale)
     }
 
-    /// The product from the weighted counts of the planes.
+    /// The product from the weighted sum of the plane counts. `product_of_set` is the part of the components
+    /// whose sign is set; the others count negatively.
     #[inline(always)]
-    fn dot_product(&self, weighed: u32, scale: &Scale) -> f32 {
-        let set = self.low * scale.ones + self.step * weighed as f32;
-        scale.sign * (2.0 * set - self.sum)
+    fn dot_product(&self, weighted: u32, scale: &Scale) -> f32 {
+        let product_of_set = self.low * scale.ones + self.step * weighted as f32;
+        scale.sign * (2.0 * product_of_set - self.sum)
     }
 }
 
-/// The two inner loops, compiled a second time for processors that count bits, or multiply many numbers, in
-/// one instruction. The code is the same; only the instructions that the compiler may use differ. The one
-/// exception counts all planes of a word at once, which no compiler finds by itself.
+/// The two inner loops, each also compiled for processors that count bits, or multiply many numbers, in one
+/// instruction. The code is the same; only the instructions that the compiler may use differ. The exception
+/// is `scan_avx512`, which counts all planes of a word at once; compilers do not generate that by themselves.
 #[cfg_attr(
     target_arch = "x86_64",
     expect(
@@ -366,6 +394,7 @@ impl SignQuery {
 mod fast {
     use super::{QUERY_BITS, Scale, SignQuery, TopK};
 
+    /// Offers the estimate of every vector to `best`.
     pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512vpopcntdq") {
@@ -374,20 +403,20 @@ mod fast {
         }
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor has the instructions that the function was compiled for.
             return unsafe { scan_popcnt(query, signs, scales, best) };
         }
         scan_any(query, signs, scales, best);
     }
 
-    /// The products of a query with the codes at some positions.
-    pub(super) fn dots(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
+    /// Writes the products of a query with the codes at some positions to `products`.
+    pub(super) fn dots(query: &[i16], codes: &[i8], positions: &[u32], products: &mut [i32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { dots_avx2(query, codes, positions, into) };
+            // SAFETY: the processor has the instructions that the function was compiled for.
+            return unsafe { dots_avx2(query, codes, positions, products) };
         }
-        dots_any(query, codes, positions, into);
+        dots_any(query, codes, positions, products);
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -398,20 +427,20 @@ mod fast {
             _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_popcnt_epi64, _mm256_set_epi64x,
             _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_sllv_epi64,
         };
-        let four =
+        let to_lanes =
             |[a, b, c, d]: [u64; QUERY_BITS]| _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64);
-        let weights = four([0, 1, 2, 3]);
-        let each = signs.chunks_exact(query.planes.len()).zip(scales);
-        for (position, (signs, scale)) in each.enumerate() {
+        let shifts = to_lanes([0, 1, 2, 3]);
+        let vectors = signs.chunks_exact(query.planes.len()).zip(scales);
+        for (position, (signs, scale)) in vectors.enumerate() {
             let mut counts = _mm256_setzero_si256();
             for (signs, planes) in signs.iter().zip(&query.planes) {
-                let both = _mm256_and_si256(_mm256_set1_epi64x(*signs as i64), four(*planes));
-                counts = _mm256_add_epi64(counts, _mm256_popcnt_epi64(both));
+                let common = _mm256_and_si256(_mm256_set1_epi64x(*signs as i64), to_lanes(*planes));
+                counts = _mm256_add_epi64(counts, _mm256_popcnt_epi64(common));
             }
-            let counts = _mm256_sllv_epi64(counts, weights);
-            let two = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
-            let weighed = _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
-            best.offer(query.dot_product(weighed as u32, scale), position as u32);
+            let counts = _mm256_sllv_epi64(counts, shifts);
+            let halves = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+            let weighted = _mm_cvtsi128_si64(_mm_add_epi64(halves, _mm_unpackhi_epi64(halves, halves)));
+            best.offer(query.dot_product(weighted as u32, scale), position as u32);
         }
     }
 
@@ -423,59 +452,62 @@ mod fast {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn dots_avx2(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
-        dots_any(query, codes, positions, into);
+    fn dots_avx2(query: &[i16], codes: &[i8], positions: &[u32], products: &mut [i32]) {
+        dots_any(query, codes, positions, products);
     }
 
     #[inline(always)]
     fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
-        let each = signs.chunks_exact(query.planes.len()).zip(scales);
-        for (position, (signs, scale)) in each.enumerate() {
+        let vectors = signs.chunks_exact(query.planes.len()).zip(scales);
+        for (position, (signs, scale)) in vectors.enumerate() {
             best.offer(query.estimate(signs, scale), position as u32);
         }
     }
 
     #[inline(always)]
-    fn dots_any(query: &[i16], codes: &[i8], positions: &[u32], into: &mut [i32]) {
-        for (position, into) in positions.iter().zip(into) {
+    fn dots_any(query: &[i16], codes: &[i8], positions: &[u32], products: &mut [i32]) {
+        for (position, product) in positions.iter().zip(products) {
             let codes = &codes[*position as usize * query.len()..][..query.len()];
-            *into = query.iter().zip(codes).map(|(number, code)| i32::from(*number) * i32::from(*code)).sum();
+            *product =
+                query.iter().zip(codes).map(|(number, code)| i32::from(*number) * i32::from(*code)).sum();
         }
     }
 }
 
-/// A fixed random rotation that is fast to apply: random sign flips, then a Hadamard transform of the first
-/// and of the last part.
+/// A fixed random rotation that is fast to apply: three rounds of random sign flips and a Hadamard transform,
+/// alternately of the first and of the last `part` components.
 struct Rotation {
+    /// The factors of each round, 1 or -1.
     flips: Vec<Vec<f32>>,
-    /// The largest power of two within the length.
+    /// The largest power of two that is at most the number of components.
     part: usize,
 }
 
 impl Rotation {
     fn new(dims: usize) -> Self {
-        // The rotation is the same for every index, so it is not stored.
+        // A generator with a fixed seed: the rotation is always the same, so it is not stored.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut flip = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             if state >> 63 == 0 { 1.0 } else { -1.0 }
         };
-        let flips = (0..3).map(|_| (0..dims).map(|_| flip()).collect()).collect();
+        let flips = (0..ROTATION_ROUNDS).map(|_| (0..dims).map(|_| flip()).collect()).collect();
         Self { flips, part: if dims == 0 { 0 } else { 1 << dims.ilog2() } }
     }
 
     fn apply(&self, vector: &mut [f32]) {
-        let rest = vector.len() - self.part;
+        let last_start = vector.len() - self.part;
         for (round, flips) in self.flips.iter().enumerate() {
             vector.iter_mut().zip(flips).for_each(|(number, flip)| *number *= flip);
-            let start = if round % 2 == 0 { 0 } else { rest };
+            let start = if round % 2 == 0 { 0 } else { last_start };
             hadamard(&mut vector[start..start + self.part]);
         }
     }
 }
 
+/// The normalised Hadamard transform; the number of components is a power of two.
 fn hadamard(numbers: &mut [f32]) {
-    // The steps within eight components come first, in a form that stays in registers.
+    // The steps within eight components come first, in a form that the compiler keeps in registers.
     let mut half = 1;
     if numbers.len() >= 8 {
         numbers.as_chunks_mut::<8>().0.iter_mut().for_each(hadamard_8);
@@ -506,10 +538,10 @@ fn hadamard_8(numbers: &mut [f32; 8]) {
 mod tests {
     use super::*;
 
-    /// A generator that needs no crate and gives the same numbers everywhere (SplitMix64).
-    struct Dice(u64);
+    /// A random generator with the same numbers on every machine (SplitMix64).
+    struct TestRng(u64);
 
-    impl Dice {
+    impl TestRng {
         fn next(&mut self) -> u64 {
             self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -517,7 +549,7 @@ mod tests {
             mixed ^ (mixed >> 31)
         }
 
-        /// Nearly normal.
+        /// A nearly normally distributed number.
         fn normal(&mut self) -> f32 {
             (0..4).map(|_| (self.next() >> 40) as f32 / (1_u64 << 24) as f32).sum::<f32>() - 2.0
         }
@@ -537,29 +569,30 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| a * b).sum()
     }
 
-    /// The share of the true best ten that are among the `asked` this index gives.
+    /// The share of the ten truly nearest vectors that are among the 25 best hits of the index.
     fn recall(vectors: &[Vec<f32>], queries: &[Vec<f32>]) -> f64 {
         let mut index = Quantised::new(vectors[0].len());
         vectors.iter().zip(0..).for_each(|(vector, row)| index.load(row, vector));
         index.recentre();
-        let mut found = 0;
+        let mut found_count = 0;
         for query in queries {
             let mut exact: Vec<(f32, u32)> =
                 vectors.iter().zip(0..).map(|(v, row)| (dot(v, query), row)).collect();
             exact.select_nth_unstable_by(10, |a, b| b.0.total_cmp(&a.0));
-            let near = index.search(query, 25, None);
-            found += exact[..10].iter().filter(|(_, row)| near.iter().any(|(one, _)| one == row)).count();
+            let hits = index.search(query, 25, None);
+            found_count +=
+                exact[..10].iter().filter(|(_, row)| hits.iter().any(|(hit, _)| hit == row)).count();
         }
-        found as f64 / (queries.len() * 10) as f64
+        found_count as f64 / (queries.len() * 10) as f64
     }
 
     #[test]
     fn clustered_vectors_are_found_nearly_always() {
-        let mut dice = Dice(1);
-        let clusters: Vec<Vec<f32>> = (0..100).map(|_| dice.normals(96)).collect();
+        let mut rng = TestRng(1);
+        let clusters: Vec<Vec<f32>> = (0..100).map(|_| rng.normals(96)).collect();
         let mut make = || {
-            let cluster = &clusters[(dice.next() % 100) as usize];
-            unit(cluster.iter().map(|x| x + 0.6 * dice.normal()).collect())
+            let cluster = &clusters[(rng.next() % 100) as usize];
+            unit(cluster.iter().map(|x| x + 0.6 * rng.normal()).collect())
         };
         let (vectors, queries): (Vec<_>, Vec<_>) =
             ((0..20_000).map(|_| make()).collect(), (0..20).map(|_| make()).collect());
@@ -569,17 +602,17 @@ mod tests {
 
     #[test]
     fn sparse_vectors_with_a_common_part_are_found_nearly_always() {
-        // As the built-in embedder makes them: a few positions for each word, and words that
-        // nearly every text has.
-        let mut dice = Dice(2);
+        // Like the vectors of the built-in embedder: a few components for each word, and words that nearly
+        // every text contains.
+        let mut rng = TestRng(2);
         let mut make = || {
             let mut vector = vec![0.0; 384];
-            for word in 0..5 + dice.next() % 40 {
-                let word = if word % 3 == 0 { dice.next() % 20 } else { dice.next() % 3_000 };
-                let mut hash = Dice(word);
+            for word in 0..5 + rng.next() % 40 {
+                let word = if word % 3 == 0 { rng.next() % 20 } else { rng.next() % 3_000 };
+                let mut hash = TestRng(word);
                 for _ in 0..3 {
-                    let at = (hash.next() % 384) as usize;
-                    vector[at] += if hash.next().is_multiple_of(2) { 1.0 } else { -1.0 };
+                    let component = (hash.next() % 384) as usize;
+                    vector[component] += if hash.next().is_multiple_of(2) { 1.0 } else { -1.0 };
                 }
             }
             vector[0] += 0.001;
@@ -592,13 +625,13 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_close_to_the_cosine_at_any_length() {
-        let mut dice = Dice(3);
+    fn scores_are_close_to_the_cosine_for_any_number_of_dimensions() {
+        let mut rng = TestRng(3);
         for dims in [1, 2, 3, 26, 64, 65, 384, 1536] {
             let mut index = Quantised::new(dims);
-            let vectors: Vec<Vec<f32>> = (0..20).map(|_| dice.normals(dims)).collect();
+            let vectors: Vec<Vec<f32>> = (0..20).map(|_| rng.normals(dims)).collect();
             vectors.iter().zip(0..).for_each(|(vector, row)| index.put(row, vector));
-            let query = dice.normals(dims);
+            let query = rng.normals(dims);
             let found = index.search(&query, 20, None);
             assert_eq!(found.len(), 20);
             for (row, score) in found {
@@ -610,54 +643,55 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_finds_what_the_estimates_say_on_any_processor() {
-        let mut dice = Dice(5);
+    fn a_scan_finds_the_best_estimates_on_any_processor() {
+        let mut rng = TestRng(5);
         for dims in [1, 64, 65, 100, 384] {
             let mut index = Quantised::new(dims);
-            (0..3_000).for_each(|row| index.load(row, &dice.normals(dims)));
+            (0..3_000).for_each(|row| index.load(row, &rng.normals(dims)));
             index.recentre();
-            let query = index.rotate(&dice.normals(dims)).unwrap();
+            let query = index.rotate(&rng.normals(dims)).unwrap();
             let signs = SignQuery::new(&query, index.words);
-            let mut all: Vec<(f32, u32)> =
+            let mut estimates: Vec<(f32, u32)> =
                 (0..3_000).map(|position| (index.estimate(&signs, position as usize), position)).collect();
-            all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            estimates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             for count in [1, 10, 700, 1_600] {
-                let mut expected: Vec<u32> = all[..count].iter().map(|(_, position)| *position).collect();
+                let mut expected: Vec<u32> =
+                    estimates[..count].iter().map(|(_, position)| *position).collect();
                 expected.sort_unstable();
                 assert_eq!(index.candidates(&query, None, count), expected, "{dims} {count}");
-                let everywhere: Vec<u32> = (0..3_000).rev().collect();
-                assert_eq!(index.candidates(&query, Some(&everywhere), count), expected, "{dims} {count}");
+                let all_positions: Vec<u32> = (0..3_000).rev().collect();
+                assert_eq!(index.candidates(&query, Some(&all_positions), count), expected, "{dims} {count}");
             }
         }
     }
 
     #[test]
-    fn vectors_come_and_go() {
-        let mut dice = Dice(4);
+    fn vectors_can_be_added_replaced_and_removed() {
+        let mut rng = TestRng(4);
         let mut index = Quantised::new(8);
-        let mut kept: std::collections::BTreeMap<u32, Vec<f32>> = Default::default();
+        let mut expected: std::collections::BTreeMap<u32, Vec<f32>> = Default::default();
         for _ in 0..3_000 {
-            let row = (dice.next() % 700) as u32;
-            if dice.next().is_multiple_of(3) {
+            let row = (rng.next() % 700) as u32;
+            if rng.next().is_multiple_of(3) {
                 index.remove(row);
-                kept.remove(&row);
+                expected.remove(&row);
             } else {
-                let vector = unit(dice.normals(8));
+                let vector = unit(rng.normals(8));
                 index.put(row, &vector);
-                kept.insert(row, vector);
+                expected.insert(row, vector);
             }
         }
-        assert_eq!(index.len(), kept.len());
+        assert_eq!(index.len(), expected.len());
         let rows: Vec<u32> = index.search(&[1.0; 8], 700, None).into_iter().map(|(row, _)| row).collect();
-        assert_eq!(rows.len(), kept.len());
-        assert!(rows.iter().all(|row| kept.contains_key(row)));
-        let some: Vec<u32> = (0..700).step_by(7).collect();
-        let among = index.search(&[1.0; 8], 700, Some(&some));
-        assert_eq!(among.len(), some.iter().filter(|row| kept.contains_key(row)).count());
-        // A vector of length zero is not stored.
-        let row = *kept.keys().next().unwrap();
+        assert_eq!(rows.len(), expected.len());
+        assert!(rows.iter().all(|row| expected.contains_key(row)));
+        let some_rows: Vec<u32> = (0..700).step_by(7).collect();
+        let hits = index.search(&[1.0; 8], 700, Some(&some_rows));
+        assert_eq!(hits.len(), some_rows.iter().filter(|row| expected.contains_key(row)).count());
+        // A vector of length zero or with another number of dimensions is not stored.
+        let row = *expected.keys().next().unwrap();
         index.put(row, &[0.0; 8]);
         index.put(row + 10_000, &[1.0; 7]);
-        assert_eq!(index.len(), kept.len() - 1);
+        assert_eq!(index.len(), expected.len() - 1);
     }
 }

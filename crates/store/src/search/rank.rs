@@ -1,16 +1,17 @@
-//! `relevance(table, limit, name, query)`: how relevant a row is to a full-text query; smaller is better.
+//! The SQL function `relevance(table, limit, name, query)`, with which FTS5 ranks the rows of a full-text
+//! query; smaller is better.
 //!
-//! FTS5's own `bm25` favours short documents, and in a graph the shortest objects hold the least. Here all
-//! documents up to [`USUAL_LENGTH`] count as equally long, and longer ones lose a little, by the logarithm
-//! of their length. The rest is BM25, with the name weighing more than the body.
+//! FTS5's own `bm25` favours short documents, but in a graph the shortest objects contain the least
+//! information. Here all documents up to [`TYPICAL_LENGTH`] count as equally long, and longer ones are
+//! penalised by the logarithm of their length. The rest is BM25; the name weighs more than the body.
 //!
-//! The length of a row is in a table of its own, and reading it for every match makes ranking common words
-//! slow. Length can only lower a score, so it is not read for a row that could not be among the best
-//! `limit` even without it. With `limit` 0 it is read for every row, which is necessary when rows are
-//! filtered after they are ranked.
+//! FTS5 stores the length of a row in a separate table, and reading it for every match makes the ranking of
+//! common words slow. The length can only lower a score, so it is not read for a row that could not be among
+//! the best `limit` rows even without the penalty. With `limit` 0 it is read for every row, which is
+//! necessary when rows are filtered after they are ranked.
 //!
-//! Counting how rare a phrase is needs a scan of every row that contains it. The count is cached under the
-//! table's `name` and the phrase as written in `query`, until the database changes.
+//! The rarity of a phrase requires a scan of every row that contains it. It is cached until the database
+//! changes. The cache key is the table's `name` and the phrase as written in `query`.
 //!
 //! This is the only file that uses the C interface of FTS5. It is sound for these reasons: FTS5 calls the
 //! function with pointers that are valid during the call. The state between calls belongs to one cursor,
@@ -34,15 +35,21 @@ use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
 
-/// In tokens. It is also used when the documents of a project are shorter on average.
+/// Documents up to this many tokens are not penalised. If the documents of the table are longer on average,
+/// that average is used instead.
 pub(super) const TYPICAL_LENGTH: f64 = 64.0;
-/// How much a longer document loses: at e times the usual length, a word counts as if it occurred 1.5 times
+/// The penalty of a longer document: at e times the typical length, a word counts as if it occurred 1.5 times
 /// less often.
 pub(super) const LENGTH_PENALTY: f64 = 0.5;
-/// How quickly repetitions of a word stop counting; the usual value of BM25.
+/// How quickly repetitions of a word stop counting: the parameter k1 of BM25, with its usual value.
 const SATURATION: f64 = 1.2;
+/// The rarity of a phrase that is in every row.
+const MIN_RARITY: f64 = 1e-6;
 /// The weight of each column: a match in the name is worth more than one in the body.
 const COLUMN_WEIGHTS: [f64; 2] = [4.0, 1.0];
+
+/// The heap of the best scores reserves memory for at most this many.
+const MAX_RESERVED: usize = 10_000;
 
 /// Registers the function with a connection.
 pub(super) fn register(conn: &Connection) -> Result<()> {
@@ -52,8 +59,8 @@ pub(super) fn register(conn: &Connection) -> Result<()> {
         let api = fts5_api(conn.handle());
         match api.as_ref().and_then(|api| api.xCreateFunction) {
             Some(create) => {
-                let known = Box::into_raw(Box::<RarityCache>::default()).cast();
-                create(api, c"relevance".as_ptr(), known, Some(relevance), Some(free_cache))
+                let cache = Box::into_raw(Box::<RarityCache>::default()).cast();
+                create(api, c"relevance".as_ptr(), cache, Some(relevance), Some(free_cache))
             }
             None => ffi::SQLITE_ERROR,
         }
@@ -61,11 +68,11 @@ pub(super) fn register(conn: &Connection) -> Result<()> {
     if code == ffi::SQLITE_OK {
         return Ok(());
     }
-    let what = "this SQLite has no FTS5".to_owned();
-    Err(Error::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(what))))
+    let message = "this SQLite has no FTS5".to_owned();
+    Err(Error::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(message))))
 }
 
-/// FTS5 returns its interface through a query; null when SQLite has no FTS5.
+/// Gets the interface of FTS5, which a query writes to a bound pointer. Null when SQLite has no FTS5.
 ///
 /// # Safety
 /// `db` must be an open connection that no other thread uses meanwhile.
@@ -77,8 +84,8 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
         if ffi::sqlite3_prepare_v2(db, c"SELECT fts5(?1)".as_ptr(), -1, &raw mut statement, ptr::null_mut())
             == ffi::SQLITE_OK
         {
-            let place = (&raw mut api).cast::<c_void>();
-            ffi::sqlite3_bind_pointer(statement, 1, place, c"fts5_api_ptr".as_ptr(), None);
+            let api_pointer = (&raw mut api).cast::<c_void>();
+            ffi::sqlite3_bind_pointer(statement, 1, api_pointer, c"fts5_api_ptr".as_ptr(), None);
             ffi::sqlite3_step(statement);
         }
         ffi::sqlite3_finalize(statement);
@@ -86,12 +93,13 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
     api
 }
 
-/// How rare phrases are at one state of the database.
+/// The rarities of phrases at one state of the database.
 struct RarityCache {
     version: DbVersion,
     rarities: LruCache<String, f64>,
 }
 
+/// The most phrases in the cache of one connection.
 const MAX_CACHED: usize = 10_000;
 
 impl Default for RarityCache {
@@ -108,7 +116,7 @@ struct DbVersion {
 }
 
 impl DbVersion {
-    /// `None` within a transaction that writes, because it may be rolled back.
+    /// The current state; `None` within a transaction that writes, because it may be rolled back.
     ///
     /// # Safety
     /// `db` must be an open connection that no other thread uses meanwhile.
@@ -119,15 +127,20 @@ impl DbVersion {
             if ffi::sqlite3_txn_state(db, c"main".as_ptr()) != ffi::SQLITE_TXN_READ {
                 return None;
             }
-            let place = (&raw mut version).cast::<c_void>();
-            let code = ffi::sqlite3_file_control(db, c"main".as_ptr(), ffi::SQLITE_FCNTL_DATA_VERSION, place);
+            let version_pointer = (&raw mut version).cast::<c_void>();
+            let code = ffi::sqlite3_file_control(
+                db,
+                c"main".as_ptr(),
+                ffi::SQLITE_FCNTL_DATA_VERSION,
+                version_pointer,
+            );
             (code == ffi::SQLITE_OK).then(|| Self { version, changes: ffi::sqlite3_total_changes64(db) })
         }
     }
 }
 
 /// The phrases of a query as [`emergent_domain::text_query::TextQuery::to_fts5`] writes it: each in quotes,
-/// without quotes inside, and with a star after prefixes.
+/// without quotes inside, and with a star after prefixes. The flag says whether a phrase is a prefix.
 fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut parts = query.split('"').skip(1);
     std::iter::from_fn(move || {
@@ -138,17 +151,20 @@ fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
 
 /// The state of one query across its rows.
 struct Query {
+    /// The number of rows of the table.
     rows: f64,
-    usual_length: f64,
+    typical_length: f64,
     phrases: Vec<Phrase>,
     /// The cache key of each phrase; empty when phrases are not cached.
-    names: Vec<String>,
+    cache_keys: Vec<String>,
     /// The best scores so far, the worst of them on top. Scores are positive, and positive floats have the
     /// order of their bits.
     best: BinaryHeap<Reverse<u64>>,
+    /// How many rows the query returns; 0 when every row needs its exact score.
     limit: usize,
 }
 
+/// The state of one phrase of a query.
 #[derive(Clone, Copy, Default)]
 struct Phrase {
     /// The weight of a match; a rare phrase weighs more. Computed at the first row that contains it.
@@ -158,22 +174,23 @@ struct Phrase {
 }
 
 impl Query {
-    /// BM25, with `length` 1 for rows of the usual length or shorter.
+    /// The BM25 score of the current row. `length` is 1 for rows of the typical length or shorter.
     fn score(&self, length: f64) -> f64 {
-        let part = |phrase: &Phrase| {
+        let phrase_score = |phrase: &Phrase| {
             phrase.rarity.unwrap_or(0.0) * phrase.frequency * (SATURATION + 1.0)
                 / (phrase.frequency + SATURATION * length)
         };
-        self.phrases.iter().filter(|phrase| phrase.frequency > 0.0).map(part).sum()
+        self.phrases.iter().filter(|phrase| phrase.frequency > 0.0).map(phrase_score).sum()
     }
 
-    /// Whether a row with at most this score can still be among the best.
-    fn cannot_rank(&self, at_most: f64) -> bool {
+    /// Whether a row whose score is at most `max_score` can no longer be among the best.
+    fn cannot_rank(&self, max_score: f64) -> bool {
         self.limit > 0
             && self.best.len() == self.limit
-            && self.best.peek().is_some_and(|worst| at_most.to_bits() < worst.0)
+            && self.best.peek().is_some_and(|worst| max_score.to_bits() < worst.0)
     }
 
+    /// Adds a score to the best ones, if it is one of them.
     fn record(&mut self, score: f64) {
         if self.limit == 0 {
             return;
@@ -185,11 +202,12 @@ impl Query {
     }
 }
 
-/// Calls the interface of FTS5 and turns its status into an error.
+/// Turns a status code of SQLite into a result.
 fn ok(code: c_int) -> Result<(), c_int> {
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(code) }
 }
 
+/// Calls a function of the FTS5 interface; an error when this version of FTS5 does not have it.
 macro_rules! call {
     ($api:expr, $name:ident($($arg:expr),*)) => {
         match $api.$name {
@@ -199,7 +217,7 @@ macro_rules! call {
     };
 }
 
-/// Called by FTS5 for each row.
+/// The SQL function. FTS5 calls it for each row.
 unsafe extern "C" fn relevance(
     api: *const ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
@@ -217,6 +235,8 @@ unsafe extern "C" fn relevance(
     }
 }
 
+/// The score of the current row; larger is better.
+///
 /// # Safety
 /// `fts`, `context` and `values` must be what FTS5 passed along with `api`.
 unsafe fn score_row(
@@ -225,34 +245,38 @@ unsafe fn score_row(
     context: *mut ffi::sqlite3_context,
     values: &[*mut ffi::sqlite3_value],
 ) -> Result<f64, c_int> {
-    // SAFETY: only `fts` and places on this stack are passed; what `xGetAuxdata` returns is the
+    // SAFETY: only `fts` and pointers to this stack are passed; what `xGetAuxdata` returns is the
     // `Query` that `start_query` set for this cursor, and nothing else refers to it.
     unsafe {
-        let mut kept = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
-        if kept.is_null() {
-            kept = start_query(api, fts, context, values)?;
+        let mut state = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
+        if state.is_null() {
+            state = start_query(api, fts, context, values)?;
         }
-        let query = &mut *kept;
+        let query = &mut *state;
         for phrase in 0..query.phrases.len() {
-            let found = weighted_frequency(api, fts, phrase as c_int)?;
-            query.phrases[phrase].frequency = found;
-            if found > 0.0 && query.phrases[phrase].rarity.is_none() {
+            let frequency = weighted_frequency(api, fts, phrase as c_int)?;
+            query.phrases[phrase].frequency = frequency;
+            if frequency > 0.0 && query.phrases[phrase].rarity.is_none() {
                 let rarity = rarity(api, fts, phrase as c_int, query.rows)?;
                 query.phrases[phrase].rarity = Some(rarity);
-                if let Some(name) = query.names.get_mut(phrase) {
-                    let known = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
-                    known.rarities.insert(std::mem::take(name), rarity);
+                if let Some(key) = query.cache_keys.get_mut(phrase) {
+                    let cache = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
+                    cache.rarities.insert(std::mem::take(key), rarity);
                 }
             }
         }
-        let at_most = query.score(1.0);
-        if query.cannot_rank(at_most) {
-            return Ok(at_most);
+        let max_score = query.score(1.0);
+        if query.cannot_rank(max_score) {
+            return Ok(max_score);
         }
         let mut tokens: c_int = 0;
         ok(call!(api, xColumnSize(fts, -1, &raw mut tokens)))?;
-        let longer = f64::from(tokens) / query.usual_length;
-        let score = if longer > 1.0 { query.score(1.0 + LENGTH_PENALTY * longer.ln()) } else { at_most };
+        let length_ratio = f64::from(tokens) / query.typical_length;
+        let score = if length_ratio > 1.0 {
+            query.score(1.0 + LENGTH_PENALTY * length_ratio.ln())
+        } else {
+            max_score
+        };
         query.record(score);
         Ok(score)
     }
@@ -279,29 +303,29 @@ unsafe fn start_query(
         ok(call!(api, xColumnTotalSize(fts, -1, &raw mut tokens)))?;
         let count = usize::try_from(call!(api, xPhraseCount(fts))).unwrap_or(0);
         let mut phrases = vec![Phrase::default(); count];
-        let mut names = Vec::new();
-        if let (&[_, table, query], Some(moment)) =
+        let mut keys = Vec::new();
+        if let (&[_, table, query], Some(version)) =
             (values, DbVersion::now(ffi::sqlite3_context_db_handle(context)))
         {
-            let known = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
-            if known.version != moment {
-                known.version = moment;
-                known.rarities.clear();
+            let cache = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
+            if cache.version != version {
+                cache.version = version;
+                cache.rarities.clear();
             }
-            names = cache_keys(text(table), text(query));
-            // FTS5 omits phrases without words. The phrases can then not be matched to their keys.
-            names.truncate(if names.len() == count { count } else { 0 });
-            for (phrase, name) in phrases.iter_mut().zip(&names) {
-                phrase.rarity = known.rarities.get(name).copied();
+            keys = cache_keys(text(table), text(query));
+            // FTS5 omits phrases without words. Then it is unknown which key belongs to which phrase.
+            keys.truncate(if keys.len() == count { count } else { 0 });
+            for (phrase, key) in phrases.iter_mut().zip(&keys) {
+                phrase.rarity = cache.rarities.get(key).copied();
             }
         }
         let rows = (rows as f64).max(1.0);
         let query = Box::into_raw(Box::new(Query {
             rows,
-            usual_length: (tokens as f64 / rows).max(TYPICAL_LENGTH),
+            typical_length: (tokens as f64 / rows).max(TYPICAL_LENGTH),
             phrases,
-            names,
-            best: BinaryHeap::with_capacity(limit.min(10_000) + 1),
+            cache_keys: keys,
+            best: BinaryHeap::with_capacity(limit.min(MAX_RESERVED) + 1),
             limit,
         }));
         ok(call!(api, xSetAuxdata(fts, query.cast(), Some(free_query))))?;
@@ -311,10 +335,13 @@ unsafe fn start_query(
 
 /// The cache keys of the phrases of a query on a table.
 fn cache_keys(table: &str, query: &str) -> Vec<String> {
-    let name = |(phrase, begins): (&str, bool)| format!("{table}{}{phrase}", if begins { '*' } else { ' ' });
-    phrases(query).map(name).collect()
+    let key =
+        |(phrase, is_prefix): (&str, bool)| format!("{table}{}{phrase}", if is_prefix { '*' } else { ' ' });
+    phrases(query).map(key).collect()
 }
 
+/// The text of a value; empty for NULL and invalid UTF-8.
+///
 /// # Safety
 /// `value` must be valid and unchanged as long as the text is used.
 unsafe fn text<'a>(value: *mut ffi::sqlite3_value) -> &'a str {
@@ -329,11 +356,13 @@ unsafe fn text<'a>(value: *mut ffi::sqlite3_value) -> &'a str {
     }
 }
 
-unsafe extern "C" fn free_cache(known: *mut c_void) {
+/// Frees the cache of a connection.
+unsafe extern "C" fn free_cache(cache: *mut c_void) {
     // SAFETY: it is the box that `register` gave away, and FTS5 calls this once.
-    drop(unsafe { Box::from_raw(known.cast::<RarityCache>()) });
+    drop(unsafe { Box::from_raw(cache.cast::<RarityCache>()) });
 }
 
+/// Frees the state of a query.
 unsafe extern "C" fn free_query(query: *mut c_void) {
     // SAFETY: it is the box that `start_query` gave away, and FTS5 calls this once.
     drop(unsafe { Box::from_raw(query.cast::<Query>()) });
@@ -348,22 +377,23 @@ unsafe fn weighted_frequency(
     fts: *mut ffi::Fts5Context,
     phrase: c_int,
 ) -> Result<f64, c_int> {
-    let mut places = ffi::Fts5PhraseIter { a: ptr::null(), b: ptr::null() };
+    let mut matches = ffi::Fts5PhraseIter { a: ptr::null(), b: ptr::null() };
     let (mut column, mut offset): (c_int, c_int) = (-1, -1);
-    let mut found = 0.0;
-    // SAFETY: the iterator is used within this call only, while the row stands.
+    let mut frequency = 0.0;
+    // SAFETY: the iterator is used only within this call, during which the current row does not change.
     unsafe {
-        ok(call!(api, xPhraseFirst(fts, phrase, &raw mut places, &raw mut column, &raw mut offset)))?;
-        while let Ok(at) = usize::try_from(column) {
-            found += COLUMN_WEIGHTS.get(at).copied().unwrap_or(1.0);
-            call!(api, xPhraseNext(fts, &raw mut places, &raw mut column, &raw mut offset));
+        ok(call!(api, xPhraseFirst(fts, phrase, &raw mut matches, &raw mut column, &raw mut offset)))?;
+        // The column is -1 after the last match.
+        while let Ok(index) = usize::try_from(column) {
+            frequency += COLUMN_WEIGHTS.get(index).copied().unwrap_or(1.0);
+            call!(api, xPhraseNext(fts, &raw mut matches, &raw mut column, &raw mut offset));
         }
     }
-    Ok(found)
+    Ok(frequency)
 }
 
-/// The logarithm of the number of rows per row that contains the phrase. It is always above 0, so that a
-/// word of every row still counts.
+/// The rarity of a phrase: the logarithm of all rows divided by the rows that contain it (the IDF of BM25).
+/// It is always above 0, so that a word that is in every row still counts.
 ///
 /// # Safety
 /// As [`score_row`].
@@ -379,9 +409,10 @@ unsafe fn rarity(
         ok(call!(api, xQueryPhrase(fts, phrase, (&raw mut count).cast(), Some(count_row))))?;
     }
     let count = count as f64;
-    Ok((1.0 + (rows - count).max(0.0) / (count + 0.5)).ln().max(1e-6))
+    Ok((1.0 + (rows - count).max(0.0) / (count + 0.5)).ln().max(MIN_RARITY))
 }
 
+/// Counts a row that contains a phrase. FTS5 calls it for each.
 unsafe extern "C" fn count_row(
     _: *const ffi::Fts5ExtensionApi,
     _: *mut ffi::Fts5Context,
@@ -397,14 +428,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_phrases_of_a_query_are_told_apart() {
-        let found: Vec<_> = phrases(r#"("red pears" OR "plum" *) NOT "rotten""#).collect();
-        assert_eq!(found, [("red pears", false), ("plum", true), ("rotten", false)]);
+    fn a_query_is_split_into_phrases_and_prefixes() {
+        let split: Vec<_> = phrases(r#"("red pears" OR "plum" *) NOT "rotten""#).collect();
+        assert_eq!(split, [("red pears", false), ("plum", true), ("rotten", false)]);
         assert_eq!(phrases("").count(), 0);
     }
 
     #[test]
-    fn what_is_remembered_is_forgotten_when_the_database_changes() {
+    fn cached_rarities_are_dropped_when_the_database_changes() {
         let dir = tempfile::tempdir().unwrap();
         let open = || {
             let conn = Connection::open(dir.path().join("x.db")).unwrap();
@@ -425,20 +456,20 @@ mod tests {
             statement.query_map([name, query], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         };
         // A new table name is never cached, so the phrase is counted again.
-        let mut fresh = 0;
+        let mut uncached_tables = 0;
         let mut check = |conn: &Connection| {
             for query in [r#""apple""#, r#""ap" *"#, r#""apple" OR "green""#, r#""p" *"#, r#""p""#] {
-                fresh += 1;
-                let anew = scores(conn, &format!("{fresh}"), query);
-                assert_eq!(scores(conn, "f", query), anew, "{query}");
-                assert_eq!(scores(conn, "f", query), anew, "{query}");
+                uncached_tables += 1;
+                let uncached = scores(conn, &format!("{uncached_tables}"), query);
+                assert_eq!(scores(conn, "f", query), uncached, "{query}");
+                assert_eq!(scores(conn, "f", query), uncached, "{query}");
             }
         };
         check(&reader);
         writer.execute("INSERT INTO f (name, body) VALUES ('apple', 'green')", []).unwrap();
         check(&reader);
         check(&writer);
-        // As many rows and words as before.
+        // The number of rows and words stays the same.
         writer.execute("UPDATE f SET name = 'pear' WHERE rowid = 1", []).unwrap();
         check(&reader);
         check(&writer);

@@ -1,5 +1,5 @@
-//! The vectors of SQLite, quantised in memory: one index for each project, kind of row and model. It is
-//! loaded at the first search and updated with each commit.
+//! The vector indexes in memory that SQLite needs: one for each project, kind of row, model and number of
+//! dimensions. An index is loaded at the first search and updated after each commit.
 //!
 //! An index may lack a vector that another process wrote, or still hold one that was just deleted. The
 //! caller therefore checks every result against the table.
@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{quantised::Quantised, write::SearchIndex};
 use crate::{error::Result, row_numbers};
 
+/// The indexes of all projects.
 #[derive(Default)]
 pub struct VectorIndexes {
     entries: Mutex<HashMap<ProjectId, Vec<Arc<IndexEntry>>>>,
@@ -33,7 +34,7 @@ pub(crate) struct NewVector {
     pub(crate) vector: Vec<f32>,
 }
 
-/// Only vectors of one model and one length are comparable.
+/// Identifies an index. Only vectors of the same model and the same number of dimensions are comparable.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(crate) index: SearchIndex,
@@ -42,6 +43,7 @@ pub(super) struct Key<'a> {
     pub(crate) dims: usize,
 }
 
+/// One index and the state of its load.
 struct IndexEntry {
     index: SearchIndex,
     model: String,
@@ -53,11 +55,12 @@ struct IndexEntry {
 
 enum LoadState {
     Unloaded,
-    /// Holds the changes since the load started, because the writer must not wait for a load.
+    /// Holds the changes since the load started. They are applied after it, because the writer must not wait.
     Loading(Vec<Update>),
     Loaded(Quantised),
 }
 
+/// A new vector of a row, or its deletion.
 struct Update {
     row: u32,
     vector: Option<Vec<f32>>,
@@ -68,11 +71,11 @@ impl VectorIndexes {
     pub(crate) fn apply(&self, changes: Vec<VectorChange>) {
         for change in changes {
             let Some(row) = row_in_project(change.no) else { continue };
-            let slots = self.entries.lock().get(&change.project).cloned().unwrap_or_default();
-            for slot in slots.iter().filter(|slot| slot.index == change.index) {
-                // A vector of another model has replaced the one in this index.
-                let ours = change.new_vector.as_ref().filter(|new| *new.model == *slot.model);
-                slot.apply(Update { row, vector: ours.map(|new| new.vector.clone()) });
+            let entries = self.entries.lock().get(&change.project).cloned().unwrap_or_default();
+            for entry in entries.iter().filter(|entry| entry.index == change.index) {
+                // A vector of another model replaces the one in this index, which is then deleted here.
+                let same_model = change.new_vector.as_ref().filter(|new| *new.model == *entry.model);
+                entry.apply(Update { row, vector: same_model.map(|new| new.vector.clone()) });
             }
         }
     }
@@ -83,31 +86,31 @@ impl VectorIndexes {
         &self,
         key: Key<'_>,
         load: impl FnOnce(&mut Quantised) -> Result<()>,
-        question: impl Fn(&Quantised) -> T,
+        search: impl Fn(&Quantised) -> T,
     ) -> Result<T> {
-        let slot = self.entry(key);
-        if let LoadState::Loaded(index) = &*slot.state.read() {
-            return Ok(question(index));
+        let entry = self.entry(key);
+        if let LoadState::Loaded(index) = &*entry.state.read() {
+            return Ok(search(index));
         }
-        let _loader = slot.loader.lock();
-        if let LoadState::Loaded(index) = &*slot.state.read() {
-            return Ok(question(index));
+        let _loader = entry.loader.lock();
+        if let LoadState::Loaded(index) = &*entry.state.read() {
+            return Ok(search(index));
         }
         // Changes are recorded from here on and the table is read afterwards, so that none is lost.
-        *slot.state.write() = LoadState::Loading(Vec::new());
+        *entry.state.write() = LoadState::Loading(Vec::new());
         let mut index = Quantised::new(key.dims);
         if let Err(error) = load(&mut index) {
-            *slot.state.write() = LoadState::Unloaded;
+            *entry.state.write() = LoadState::Unloaded;
             return Err(error);
         }
         index.recentre();
-        let mut state = slot.state.write();
+        let mut state = entry.state.write();
         if let LoadState::Loading(updates) = &mut *state {
             updates.drain(..).for_each(|update| update.apply(&mut index));
         }
-        let answer = question(&index);
+        let result = search(&index);
         *state = LoadState::Loaded(index);
-        Ok(answer)
+        Ok(result)
     }
 
     /// Drops the indexes of a deleted project.
@@ -115,24 +118,25 @@ impl VectorIndexes {
         self.entries.lock().remove(&project);
     }
 
+    /// The entry of an index, which is created if necessary.
     fn entry(&self, key: Key<'_>) -> Arc<IndexEntry> {
-        let mut slots = self.entries.lock();
-        let slots = slots.entry(key.project).or_default();
-        let same = |slot: &&Arc<IndexEntry>| {
-            slot.index == key.index && slot.model == key.model && slot.dims == key.dims
+        let mut entries = self.entries.lock();
+        let project_entries = entries.entry(key.project).or_default();
+        let has_key = |entry: &&Arc<IndexEntry>| {
+            entry.index == key.index && entry.model == key.model && entry.dims == key.dims
         };
-        if let Some(slot) = slots.iter().find(same) {
-            return Arc::clone(slot);
+        if let Some(entry) = project_entries.iter().find(has_key) {
+            return Arc::clone(entry);
         }
-        let slot = Arc::new(IndexEntry {
+        let entry = Arc::new(IndexEntry {
             index: key.index,
             model: key.model.to_owned(),
             dims: key.dims,
             loader: Mutex::default(),
             state: RwLock::new(LoadState::Unloaded),
         });
-        slots.push(Arc::clone(&slot));
-        slot
+        project_entries.push(Arc::clone(&entry));
+        entry
     }
 }
 
@@ -156,10 +160,10 @@ impl Update {
     }
 }
 
-/// The row number within its project, which identifies a row in an index.
+/// The row number within its project, which identifies a row in an index. `None` when it does not fit.
 pub(crate) fn row_in_project(no: i64) -> Option<u32> {
-    let rows = row_numbers::range(1).start;
-    u32::try_from(no % rows).ok().filter(|row| *row != u32::MAX)
+    let rows_per_project = row_numbers::range(1).start;
+    u32::try_from(no % rows_per_project).ok().filter(|row| *row != u32::MAX)
 }
 
 #[cfg(test)]
@@ -167,18 +171,21 @@ mod tests {
     use super::*;
 
     fn change(no: i64, model: &str, vector: Option<[f32; 2]>, project: ProjectId) -> VectorChange {
-        let now = vector.map(|vector| NewVector { model: model.into(), vector: vector.to_vec() });
-        VectorChange { index: SearchIndex::Objects, project, no, new_vector: now }
+        let new_vector = vector.map(|vector| NewVector { model: model.into(), vector: vector.to_vec() });
+        VectorChange { index: SearchIndex::Objects, project, no, new_vector }
     }
 
-    fn found(indexes: &VectorIndexes, key: Key<'_>) -> Vec<u32> {
-        let found =
-            indexes.with_index(key, |_| panic!("loaded twice"), |index| index.search(&[1.0, 0.0], 10, None));
-        found.unwrap().into_iter().map(|(row, _)| row).collect()
+    fn search_loaded(indexes: &VectorIndexes, key: Key<'_>) -> Vec<u32> {
+        let hits = indexes.with_index(
+            key,
+            |_| panic!("the index was loaded twice"),
+            |index| index.search(&[1.0, 0.0], 10, None),
+        );
+        hits.unwrap().into_iter().map(|(row, _)| row).collect()
     }
 
     #[test]
-    fn what_is_committed_while_an_index_loads_is_not_missed() {
+    fn changes_that_are_committed_during_a_load_are_applied() {
         let indexes = VectorIndexes::default();
         let project = ProjectId::new();
         let key = Key { index: SearchIndex::Objects, project, model: "m", dims: 2 };
@@ -191,16 +198,16 @@ mod tests {
             Ok(())
         };
         indexes.with_index(key, load, |_| ()).unwrap();
-        assert_eq!(found(&indexes, key), [1, 3]);
+        assert_eq!(search_loaded(&indexes, key), [1, 3]);
         indexes.apply(vec![
             change(4, "m", Some([0.8, 0.1]), project),
             change(1, "other", Some([1.0, 0.0]), project),
         ]);
-        assert_eq!(found(&indexes, key), [4, 3], "a vector of another model replaces the one before");
+        assert_eq!(search_loaded(&indexes, key), [4, 3], "a vector of another model replaces the one before");
     }
 
     #[test]
-    fn a_load_that_fails_is_tried_again() {
+    fn a_search_after_a_failed_load_loads_the_index_again() {
         let indexes = VectorIndexes::default();
         let key = Key { index: SearchIndex::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
         assert!(indexes.with_index(key, |_| Err(crate::Error::Closed), |_| ()).is_err());

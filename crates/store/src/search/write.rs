@@ -1,5 +1,5 @@
-//! Writes the full-text index: one row for each live object and each chunk, in the transaction that
-//! changes it.
+//! Writes the full-text index: one row for each live object and each chunk, in the same transaction as the
+//! object or chunk.
 
 use emergent_domain::{ids::ProjectId, indexed_text::IndexedText, text_query};
 
@@ -10,8 +10,10 @@ use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
 /// both engines index the same part.
 const MAX_NAME_BYTES: usize = 16 << 10;
 const MAX_BODY_BYTES: usize = 200 << 10;
+/// On PostgreSQL, this many texts are inserted by one statement. Even texts of the maximum size fit.
+const INSERT_BATCH: usize = 100;
 
-/// Which index.
+/// Selects the index of objects or that of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchIndex {
     Objects,
@@ -24,13 +26,12 @@ pub struct Entry<'a> {
     pub text: &'a IndexedText,
 }
 
-/// Inserts new rows.
+/// Adds texts to an index.
 pub fn insert(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {
     match tx.engine() {
         Engine::Sqlite => entries.iter().try_for_each(|entry| sqlite_insert(tx, index, entry)),
-        // A hundred texts of the maximum size still fit well into one statement.
         Engine::Postgres => {
-            entries.chunks(100).try_for_each(|some| postgres_insert(tx, index, project, some))
+            entries.chunks(INSERT_BATCH).try_for_each(|batch| postgres_insert(tx, index, project, batch))
         }
     }
 }
@@ -41,9 +42,10 @@ pub fn replace(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entry: &
     insert(tx, index, project, std::slice::from_ref(entry))
 }
 
+/// Removes the text of a row from an index.
 pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, no: i64) -> Result<()> {
-    if let Some(late) = tx.fts_buffer() {
-        late.remove(index, no);
+    if let Some(buffer) = tx.fts_buffer() {
+        buffer.remove(index, no);
         return Ok(());
     }
     let sql = match (tx.engine(), index) {
@@ -59,7 +61,7 @@ fn sqlite_insert(tx: &mut Tx<'_>, index: SearchIndex, entry: &Entry<'_>) -> Resu
     let (name, body) =
         (truncate(&entry.text.name, MAX_NAME_BYTES), truncate(&entry.text.body, MAX_BODY_BYTES));
     match tx.fts_buffer() {
-        Some(late) => late.insert(index, entry.no, name, body),
+        Some(buffer) => buffer.insert(index, entry.no, name, body),
         None => {
             tx.execute(insert_sql(index), params![entry.no, name, body])?;
         }
@@ -67,7 +69,7 @@ fn sqlite_insert(tx: &mut Tx<'_>, index: SearchIndex, entry: &Entry<'_>) -> Resu
     Ok(())
 }
 
-/// On SQLite.
+/// The statement that adds a text on SQLite.
 pub(super) fn insert_sql(index: SearchIndex) -> &'static str {
     match index {
         SearchIndex::Objects => "INSERT INTO graph_objects_fts (rowid, name, body) VALUES ($1, $2, $3)",
@@ -75,6 +77,7 @@ pub(super) fn insert_sql(index: SearchIndex) -> &'static str {
     }
 }
 
+/// The statement that removes a text on SQLite.
 pub(super) fn delete_sql(index: SearchIndex) -> &'static str {
     match index {
         SearchIndex::Objects => "DELETE FROM graph_objects_fts WHERE rowid = $1",
@@ -110,8 +113,8 @@ fn postgres_insert(
     Ok(())
 }
 
-/// Splits a text as queries are split. The parser of PostgreSQL treats `node.js` or `src/main.rs` as one
-/// word; queries and FTS5 do not.
+/// The words of a text without accents, separated by spaces, as queries are split. The parser of PostgreSQL
+/// treats `node.js` or `src/main.rs` as one word; queries and FTS5 do not.
 fn split_words(text: &str) -> String {
     without_accents(&text_query::words(text).collect::<Vec<_>>().join(" "))
 }
