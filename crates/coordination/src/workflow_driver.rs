@@ -153,7 +153,7 @@ impl WorkflowDriver {
                 () = self.dispatcher.slots().freed.notified(), if self.needs_slots => {}
                 true = self.judge_answers.next_answer() => {}
             }
-            // Changes of foreign blockers do not wake this driver, so they are loaded in every pass.
+            // Changes of foreign blockers do not wake this driver, so they are loaded after every wait.
             cached = (!loaded.snapshot.has_foreign_blockers()).then_some(loaded);
         }
     }

@@ -250,19 +250,20 @@ fn clear_other_defaults(
     id: AgentId,
     definition: &AgentDefinition,
 ) -> Result<()> {
-    for default in rows::list_defaults(tx, ctx.project.id)? {
-        if default.id == id {
+    for current in rows::list_defaults(tx, ctx.project.id)? {
+        if current.id == id {
             continue;
         }
-        let current_visibility = default.definition.visibility;
-        if current_visibility == Visibility::External && definition.visibility != Visibility::External {
+        if current.definition.visibility == Visibility::External
+            && definition.visibility != Visibility::External
+        {
             return Err(Error::Conflict(format!(
                 "the external agent `{}` is the default agent, and only another external agent can replace it: \
                  change the visibility of `{}` to `external`, or clear `isDefault` of `{}` first",
-                default.definition.name, definition.name, default.definition.name
+                current.definition.name, definition.name, current.definition.name
             )));
         }
-        next_version(tx, ctx, default, |agent| agent.definition.is_default = false)?;
+        next_version(tx, ctx, current, |agent| agent.definition.is_default = false)?;
     }
     Ok(())
 }

@@ -118,14 +118,14 @@ async fn drive_until_end(
     mut ready: Option<LoadedRun>,
 ) {
     let (id, project) = (run.id, run.project);
-    let (unacquired, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
+    let (spare_slot, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
     for failures in 0.. {
-        let mut current_slot = slot.take().unwrap_or_else(|| unacquired.unacquired());
+        let mut current_slot = slot.take().unwrap_or_else(|| spare_slot.unacquired());
         current_slot.acquire().await;
         let span = spans::run_span(executor.open_spans(), &run);
-        let outcome = drive(&executor, run.clone(), Arc::clone(&owner), current_slot, ready.take())
+        let driving = drive(&executor, run.clone(), Arc::clone(&owner), current_slot, ready.take())
             .instrument(span.span());
-        let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+        let outcome = AssertUnwindSafe(driving).catch_unwind().await;
         let failure = match outcome {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
             Ok(Err(error)) => errors::error_chain(&error),

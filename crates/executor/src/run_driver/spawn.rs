@@ -86,14 +86,14 @@ impl RunDriver {
         let max_timeout = max_child_timeout(self.deadline, self.executor.settings().grace);
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
-            Arc::new(move |tx: &mut Tx<'_>, index: usize| {
+            Arc::new(move |tx: &mut Tx<'_>, child_index: usize| {
                 let admission = Admission::child_of(
                     Origin::Spawn,
                     &parent,
                     Some(call),
-                    i64::try_from(index).unwrap_or(0),
+                    i64::try_from(child_index).unwrap_or(0),
                 );
-                start_child(tx, &executor, &parent, &tasks[index], admission, max_timeout)
+                start_child(tx, &executor, &parent, &tasks[child_index], admission, max_timeout)
             })
         };
         // The children may need the slot of the run that waits for them.
