@@ -57,11 +57,12 @@ impl Keyring {
     /// Parses keys of 32 bytes in base64, separated by commas or whitespace. The error does not
     /// contain them.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
-        let keys: Vec<Key> = words
+        let encoded_keys =
+            text.split(|c: char| c == ',' || c.is_whitespace()).filter(|encoded_key| !encoded_key.is_empty());
+        let keys: Vec<Key> = encoded_keys
             .enumerate()
-            .map(|(index, word)| {
-                let bytes = LENIENT_BASE64.decode(word).map(Zeroizing::new).ok();
+            .map(|(index, encoded_key)| {
+                let bytes = LENIENT_BASE64.decode(encoded_key).map(Zeroizing::new).ok();
                 let bytes = bytes.and_then(|bytes| <[u8; KEY_LEN]>::try_from(&bytes[..]).ok());
                 bytes.map(|bytes| Key::new(Zeroizing::new(bytes))).ok_or_else(|| {
                     format!(

@@ -39,8 +39,8 @@ impl FieldSelection {
         if self.includes("properties") {
             return all;
         }
-        let wanted: BTreeSet<&str> = self.property_names().collect();
-        all.into_iter().filter(|(name, _)| wanted.contains(name.as_str())).collect()
+        let requested: BTreeSet<&str> = self.property_names().collect();
+        all.into_iter().filter(|(name, _)| requested.contains(name.as_str())).collect()
     }
 
     pub fn object_json(&self, object: &Object) -> Value {

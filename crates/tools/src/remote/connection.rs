@@ -103,62 +103,74 @@ impl ServerConnection {
 impl McpServers {
     /// The open client of a connection; connects if there is none. The error completes a sentence that begins
     /// with the server's name, such as "is being closed".
-    pub(super) async fn client(&self, link: &Arc<ServerConnection>) -> Result<Client, String> {
-        let attempts_before = link.attempts.load(Ordering::Acquire);
-        if let Ok(client) = link.client.try_lock()
+    pub(super) async fn client(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
+        let attempts_before = connection.attempts.load(Ordering::Acquire);
+        if let Ok(client) = connection.client.try_lock()
             && let Some(client) = client.as_ref()
         {
             return Ok(client.clone());
         }
         // In a task of its own, so that connecting continues if the caller is cancelled.
-        let (servers, link) = (self.clone(), Arc::clone(link));
+        let (servers, connection) = (self.clone(), Arc::clone(connection));
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here; it stops with the servers, with its connection, or at the timeout for connecting"
         )]
-        let connecting = tokio::spawn(async move { servers.connect(&link, attempts_before).await });
+        let connecting = tokio::spawn(async move { servers.connect(&connection, attempts_before).await });
         connecting.await.unwrap_or_else(|_| Err("could not be connected: the attempt was interrupted".into()))
     }
 
     /// Connects, unless another caller did or failed since `attempts_before` was read.
-    async fn connect(&self, link: &Arc<ServerConnection>, attempts_before: u64) -> Result<Client, String> {
-        let mut current = link.client.lock().await;
+    async fn connect(
+        &self,
+        connection: &Arc<ServerConnection>,
+        attempts_before: u64,
+    ) -> Result<Client, String> {
+        let mut current = connection.client.lock().await;
         if let Some(client) = current.as_ref() {
             return Ok(client.clone());
         }
-        let failed_meanwhile = link.attempts.load(Ordering::Acquire) != attempts_before;
-        let last_error = link.breaker.lock().last_error().map(str::to_owned);
+        let failed_meanwhile = connection.attempts.load(Ordering::Acquire) != attempts_before;
+        let last_error = connection.breaker.lock().last_error().map(str::to_owned);
         if let (true, Some(error)) = (failed_meanwhile, last_error) {
             return Err(error);
         }
-        if link.is_closed() || self.is_stopped() {
+        if connection.is_closed() || self.is_stopped() {
             return Err("is being closed".into());
         }
         let now = self.clock().now();
-        if let Err(open) = link.breaker.lock().try_pass(now) {
+        if let Err(open) = connection.breaker.lock().try_pass(now) {
             return Err(format!("failed three times and is left alone until {}: {}", open.until, open.last));
         }
-        let (mut closed, mut stop) = (link.closed.subscribe(), self.stop());
+        let (mut closed, mut stop) = (connection.closed.subscribe(), self.stop());
         let connected = tokio::select! {
-            connected = self.connect_and_list(link) => connected,
+            connected = self.connect_and_list(connection) => connected,
             () = wait_for_stop(&mut closed) => return Err("is being closed".into()),
             () = wait_for_stop(&mut stop) => return Err("is being closed".into()),
         };
-        link.attempts.fetch_add(1, Ordering::AcqRel);
+        connection.attempts.fetch_add(1, Ordering::AcqRel);
         match connected {
             Ok(client) => {
-                link.breaker.lock().record_connect();
-                link.connected.store(true, Ordering::Release);
+                connection.breaker.lock().record_connect();
+                connection.connected.store(true, Ordering::Release);
                 *current = Some(client.clone());
-                self.watch_connection(link, client.clone());
+                self.watch_connection(connection, client.clone());
                 Ok(client)
             }
             Err(reason) => {
                 let reason =
-                    self.redactor().for_project(link.server.project).redact_text(&reason).into_owned();
-                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Connecting, &reason);
-                warn!(server = link.server.name(), "MCP server `{}` {reason}", link.server.name());
-                self.record_error(link, &reason).await;
+                    self.redactor().for_project(connection.server.project).redact_text(&reason).into_owned();
+                connection.breaker.lock().record_failure(
+                    self.clock().now(),
+                    FailureKind::Connecting,
+                    &reason,
+                );
+                warn!(
+                    server = connection.server.name(),
+                    "MCP server `{}` {reason}",
+                    connection.server.name()
+                );
+                self.record_error(connection, &reason).await;
                 Err(reason)
             }
         }
@@ -166,10 +178,10 @@ impl McpServers {
 
     /// Connects and lists the tools. A tool is called only after its current digest is known, so that a changed
     /// tool is held back.
-    async fn connect_and_list(&self, link: &Arc<ServerConnection>) -> Result<Client, String> {
-        let target = target::resolve_target(&link.server, self.secrets(), self.settings()).await?;
+    async fn connect_and_list(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
+        let target = target::resolve_target(&connection.server, self.secrets(), self.settings()).await?;
         let (redactor, name) =
-            (self.redactor().for_project(link.server.project), link.server.name().to_owned());
+            (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());
         let options = ClientOptions {
             max_message_bytes: self.settings().max_message_bytes,
             connect_timeout: self.settings().connect_timeout,
@@ -178,9 +190,9 @@ impl McpServers {
             ..ClientOptions::default()
         };
         let client = Client::connect(target, options).await.map_err(|error| error.to_string())?;
-        match self.refresh(link, &client).await {
+        match self.refresh(connection, &client).await {
             Ok(()) => {
-                info!(server = link.server.name(), version = client.version(), "MCP server connected");
+                info!(server = connection.server.name(), version = client.version(), "MCP server connected");
                 Ok(client)
             }
             Err(reason) => {
@@ -191,12 +203,16 @@ impl McpServers {
     }
 
     /// Lists the tools of the server and stores what changed.
-    pub(super) async fn refresh(&self, link: &Arc<ServerConnection>, client: &Client) -> Result<(), String> {
+    pub(super) async fn refresh(
+        &self,
+        connection: &Arc<ServerConnection>,
+        client: &Client,
+    ) -> Result<(), String> {
         let tools =
             client.list_tools(self.settings().connect_timeout).await.map_err(|error| error.to_string())?;
         let (mut listed, mut usable, mut skipped) = (HashMap::new(), Vec::new(), 0);
         for tool in tools {
-            let tool = match self.without_secrets(link, tool) {
+            let tool = match self.without_secrets(connection, tool) {
                 Ok(tool) if is_usable(&tool) => tool,
                 _ => {
                     skipped += 1;
@@ -208,14 +224,14 @@ impl McpServers {
         }
         if skipped > 0 {
             warn!(
-                server = link.server.name(),
+                server = connection.server.name(),
                 tools = skipped,
                 "MCP server `{}` has tools that cannot be used: their names are not allowed, or they cannot be parsed",
-                link.server.name()
+                connection.server.name()
             );
         }
-        *link.listed.write() = listed;
-        let (server, now) = (link.server.clone(), self.clock().now());
+        *connection.listed.write() = listed;
+        let (server, now) = (connection.server.clone(), self.clock().now());
         let usable = Arc::new(usable);
         let stored = self.db().write(move |tx| record_listing(tx, &server, &usable, now)).await;
         let changed = stored.map_err(|error: emergent_store::Error| {
@@ -227,20 +243,20 @@ impl McpServers {
                 "has had more tools than are stored for one server: remove it and add it again".into()
             );
         };
-        if !changed.is_empty() && link.server.pin_policy != PinPolicy::Off {
+        if !changed.is_empty() && connection.server.pin_policy != PinPolicy::Off {
             warn!(
-                server = link.server.name(),
+                server = connection.server.name(),
                 tools = changed.join(", "),
                 "MCP server `{}` changed tools that were seen before",
-                link.server.name()
+                connection.server.name()
             );
         }
         Ok(())
     }
 
     /// Redacts the description of a tool, since a server may put the secrets that it was given into it.
-    fn without_secrets(&self, link: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
-        let redactor = self.redactor().for_project(link.server.project);
+    fn without_secrets(&self, connection: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
+        let redactor = self.redactor().for_project(connection.server.project);
         let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
         let redacted = RawValue::from_string(redacted).or_else(|_| {
             // The JSON became invalid, because a secret of digits was redacted inside of a number.
@@ -252,8 +268,9 @@ impl McpServers {
     }
 
     /// Stores the last error of a server.
-    async fn record_error(&self, link: &Arc<ServerConnection>, reason: &str) {
-        let (id, version, reason) = (link.server.id, link.server.version, reason.replace('\0', ""));
+    async fn record_error(&self, connection: &Arc<ServerConnection>, reason: &str) {
+        let (id, version, reason) =
+            (connection.server.id, connection.server.version, reason.replace('\0', ""));
         let stored = self
             .db()
             .write(move |tx| mcp_servers::record_contact(tx, id, version, None, Some(&reason)))
@@ -266,9 +283,9 @@ impl McpServers {
 
     /// Starts a task that lists the tools again when the server announces a change, and reopens the connection
     /// when it is lost.
-    fn watch_connection(&self, link: &Arc<ServerConnection>, client: Client) {
-        let (weak_servers, link) = (self.downgrade(), Arc::clone(link));
-        let (mut stop, mut closed) = (self.stop(), link.closed.subscribe());
+    fn watch_connection(&self, connection: &Arc<ServerConnection>, client: Client) {
+        let (weak_servers, connection) = (self.downgrade(), Arc::clone(connection));
+        let (mut stop, mut closed) = (self.stop(), connection.closed.subscribe());
         #[expect(
             clippy::disallowed_methods,
             reason = "it ends with its connection, or when the servers stop"
@@ -283,20 +300,27 @@ impl McpServers {
                     () = wait_for_stop(&mut closed) => return,
                     announced = changed.changed() => {
                         let (Ok(()), Some(servers)) = (announced, weak_servers.upgrade()) else { return };
-                        if let Err(reason) = servers.refresh(&link, &client).await {
-                            debug!(server = link.server.name(), "the changed tools could not be listed: {reason}");
+                        if let Err(reason) = servers.refresh(&connection, &client).await {
+                            debug!(
+                                server = connection.server.name(),
+                                "the changed tools could not be listed: {reason}"
+                            );
                         }
                         drop(servers);
                         tokio::time::sleep(MIN_LISTING_INTERVAL).await;
                     }
                 }
             };
-            link.drop_client(&client).await;
+            connection.drop_client(&client).await;
             drop(client);
-            if link.is_closed() {
+            if connection.is_closed() {
                 return;
             }
-            warn!(server = link.server.name(), "MCP server `{}`: {close_reason}", link.server.name());
+            warn!(
+                server = connection.server.name(),
+                "MCP server `{}`: {close_reason}",
+                connection.server.name()
+            );
             for attempt in 0..MAX_RECONNECTS {
                 let delay = BACKOFF.delay(attempt);
                 tokio::select! {
@@ -305,7 +329,10 @@ impl McpServers {
                     () = wait_for_stop(&mut closed) => return,
                 }
                 let Some(servers) = weak_servers.upgrade() else { return };
-                if link.is_closed() || link.is_connected() || servers.client(&link).await.is_ok() {
+                if connection.is_closed()
+                    || connection.is_connected()
+                    || servers.client(&connection).await.is_ok()
+                {
                     return;
                 }
             }
@@ -315,7 +342,7 @@ impl McpServers {
     /// Records the outcome of a call in the breaker.
     pub(super) async fn record_call(
         &self,
-        link: &Arc<ServerConnection>,
+        connection: &Arc<ServerConnection>,
         client: &Client,
         outcome: Result<(), &McpError>,
     ) {
@@ -323,18 +350,18 @@ impl McpServers {
             Err(error) if error.is_server_failure() => {
                 let reason = self
                     .redactor()
-                    .for_project(link.server.project)
+                    .for_project(connection.server.project)
                     .redact_text(&error.to_string())
                     .into_owned();
-                link.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
-                self.record_error(link, &reason).await;
+                connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
+                self.record_error(connection, &reason).await;
                 // The server may be in a broken state, so the next call opens a new connection.
-                let is_open = link.breaker.lock().is_open(self.clock().now());
+                let is_open = connection.breaker.lock().is_open(self.clock().now());
                 if is_open {
-                    link.drop_client(client).await;
+                    connection.drop_client(client).await;
                 }
             }
-            _ => link.breaker.lock().record_success(),
+            _ => connection.breaker.lock().record_success(),
         }
     }
 }
@@ -357,9 +384,9 @@ fn record_listing(
     if row.version != server.version {
         return Ok(Some(Vec::new()));
     }
-    let known = mcp_tools::list_for_server(tx, server.id)?;
-    let updates = pins::updates_for_listing(&known, listed, row.pin_policy, now);
-    if !pins::within_limits(&known, &updates) {
+    let stored_tools = mcp_tools::list_for_server(tx, server.id)?;
+    let updates = pins::updates_for_listing(&stored_tools, listed, row.pin_policy, now);
+    if !pins::within_limits(&stored_tools, &updates) {
         return Ok(None);
     }
     for tool in &updates {
@@ -369,6 +396,12 @@ fn record_listing(
         mcp_servers::bump_revision(tx, server.project)?;
     }
     mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
-    let known: HashSet<&str> = known.iter().map(|tool| tool.name.as_str()).collect();
-    Ok(Some(updates.into_iter().map(|tool| tool.name).filter(|name| known.contains(name.as_str())).collect()))
+    let stored_names: HashSet<&str> = stored_tools.iter().map(|tool| tool.name.as_str()).collect();
+    Ok(Some(
+        updates
+            .into_iter()
+            .map(|tool| tool.name)
+            .filter(|name| stored_names.contains(name.as_str()))
+            .collect(),
+    ))
 }

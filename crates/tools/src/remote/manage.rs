@@ -110,41 +110,41 @@ impl McpServers {
         self.db()
             .write(move |tx| {
                 lock_servers(tx, project)?;
-                let before = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
-                if let Some(product) = &before.product
+                let current = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+                if let Some(product) = &current.product
                     && (!patch.spec.is_empty() || patch.tool_filter.is_some())
                 {
                     return Err(Error::Conflict(format!(
                         "`{}` belongs to the product `{product}`, which decides what it is: only `enabled`, \
                          `pinPolicy` and `timeoutSeconds` can be set",
-                        before.name()
+                        current.name()
                     )));
                 }
-                let spec = apply_patch(&before.spec, &patch.spec)?;
-                let after = McpServer {
-                    version: before.version + i64::from(spec != before.spec),
-                    tool_filter: patch.tool_filter.clone().unwrap_or_else(|| before.tool_filter.clone()),
-                    pin_policy: patch.pin_policy.unwrap_or(before.pin_policy),
-                    timeout_seconds: patch.timeout_seconds.unwrap_or(before.timeout_seconds),
-                    enabled: patch.enabled.unwrap_or(before.enabled),
+                let spec = apply_patch(&current.spec, &patch.spec)?;
+                let updated = McpServer {
+                    version: current.version + i64::from(spec != current.spec),
+                    tool_filter: patch.tool_filter.clone().unwrap_or_else(|| current.tool_filter.clone()),
+                    pin_policy: patch.pin_policy.unwrap_or(current.pin_policy),
+                    timeout_seconds: patch.timeout_seconds.unwrap_or(current.timeout_seconds),
+                    enabled: patch.enabled.unwrap_or(current.enabled),
                     updated_at: servers.clock().now(),
                     spec,
-                    ..before.clone()
+                    ..current.clone()
                 };
-                if after.spec != before.spec || after.tool_filter != before.tool_filter {
-                    servers.check(&after.spec, &after.tool_filter, after.timeout_seconds)?;
+                if updated.spec != current.spec || updated.tool_filter != current.tool_filter {
+                    servers.check(&updated.spec, &updated.tool_filter, updated.timeout_seconds)?;
                 }
                 // A token of the project may disable a program that the operator configured, but may not change
                 // its arguments or its environment.
-                if after.spec != before.spec {
-                    servers.check_program(&after.spec, by)?;
+                if updated.spec != current.spec {
+                    servers.check_program(&updated.spec, by)?;
                 }
-                check_timeout(after.timeout_seconds)?;
-                let other = mcp_servers::get_by_name(tx, project, after.name())?;
-                if other.is_some_and(|other| other.id != id) {
-                    return Err(name_taken(after.name()));
+                check_timeout(updated.timeout_seconds)?;
+                let same_name = mcp_servers::get_by_name(tx, project, updated.name())?;
+                if same_name.is_some_and(|other| other.id != id) {
+                    return Err(name_taken(updated.name()));
                 }
-                mcp_servers::update(tx, &after)?;
+                mcp_servers::update(tx, &updated)?;
                 mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
             .await
@@ -179,22 +179,22 @@ impl McpServers {
         self.db()
             .write(move |tx| {
                 mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
-                let known = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
-                let known =
-                    known.ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
-                match known.status {
-                    ToolStatus::Live => return Ok(known),
+                let stored = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
+                let stored = stored
+                    .ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
+                match stored.status {
+                    ToolStatus::Live => return Ok(stored),
                     ToolStatus::Gone => {
                         return Err(Error::Conflict(format!("the server no longer has a tool `{name}`")));
                     }
                     ToolStatus::Changed => {}
                 }
                 let accepted = StoredTool {
-                    pinned_digest: known.digest.clone(),
-                    pinned_tool: known.tool.clone(),
+                    pinned_digest: stored.digest.clone(),
+                    pinned_tool: stored.tool.clone(),
                     status: ToolStatus::Live,
                     accepted_by: by,
-                    ..known
+                    ..stored
                 };
                 mcp_tools::upsert(tx, id, &accepted)?;
                 mcp_servers::bump_revision(tx, project)?;
@@ -242,15 +242,15 @@ fn check_timeout(seconds: i64) -> Result<(), Invalid> {
 
 /// The spec with the fields of the patch. A change between a program and a URL removes the fields of the
 /// other kind first.
-fn apply_patch(before: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec, Error> {
+fn apply_patch(current: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec, Error> {
     if patch.is_empty() {
-        return Ok(before.clone());
+        return Ok(current.clone());
     }
-    let mut spec = serde_json::to_value(before).unwrap_or_default();
-    let Some(fields) = spec.as_object_mut() else { return Ok(before.clone()) };
-    let transport = patch.get("transport").and_then(Value::as_str).unwrap_or(before.transport().as_str());
+    let mut spec = serde_json::to_value(current).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else { return Ok(current.clone()) };
+    let transport = patch.get("transport").and_then(Value::as_str).unwrap_or(current.transport().as_str());
     let is_program = transport == TransportKind::Stdio.as_str();
-    if is_program != (before.transport() == TransportKind::Stdio) {
+    if is_program != (current.transport() == TransportKind::Stdio) {
         for field in ["command", "args", "env", "url", "headers"] {
             fields.remove(field);
         }

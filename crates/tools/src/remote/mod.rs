@@ -183,7 +183,7 @@ impl McpServers {
 
     /// The number of open connections.
     pub fn open_connections(&self) -> usize {
-        self.0.connections.lock().values().filter(|link| link.is_connected()).count()
+        self.0.connections.lock().values().filter(|connection| connection.is_connected()).count()
     }
 
     /// The stored external tools of a project. This connects to no server: it reads the revision of the
@@ -222,12 +222,12 @@ impl McpServers {
         stored_tools: Vec<(McpServerId, mcp_tools::StoredTool)>,
     ) -> RemoteTools {
         let enabled: Vec<McpServer> = servers.into_iter().filter(|server| server.enabled).collect();
-        let links: HashMap<McpServerId, Arc<ServerConnection>> =
+        let connections: HashMap<McpServerId, Arc<ServerConnection>> =
             enabled.iter().map(|server| (server.id, self.connection(server))).collect();
         let mut tools = Vec::new();
         for (id, tool) in stored_tools {
-            let Some(link) = links.get(&id) else { continue };
-            let server = &link.server;
+            let Some(connection) = connections.get(&id) else { continue };
+            let server = &connection.server;
             if !pins::is_offered(&tool, server.pin_policy)
                 || !filter_allows(&server.tool_filter, server.name(), &tool.name)
             {
@@ -236,7 +236,7 @@ impl McpServers {
             let parsed = RawValue::from_string(tool.tool).map_err(|error| error.to_string());
             match parsed.and_then(RemoteTool::parse) {
                 Ok(remote) => {
-                    tools.extend(ServerTool::from_listing(self.downgrade(), link, remote, tool.digest))
+                    tools.extend(ServerTool::from_listing(self.downgrade(), connection, remote, tool.digest))
                 }
                 Err(error) => warn!(server = server.name(), "a stored tool cannot be parsed: {error}"),
             }
@@ -254,35 +254,36 @@ impl McpServers {
         if remote.unlisted.is_empty() {
             return remote;
         }
-        let links: Vec<_> = remote.unlisted.iter().map(|server| self.connection(server)).collect();
-        let connecting = join_all(links.iter().map(|link| self.client(link)));
+        let connections: Vec<_> = remote.unlisted.iter().map(|server| self.connection(server)).collect();
+        let connecting = join_all(connections.iter().map(|connection| self.client(connection)));
         let _ = tokio::time::timeout(self.settings().run_start_timeout, connecting).await;
         self.project_tools(project).await
     }
 
     /// The connection of this version of a server, connected or not.
     fn connection(&self, server: &McpServer) -> Arc<ServerConnection> {
-        let mut links = self.0.connections.lock();
-        match links.get(&server.id) {
+        let mut connections = self.0.connections.lock();
+        match connections.get(&server.id) {
             // The filter, the pin policy and the timeout can change without a new version.
-            Some(link)
-                if link.server.version == server.version && same_filter_and_policy(&link.server, server) =>
+            Some(connection)
+                if connection.server.version == server.version
+                    && same_filter_and_policy(&connection.server, server) =>
             {
-                return Arc::clone(link);
+                return Arc::clone(connection);
             }
             // The caller has read an outdated row.
-            Some(link) if link.server.version > server.version => return Arc::clone(link),
+            Some(connection) if connection.server.version > server.version => return Arc::clone(connection),
             _ => {}
         }
-        let link = ServerConnection::new(server.clone());
-        if let Some(old) = links.insert(server.id, Arc::clone(&link)) {
+        let connection = ServerConnection::new(server.clone());
+        if let Some(old) = connections.insert(server.id, Arc::clone(&connection)) {
             #[expect(
                 clippy::disallowed_methods,
                 reason = "not awaited: it closes one connection, within the grace period of its program"
             )]
             tokio::spawn(async move { old.close().await });
         }
-        link
+        connection
     }
 
     /// The connection of the current version of a server, for a tool that a run got before the server changed.
@@ -328,22 +329,23 @@ impl McpServers {
             }
         };
         let stale: Vec<_> = {
-            let mut links = self.0.connections.lock();
-            let stale_ids: Vec<_> = links
+            let mut connections = self.0.connections.lock();
+            let stale_ids: Vec<_> = connections
                 .iter()
-                .filter(|(id, link)| !current.contains(&(**id, link.server.version)))
+                .filter(|(id, connection)| !current.contains(&(**id, connection.server.version)))
                 .map(|(id, _)| *id)
                 .collect();
-            stale_ids.into_iter().filter_map(|id| links.remove(&id)).collect()
+            stale_ids.into_iter().filter_map(|id| connections.remove(&id)).collect()
         };
-        join_all(stale.iter().map(|link| link.close())).await;
+        join_all(stale.iter().map(|connection| connection.close())).await;
     }
 
     /// Closes all connections and ends all programs. Later attempts to connect fail.
     pub async fn shutdown(&self) {
         self.0.stop.send_replace(true);
-        let links: Vec<_> = self.0.connections.lock().drain().map(|(_, link)| link).collect();
-        join_all(links.iter().map(|link| link.close())).await;
+        let connections: Vec<_> =
+            self.0.connections.lock().drain().map(|(_, connection)| connection).collect();
+        join_all(connections.iter().map(|connection| connection.close())).await;
     }
 }
 

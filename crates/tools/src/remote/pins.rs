@@ -36,14 +36,14 @@ pub fn digest(tool: &RemoteTool) -> String {
 
 /// The rows to write after a listing: new tools, changed tools, and tools that the server no longer has.
 pub fn updates_for_listing(
-    known: &[StoredTool],
+    stored_tools: &[StoredTool],
     listed: &[RemoteTool],
     policy: PinPolicy,
     now: Timestamp,
 ) -> Vec<StoredTool> {
     let mut updates = Vec::new();
-    let known_by_name: HashMap<&str, &StoredTool> =
-        known.iter().map(|tool| (tool.name.as_str(), tool)).collect();
+    let stored_by_name: HashMap<&str, &StoredTool> =
+        stored_tools.iter().map(|tool| (tool.name.as_str(), tool)).collect();
     let mut seen: HashSet<&str> = HashSet::new();
     for tool in listed {
         // If a name is listed twice, the first tool counts.
@@ -51,14 +51,15 @@ pub fn updates_for_listing(
             continue;
         }
         let digest = digest(tool);
-        let stored = known_by_name.get(tool.name.as_str()).copied();
+        let stored = stored_by_name.get(tool.name.as_str()).copied();
         let updated = updated_tool(stored, tool, digest, policy, now);
         if stored != Some(&updated) {
             updates.push(updated);
         }
     }
-    let gone =
-        known.iter().filter(|tool| tool.status != ToolStatus::Gone && !seen.contains(tool.name.as_str()));
+    let gone = stored_tools
+        .iter()
+        .filter(|tool| tool.status != ToolStatus::Gone && !seen.contains(tool.name.as_str()));
     updates.extend(gone.map(|tool| StoredTool {
         status: ToolStatus::Gone,
         changed_at: Some(now),
@@ -68,11 +69,11 @@ pub fn updates_for_listing(
 }
 
 /// Whether the stored tools of a server are within the limits after these updates.
-pub fn within_limits(known: &[StoredTool], updates: &[StoredTool]) -> bool {
+pub fn within_limits(stored_tools: &[StoredTool], updates: &[StoredTool]) -> bool {
     let bytes = |tool: &StoredTool| tool.tool.len() + tool.pinned_tool.len();
     // An update comes later in the chain, so it replaces the stored size of its tool.
     let sizes: HashMap<&str, usize> =
-        known.iter().chain(updates).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
+        stored_tools.iter().chain(updates).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
     sizes.len() <= MAX_TOOLS && sizes.values().sum::<usize>() <= MAX_TOOL_BYTES
 }
 
@@ -137,19 +138,22 @@ mod tests {
     /// Applies listings one after the other, and compares the tools that are offered after each.
     fn check(policy: PinPolicy, listings: &[&[(&str, &str)]], expected: &[&[&str]]) {
         let now = Timestamp::from_micros(0);
-        let mut known: Vec<StoredTool> = Vec::new();
+        let mut stored_tools: Vec<StoredTool> = Vec::new();
         for (listing, expected) in listings.iter().zip(expected) {
             let listed: Vec<_> = listing.iter().map(|(name, text)| remote_tool(name, text)).collect();
-            for written in updates_for_listing(&known, &listed, policy, now) {
-                known.retain(|tool| tool.name != written.name);
-                known.push(written);
+            for written in updates_for_listing(&stored_tools, &listed, policy, now) {
+                stored_tools.retain(|tool| tool.name != written.name);
+                stored_tools.push(written);
             }
-            known.sort_by(|a, b| a.name.cmp(&b.name));
-            let offered: Vec<_> =
-                known.iter().filter(|tool| is_offered(tool, policy)).map(|tool| tool.name.as_str()).collect();
+            stored_tools.sort_by(|a, b| a.name.cmp(&b.name));
+            let offered: Vec<_> = stored_tools
+                .iter()
+                .filter(|tool| is_offered(tool, policy))
+                .map(|tool| tool.name.as_str())
+                .collect();
             assert_eq!(&offered, expected, "{listing:?} under {policy}");
             assert_eq!(
-                updates_for_listing(&known, &listed, policy, now),
+                updates_for_listing(&stored_tools, &listed, policy, now),
                 vec![],
                 "the same listing again changes nothing"
             );
@@ -183,10 +187,10 @@ mod tests {
                 |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..template.clone() };
             (from..from + count).map(numbered).collect()
         };
-        let known = tools(0, 6_000, 1);
-        assert!(within_limits(&known, &known), "updates of known tools do not count twice");
-        assert!(within_limits(&known, &tools(6_000, 4_000, 1)));
-        assert!(!within_limits(&known, &tools(6_000, 4_001, 1)));
+        let stored_tools = tools(0, 6_000, 1);
+        assert!(within_limits(&stored_tools, &stored_tools), "updates of known tools do not count twice");
+        assert!(within_limits(&stored_tools, &tools(6_000, 4_000, 1)));
+        assert!(!within_limits(&stored_tools, &tools(6_000, 4_001, 1)));
         assert!(within_limits(&[], &tools(0, 3, 16 << 20)) && !within_limits(&[], &tools(0, 4, 16 << 20)));
     }
 

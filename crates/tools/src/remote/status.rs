@@ -98,10 +98,10 @@ impl McpServers {
             return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
         }
         let started = Instant::now();
-        let link = self.connection(&server);
-        link.breaker.lock().record_success();
-        let listed = match self.client(&link).await {
-            Ok(client) => match self.refresh(&link, &client).await {
+        let connection = self.connection(&server);
+        connection.breaker.lock().record_success();
+        let listed = match self.client(&connection).await {
+            Ok(client) => match self.refresh(&connection, &client).await {
                 Ok(()) => Ok(client.version()),
                 Err(reason) => Err(reason),
             },
@@ -128,7 +128,7 @@ impl McpServers {
     }
 
     pub fn status(&self, server: &McpServer) -> Status {
-        let connected = self.find_connection(server).is_some_and(|link| link.is_connected());
+        let connected = self.find_connection(server).is_some_and(|connection| connection.is_connected());
         match server {
             _ if !server.enabled => Status::Disabled,
             _ if self.is_blocked(&server.spec) => Status::Blocked,
@@ -142,13 +142,13 @@ impl McpServers {
     /// Until when the circuit breaker of a server is open in this process; `None` if it is closed.
     pub fn breaker_open_until(&self, server: &McpServer) -> Option<Timestamp> {
         let now = self.clock().now();
-        self.find_connection(server).and_then(|link| link.breaker.lock().open_until(now))
+        self.find_connection(server).and_then(|connection| connection.breaker.lock().open_until(now))
     }
 
     /// The connection of exactly this version of a server, if this process has one.
     fn find_connection(&self, server: &McpServer) -> Option<Arc<ServerConnection>> {
-        let link = self.0.connections.lock().get(&server.id).map(Arc::clone);
-        link.filter(|link| link.server.version == server.version)
+        let connection = self.0.connections.lock().get(&server.id).map(Arc::clone);
+        connection.filter(|connection| connection.server.version == server.version)
     }
 
     /// Whether the server is a program, and programs are not run here.

@@ -23,7 +23,7 @@ pub struct ServerTool {
     info: ToolInfo,
     /// The digest of the tool when it was offered.
     digest: String,
-    link: Arc<ServerConnection>,
+    connection: Arc<ServerConnection>,
     timeout: Duration,
     servers: WeakMcpServers,
 }
@@ -32,14 +32,14 @@ impl ServerTool {
     /// `None` for a tool that cannot be called: it requires MCP tasks, or its schema is not usable.
     pub fn from_listing(
         servers: WeakMcpServers,
-        link: &Arc<ServerConnection>,
+        connection: &Arc<ServerConnection>,
         tool: RemoteTool,
         digest: String,
     ) -> Option<Arc<dyn Tool>> {
         if tool.needs_task {
             return None;
         }
-        let server = &link.server;
+        let server = &connection.server;
         let read_only = tool.hint("readOnlyHint");
         let effect = Effect::External { read_only, idempotent: read_only || tool.hint("idempotentHint") };
         let info = ToolInfo {
@@ -51,27 +51,28 @@ impl ServerTool {
             scope: Some(Scope::AgentsInvoke),
         };
         let timeout = Duration::from_secs(u64::try_from(server.timeout_seconds).unwrap_or(60).max(1));
-        Some(Arc::new(Self { info, digest, link: Arc::clone(link), timeout, servers }))
+        Some(Arc::new(Self { info, digest, connection: Arc::clone(connection), timeout, servers }))
     }
 
     /// An error of the server. `reason` completes a sentence that begins with its name.
     fn failed(&self, reason: &str) -> ToolError {
-        ToolError::Failed(format!("the MCP server `{}` {reason}", self.link.server.name()))
+        ToolError::Failed(format!("the MCP server `{}` {reason}", self.connection.server.name()))
     }
 
     async fn call_server(&self, servers: &McpServers, input: Value) -> Result<Value, ToolError> {
-        let link = match self.link.is_closed() {
-            false => Arc::clone(&self.link),
-            true => {
-                servers.current_connection(&self.link.server).await.map_err(|reason| self.failed(&reason))?
-            }
+        let connection = match self.connection.is_closed() {
+            false => Arc::clone(&self.connection),
+            true => servers
+                .current_connection(&self.connection.server)
+                .await
+                .map_err(|reason| self.failed(&reason))?,
         };
-        let client = servers.client(&link).await.map_err(|reason| self.failed(&reason))?;
-        self.check_pin(&link)?;
+        let client = servers.client(&connection).await.map_err(|reason| self.failed(&reason))?;
+        self.check_pin(&connection)?;
         let Value::Object(arguments) = input else {
             return Err(ToolError::Refused("the input must be an object".into()));
         };
-        let (server, tool) = (link.server.name().to_owned(), self.info.name.clone());
+        let (server, tool) = (connection.server.name().to_owned(), self.info.name.clone());
         let progress = Arc::new(move |progress: emergent_mcp::client::Progress| {
             debug!(
                 server,
@@ -83,12 +84,12 @@ impl ServerTool {
         });
         let schema = self.info.input_schema.as_value();
         let result = client.call_tool(&self.info.name, schema, arguments, self.timeout, Some(progress)).await;
-        servers.record_call(&link, &client, result.as_ref().map(|_| ())).await;
+        servers.record_call(&connection, &client, result.as_ref().map(|_| ())).await;
         match result {
             Ok(result) => content::to_output(result).map_err(ToolError::Refused),
             Err(McpError::Rpc(error)) => Err(ToolError::Refused(format!(
                 "the MCP server `{}` refused the call: {error}",
-                link.server.name()
+                connection.server.name()
             ))),
             Err(error) => Err(self.failed(&error.to_string())),
         }
@@ -96,17 +97,17 @@ impl ServerTool {
 
     /// Refuses the call if the tool changed since this run got it and is held back, or if the server no longer
     /// has it.
-    fn check_pin(&self, link: &ServerConnection) -> Result<(), ToolError> {
+    fn check_pin(&self, connection: &ServerConnection) -> Result<(), ToolError> {
         let name = &self.info.name;
-        match link.current_digest(name) {
+        match connection.current_digest(name) {
             None => Err(ToolError::Refused(format!(
                 "the MCP server `{}` no longer has a tool `{name}`",
-                link.server.name()
+                connection.server.name()
             ))),
-            Some(digest) if digest != self.digest && link.server.pin_policy == PinPolicy::Pin => {
+            Some(digest) if digest != self.digest && connection.server.pin_policy == PinPolicy::Pin => {
                 Err(ToolError::Refused(format!(
                     "the MCP server `{}` changed its tool `{name}`, which is held back until somebody accepts it",
-                    link.server.name()
+                    connection.server.name()
                 )))
             }
             Some(_) => Ok(()),
@@ -138,7 +139,7 @@ impl Tool for ServerTool {
             return Err(self.failed("is not connected any more"));
         };
         // A server may return the secrets that it was given.
-        let redactor = servers.redactor().for_project(self.link.server.project);
+        let redactor = servers.redactor().for_project(self.connection.server.project);
         match self.call_server(&servers, input).await {
             Ok(mut answer) => {
                 redactor.redact_value(&mut answer);

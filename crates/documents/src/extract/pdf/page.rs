@@ -152,9 +152,10 @@ impl<'a> Reader<'a> {
         if !form.dict.get(b"Subtype").and_then(Object::as_name).is_ok_and(|kind| kind == b"Form") {
             return Ok(());
         }
-        let own = form.dict.get(b"Resources").ok();
-        let own = own.and_then(|own| dictionary(self.document, own));
-        let resources = own.into_iter().chain(resources.iter().copied()).take(MAX_FORM_DEPTH).collect();
+        let own_resources = form.dict.get(b"Resources").ok();
+        let own_resources = own_resources.and_then(|own_resources| dictionary(self.document, own_resources));
+        let resources =
+            own_resources.into_iter().chain(resources.iter().copied()).take(MAX_FORM_DEPTH).collect();
         let matrix = form.dict.get_deref(b"Matrix", self.document).and_then(Object::as_array);
         let matrix = matrix.ok().and_then(|operands| matrix_of(operands));
         let page = matrix.unwrap_or(Matrix::IDENTITY).then(page);

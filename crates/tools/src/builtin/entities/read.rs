@@ -63,29 +63,29 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
         (Some(id), None) => {
             let shows_sources = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
-                let found = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
-                let sources = load_sources(tx, project, shows_sources, std::slice::from_ref(&found))?;
-                Ok::<_, Error>((found, sources))
+                let object = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
+                let sources = load_sources(tx, project, shows_sources, std::slice::from_ref(&object))?;
+                Ok::<_, Error>((object, sources))
             };
-            let (found, sources) = context.graph.db().read(read).await?;
-            Ok(json!({ "object": object_json(&fields, &found, &sources) }))
+            let (object, sources) = context.graph.db().read(read).await?;
+            Ok(json!({ "object": object_json(&fields, &object, &sources) }))
         }
         (None, Some(ids)) => {
             let shows_sources = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
-                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                let (mut objects, mut missing) = (Vec::new(), Vec::new());
                 for id in &ids {
                     match find_object(tx, project, id)? {
-                        Some(object) => found.push(object),
+                        Some(object) => objects.push(object),
                         None => missing.push(id.to_string()),
                     }
                 }
-                let sources = load_sources(tx, project, shows_sources, &found)?;
-                Ok::<_, Error>((found, missing, sources))
+                let sources = load_sources(tx, project, shows_sources, &objects)?;
+                Ok::<_, Error>((objects, missing, sources))
             };
-            let (found, missing, sources) = context.graph.db().snapshot(read).await?;
+            let (objects, missing, sources) = context.graph.db().snapshot(read).await?;
             let objects: Vec<Value> =
-                found.iter().map(|object| object_json(&fields, object, &sources)).collect();
+                objects.iter().map(|object| object_json(&fields, object, &sources)).collect();
             Ok(json!({ "objects": objects, "missing": missing }))
         }
         _ => Err(refuse("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),

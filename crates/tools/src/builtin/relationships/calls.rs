@@ -196,9 +196,9 @@ impl RelationshipRef {
             return Err(Error::NotFound { what: "relationship", id: String::new() });
         };
         let ends = (from.resolve(tx, project)?, to.resolve(tx, project)?);
-        let found = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
+        let edge = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
         let name = || format!("{type_} from {from} to {to}");
-        found.map(|edge| edge.id).ok_or_else(|| Error::NotFound { what: "relationship", id: name() })
+        edge.map(|edge| edge.id).ok_or_else(|| Error::NotFound { what: "relationship", id: name() })
     }
 }
 
@@ -220,8 +220,8 @@ pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, 
         rows::get(tx, project, id)?
             .ok_or_else(|| Error::NotFound { what: "relationship", id: id.to_string() })
     };
-    let found = context.graph.db().read(read).await?;
-    Ok(json!({ "relationship": input.fields.relationship_json(&found) }))
+    let relationship = context.graph.db().read(read).await?;
+    Ok(json!({ "relationship": input.fields.relationship_json(&relationship) }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -250,8 +250,8 @@ pub(super) async fn list(context: ToolContext, input: ListInput) -> Result<Value
     if let Some(to) = &input.to_id {
         filter.to = Some(to.resolve_in_read(&context).await?);
     }
-    let found = context.graph.list_relationships(context.project, filter, page).await?;
-    Ok(page_json("relationships", input.fields.relationships_json(&found.items), found.next))
+    let edge_page = context.graph.list_relationships(context.project, filter, page).await?;
+    Ok(page_json("relationships", input.fields.relationships_json(&edge_page.items), edge_page.next))
 }
 
 #[derive(Deserialize, JsonSchema)]
