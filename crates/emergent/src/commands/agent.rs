@@ -1,4 +1,4 @@
-//! `emergent agent`: define agents, start them, watch them work.
+//! `emergent agent`: lists, creates, deletes and starts agents.
 
 use std::{io::Read, path::PathBuf};
 
@@ -15,6 +15,9 @@ use crate::{
     error::{Error, Result},
     output::{self, bold, first_line},
 };
+
+/// The length of a UUID as text.
+const UUID_CHARS: usize = 36;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Agent {
@@ -83,18 +86,18 @@ impl Agent {
                 if as_json { output::print_json(&agent) } else { print_agent(&agent) }
             }
             Agent::Create { file } => {
-                let made: Received<AgentView> =
+                let created: Received<AgentView> =
                     client.post("/api/admin/agents", &read_definition(&file)?).await?.data().await?;
-                if as_json { output::print_json(&made) } else { print_agents(&[made]) }
+                if as_json { output::print_json(&created) } else { print_agents(&[created]) }
             }
             Agent::Delete { agent } => {
                 let agent = resolve_agent(client, &agent).await?;
-                let gone: Received<AgentView> =
+                let deleted: Received<AgentView> =
                     client.delete(&format!("/api/admin/agents/{}", agent.id)).await?.data().await?;
                 if as_json {
-                    output::print_json(&gone)
+                    output::print_json(&deleted)
                 } else {
-                    output::print_line(&format!("agent {} is deleted; its runs stay readable", gone.name))
+                    output::print_line(&format!("agent {} is deleted; its runs stay readable", deleted.name))
                 }
             }
             Agent::Trigger(trigger) => trigger.run(client, as_json).await,
@@ -135,29 +138,32 @@ impl Trigger {
     }
 }
 
-/// The id as it is, or the agent of that name, internal ones included.
-async fn resolve_id(client: &Client, named: &str) -> Result<String> {
-    if is_id(named) {
-        return Ok(named.to_owned());
+/// The id of an agent that is given by name or id. An id is not checked.
+async fn resolve_id(client: &Client, name_or_id: &str) -> Result<String> {
+    if is_id(name_or_id) {
+        return Ok(name_or_id.to_owned());
     }
-    resolve_agent(client, named).await.map(|agent| agent.id.to_string())
+    resolve_agent(client, name_or_id).await.map(|agent| agent.id.to_string())
 }
 
-pub async fn resolve_agent(client: &Client, named: &str) -> Result<Received<AgentView>> {
-    if is_id(named) {
-        return client.get(&format!("/api/admin/agents/{}", encode(named))).await?.data().await;
+/// Loads an agent by name or id, internal agents included.
+pub async fn resolve_agent(client: &Client, name_or_id: &str) -> Result<Received<AgentView>> {
+    if is_id(name_or_id) {
+        return client.get(&format!("/api/admin/agents/{}", encode(name_or_id))).await?.data().await;
     }
     let agents: Vec<Received<AgentView>> =
         client.get_all_pages("/api/admin/agents?include_internal=true").await?;
-    agents.into_iter().find(|agent| agent.name == named).ok_or_else(|| {
-        Error::Usage(format!("there is no agent `{named}` in this project (`emergent agent list`)"))
+    agents.into_iter().find(|agent| agent.name == name_or_id).ok_or_else(|| {
+        Error::Usage(format!("there is no agent `{name_or_id}` in this project (`emergent agent list`)"))
     })
 }
 
+/// Whether the text has the form of a UUID.
 fn is_id(text: &str) -> bool {
-    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    text.len() == UUID_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
+/// Reads an agent definition from a JSON or TOML file.
 fn read_definition(path: &PathBuf) -> Result<Value> {
     let failed = |source| Error::File { path: path.clone(), source };
     let mut content = String::new();
@@ -166,18 +172,19 @@ fn read_definition(path: &PathBuf) -> Result<Value> {
     } else {
         content = std::fs::read_to_string(path).map_err(failed)?;
     }
-    let toml = path.extension().is_some_and(|ending| ending == "toml");
-    let parsed = if toml {
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    let parsed = if is_toml {
         toml::from_str(&content).map_err(|error| error.to_string())
     } else {
         serde_json::from_str(&content).map_err(|error| error.to_string())
     };
-    let parsed = parsed.map_err(|why| Error::Usage(format!("`{}` cannot be read: {why}", path.display())))?;
+    let parsed =
+        parsed.map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
     Ok(to_camel_case(parsed))
 }
 
-/// A manifest writes `system_prompt`, the API `systemPrompt`: either will do in a file. What is
-/// below `config` is the agent's own business.
+/// Translates the field names of a manifest (`system_prompt`) to those of the API (`systemPrompt`), so that a
+/// file may use either. The content of `config` belongs to the agent and is left alone.
 pub fn to_camel_case(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let renamed = fields.into_iter().map(|(name, value)| {
@@ -189,15 +196,16 @@ pub fn to_camel_case(value: Value) -> Value {
 
 fn word_to_camel_case(word: &str) -> String {
     let mut parts = word.split('_');
-    let mut whole = parts.next().unwrap_or_default().to_owned();
+    let mut camel_case = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let mut letters = part.chars();
-        whole.extend(letters.next().into_iter().flat_map(char::to_uppercase));
-        whole.push_str(letters.as_str());
+        camel_case.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+        camel_case.push_str(letters.as_str());
     }
-    whole
+    camel_case
 }
 
+/// `provider/name` of an agent, or a dash.
 fn model(agent: &AgentView) -> String {
     agent.model.as_ref().map_or("–".to_owned(), |model| format!("{}/{}", model.provider, model.name))
 }
@@ -254,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifests_words_become_the_apis() {
+    fn manifest_field_names_are_translated_to_those_of_the_api() {
         let manifest = json!({ "name": "a", "system_prompt": "p", "flow_config": { "max_iterations": 2 },
             "config": { "allow_delegation": true }, "isDefault": true });
         let api = json!({ "name": "a", "systemPrompt": "p", "flowConfig": { "maxIterations": 2 },

@@ -1,4 +1,4 @@
-//! `emergent budget`: what a project and its agents may spend in a day.
+//! `emergent budget`: shows and sets the daily budgets of a project and its agents.
 
 use emergent_wire::budget::{BudgetsView, DayBudgetView, PutBudget};
 

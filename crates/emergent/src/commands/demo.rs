@@ -1,4 +1,4 @@
-//! `emergent demo`: the walkthrough from plan to review, in the terminal, without a key.
+//! `emergent demo`: runs a demo workflow from plan to review in this process, with a scripted model.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `emergent discussion`: show a discussion, or decide an escalated one.
+//! `emergent discussion`: shows a discussion, or decides an escalated one.
 
 use emergent_wire::discussion::{DecideDiscussion, DiscussionView};
 use serde::Deserialize;
@@ -27,10 +27,10 @@ pub enum Discussion {
 
 impl Discussion {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let shown: Received<DiscussionView> = match self {
+        let discussion: Received<DiscussionView> = match self {
             Discussion::Show { discussion } => client.get(&path(&discussion)).await?.data().await?,
             Discussion::Decide { discussion, decision, reason } => {
-                // What is no JSON object is words, also when it looks like a number.
+                // Anything but a JSON object is text, also `42` and `true`.
                 let decision = match serde_json::from_str::<Value>(&decision) {
                     Ok(value) if value.is_object() => value,
                     _ => Value::String(decision),
@@ -39,15 +39,16 @@ impl Discussion {
                 client.post(&format!("{}/decide", path(&discussion)), &body).await?.data().await?
             }
         };
-        if as_json { output::print_json(&shown) } else { print_discussion(&shown) }
+        if as_json { output::print_json(&discussion) } else { print_discussion(&discussion) }
     }
 }
 
+/// The API path of a discussion.
 fn path(id: &str) -> String {
     format!("/api/coordination/discussions/{}", encode(id))
 }
 
-/// What is read of `escalation`, which is an object of the graph's own making.
+/// The shown part of `escalation`, whose JSON has no fixed type in the API.
 #[derive(Deserialize)]
 struct Escalation {
     #[serde(default)]
@@ -56,7 +57,7 @@ struct Escalation {
     options: Vec<String>,
 }
 
-/// What is read of a decision, whoever made it.
+/// The shown part of a decision. Agents and people write different fields.
 #[derive(Default, Deserialize)]
 struct Decision {
     text: Option<String>,
@@ -69,26 +70,26 @@ fn print_discussion(discussion: &DiscussionView) -> Result<()> {
     for entry in &discussion.entries {
         let round = entry.round.filter(|round| *round > 1);
         let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-        let what = dim(&format!("{}{round}", entry.entry_type));
-        output::print_line(&format!("\n{}  {what}\n{}", bold(&entry.agent), entry.content))?;
+        let entry_label = dim(&format!("{}{round}", entry.entry_type));
+        output::print_line(&format!("\n{}  {entry_label}\n{}", bold(&entry.agent), entry.content))?;
         if let Some(option) = &entry.option {
             output::print_line(&format!("for: {option}"))?;
         }
     }
-    let escalation = discussion.escalation.as_ref().and_then(|given| Escalation::deserialize(given).ok());
+    let escalation = discussion.escalation.as_ref().and_then(|value| Escalation::deserialize(value).ok());
     if let Some(escalation) = escalation.filter(|_| status == "escalated") {
         output::print_line(&format!("\nA person has to decide: {}", escalation.reason))?;
         for option in escalation.options {
             output::print_line(&format!("  - {option}"))?;
         }
     }
-    for (name, decision) in
+    for (label, value) in
         [("decided by a person", &discussion.decided_by_person), ("decision", &discussion.final_decision)]
     {
-        if let Some(given) = decision.as_ref().filter(|decision| decision.is_object()) {
-            let Decision { text, decision } = Decision::deserialize(given).unwrap_or_default();
-            let words = text.or(decision).unwrap_or_else(|| given.to_string());
-            output::print_line(&format!("\n{name}: {words}"))?;
+        if let Some(value) = value.as_ref().filter(|value| value.is_object()) {
+            let Decision { text, decision } = Decision::deserialize(value).unwrap_or_default();
+            let text = text.or(decision).unwrap_or_else(|| value.to_string());
+            output::print_line(&format!("\n{label}: {text}"))?;
         }
     }
     Ok(())

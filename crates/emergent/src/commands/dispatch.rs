@@ -1,4 +1,4 @@
-//! `emergent dispatch`: work for several agents, described or given as tasks.
+//! `emergent dispatch`: starts a workflow from a description or a file of tasks.
 
 use std::{
     io::Read,
@@ -64,10 +64,10 @@ impl Dispatch {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let follow = self.follow;
         let body = self.body()?;
-        let done: Received<DispatchResponse> =
+        let response: Received<DispatchResponse> =
             client.post("/api/coordination/dispatch", &body).await?.data().await?;
-        let id = match &*done {
-            DispatchResponse::Checked(_) if as_json => return output::print_json(&done),
+        let id = match &*response {
+            DispatchResponse::Checked(_) if as_json => return output::print_json(&response),
             DispatchResponse::Checked(checked) => return print_dry_run(checked),
             DispatchResponse::Started(started) => started.workflow_id.to_string(),
         };
@@ -75,7 +75,7 @@ impl Dispatch {
             return watch_workflow::follow(client, &id, as_json).await;
         }
         if as_json {
-            output::print_json(&done)?;
+            output::print_json(&response)?;
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
         }
@@ -83,11 +83,11 @@ impl Dispatch {
         Ok(())
     }
 
-    /// What the file says, with what the flags say over it. The file is passed on as it is, so that
-    /// the server names whatever is wrong in it.
+    /// The request: the content of the file, overridden by flags. The file is not validated here, because the
+    /// server names its errors.
     fn body(self) -> Result<Map<String, Value>> {
         let mut body = match &self.tasks {
-            Some(file) => read(file)?,
+            Some(file) => read_tasks(file)?,
             None => Map::new(),
         };
         let flags = wire::Dispatch {
@@ -110,7 +110,8 @@ impl Dispatch {
     }
 }
 
-fn read(path: &Path) -> Result<Map<String, Value>> {
+/// Reads the request body from a file of tasks.
+fn read_tasks(path: &Path) -> Result<Map<String, Value>> {
     let failed = |source| Error::File { path: path.to_owned(), source };
     let mut text = String::new();
     if path.as_os_str() == "-" {
@@ -118,15 +119,16 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
     } else {
         text = std::fs::read_to_string(path).map_err(failed)?;
     }
-    parse(&text).map_err(|why| Error::Usage(format!("`{}` cannot be read: {why}", path.display())))
+    parse(&text).map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 
-/// A list of tasks, or an object that has them; `blocked_by` will do for `blockedBy`.
+/// Parses YAML or JSON: a list of tasks, or an object with `tasks`. Field names may be those of a manifest
+/// (`blocked_by`) or of the API (`blockedBy`).
 fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
-    let whole: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    let mut body = match whole {
-        Value::Array(_) => Map::from_iter([("tasks".to_owned(), whole)]),
-        whole => match to_camel_case(whole) {
+    let parsed: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let mut body = match parsed {
+        Value::Array(_) => Map::from_iter([("tasks".to_owned(), parsed)]),
+        other => match to_camel_case(other) {
             Value::Object(body) => body,
             _ => return Err("it holds neither a list of tasks nor an object with `tasks`".to_owned()),
         },
@@ -147,10 +149,10 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
         return output::print_line(&format!("{} would plan; the tasks are known after that", bold(planner)));
     }
     let mut rows = Vec::new();
-    for (at, layer) in checked.layers.iter().enumerate() {
+    for (index, layer) in checked.layers.iter().enumerate() {
         for task in layer {
             rows.push(vec![
-                (at + 1).to_string(),
+                (index + 1).to_string(),
                 task.key.clone(),
                 task.agent.clone().unwrap_or_else(|| "–".to_owned()),
                 task.blocked_by.join(", "),
@@ -169,19 +171,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_a_list_or_an_object_in_either_spelling() {
-        let wanted = json!({ "tasks": [{ "key": "a", "blockedBy": ["b"], "maxRetries": 1 }] });
+    fn a_file_is_a_list_or_an_object_with_field_names_of_either_style() {
+        let expected = json!({ "tasks": [{ "key": "a", "blockedBy": ["b"], "maxRetries": 1 }] });
         for text in [
             "- key: a\n  blocked_by: [b]\n  max_retries: 1\n",
             "tasks:\n  - key: a\n    blockedBy: [b]\n    maxRetries: 1\n",
             r#"[{ "key": "a", "blocked_by": ["b"], "maxRetries": 1 }]"#,
         ] {
-            assert_eq!(Value::Object(parse(text).unwrap()), wanted, "{text}");
+            assert_eq!(Value::Object(parse(text).unwrap()), expected, "{text}");
         }
-        let whole = parse("max_concurrent: 2\ntasks: [{ key: a }]").unwrap();
-        assert_eq!(whole.get("maxConcurrent"), Some(&json!(2)));
-        for wrong in ["just words", "description: x", "tasks: none", "[", ""] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+        let body = parse("max_concurrent: 2\ntasks: [{ key: a }]").unwrap();
+        assert_eq!(body.get("maxConcurrent"), Some(&json!(2)));
+        for invalid in ["just words", "description: x", "tasks: none", "[", ""] {
+            assert!(parse(invalid).is_err(), "{invalid}");
         }
     }
 }

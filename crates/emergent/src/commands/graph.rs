@@ -20,6 +20,11 @@ use crate::{
     output::{self, bold, dim, first_line},
 };
 
+/// How much of an object's text a search result shows.
+const MAX_TEXT_CHARS: usize = 100;
+/// How many objects `graph show` lists around an object.
+const MAX_NEIGHBOURS: usize = 100;
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Graph {
     /// Read objects and relationships from an NDJSON file
@@ -85,9 +90,9 @@ impl Graph {
                     limit: Some(limit),
                     weights: None,
                 };
-                let found: Received<SearchView> =
+                let results: Received<SearchView> =
                     client.post("/api/graph/search", &body).await?.data().await?;
-                if as_json { output::print_json(&found) } else { print_hits(&found) }
+                if as_json { output::print_json(&results) } else { print_hits(&results) }
             }
             Graph::Traverse { object, depth, direction, types, max_nodes } => {
                 let id = resolve_object(client, &object).await?;
@@ -98,28 +103,29 @@ impl Graph {
                     max_nodes: Some(max_nodes),
                     ..traverse_from(id)
                 };
-                let walked: Received<TraversalView> =
+                let traversal: Received<TraversalView> =
                     client.post("/api/graph/traverse", &body).await?.data().await?;
-                if as_json { output::print_json(&walked) } else { print_traversal(&walked) }
+                if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
             Graph::Show { object } => {
                 let id = resolve_object(client, &object).await?;
-                let found: Received<ObjectView> =
+                let shown: Received<ObjectView> =
                     client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
                 if as_json {
-                    return output::print_json(&found);
+                    return output::print_json(&shown);
                 }
                 output::print_line(&bold(&title(
-                    &found.type_,
-                    found.key.as_deref(),
-                    found.id,
-                    &found.properties,
+                    &shown.type_,
+                    shown.key.as_deref(),
+                    shown.id,
+                    &shown.properties,
                 )))?;
-                output::print_json(&found)?;
-                let body = Traverse { max_depth: Some(1), max_nodes: Some(100), ..traverse_from(id) };
-                let walked: Received<TraversalView> =
+                output::print_json(&shown)?;
+                let body =
+                    Traverse { max_depth: Some(1), max_nodes: Some(MAX_NEIGHBOURS), ..traverse_from(id) };
+                let traversal: Received<TraversalView> =
                     client.post("/api/graph/traverse", &body).await?.data().await?;
-                print_traversal(&walked)
+                print_traversal(&traversal)
             }
             Graph::History { object } => {
                 let id = resolve_object(client, &object).await?;
@@ -131,20 +137,21 @@ impl Graph {
     }
 }
 
-/// An id as it is; `Type/key` looked up.
+/// The id of an object that is given as an id or as `TYPE/KEY`. An id is not checked.
 async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     let Some((type_, key)) = object.split_once('/') else {
-        let wrong = |why| Error::Usage(format!("`{object}` is neither an id nor TYPE/KEY: {why}"));
-        return object.parse().map_err(wrong);
+        let invalid = |error| Error::Usage(format!("`{object}` is neither an id nor TYPE/KEY: {error}"));
+        return object.parse().map_err(invalid);
     };
     let path = format!("/api/graph/objects?type={}&key={}&limit=1", encode(type_), encode(key));
-    let found: Vec<ObjectView> = client.get(&path).await?.data().await?;
-    match found.first() {
+    let objects: Vec<ObjectView> = client.get(&path).await?.data().await?;
+    match objects.first() {
         Some(object) => Ok(object.id),
         None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
     }
 }
 
+/// A traversal from one object with the defaults of the server.
 fn traverse_from(id: Uuid) -> Traverse {
     Traverse {
         start_ids: vec![id.into()],
@@ -158,7 +165,7 @@ fn traverse_from(id: Uuid) -> Traverse {
     }
 }
 
-/// The properties that most types have, by which people know an object.
+/// Common properties that name or describe an object.
 #[derive(Default, Deserialize)]
 struct DisplayProperties {
     #[serde(default, deserialize_with = "text_or_none")]
@@ -191,15 +198,15 @@ impl DisplayProperties {
     }
 }
 
-/// A project may keep anything under these names: what is no text is left out.
-fn text_or_none<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    Ok(match serde_json::Value::deserialize(from)? {
+/// A project may define these properties with any type; a value that is not text is ignored.
+fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::String(text) => Some(text),
         _ => None,
     })
 }
 
-/// `Person/ada-lovelace  Ada Lovelace`, or what there is of it.
+/// The heading of an object: `Person/ada-lovelace  Ada Lovelace`. The id replaces a missing key.
 fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
     let key = key.map_or_else(|| id.to_string(), str::to_owned);
     let name =
@@ -207,11 +214,11 @@ fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> S
     format!("{type_}/{key}{name}")
 }
 
-fn print_hits(found: &SearchView) -> Result<()> {
-    if found.hits.is_empty() {
+fn print_hits(results: &SearchView) -> Result<()> {
+    if results.hits.is_empty() {
         return output::print_line("nothing found");
     }
-    for (at, hit) in found.hits.iter().enumerate() {
+    for (index, hit) in results.hits.iter().enumerate() {
         let object = &hit.object;
         let channels: Vec<_> = [("text", &hit.channels.text), ("vector", &hit.channels.vector)]
             .into_iter()
@@ -219,57 +226,57 @@ fn print_hits(found: &SearchView) -> Result<()> {
             .collect();
         output::print_line(&format!(
             "{:>3}  {}  {}",
-            at + 1,
+            index + 1,
             bold(&title(&object.type_, object.key.as_deref(), object.id, &object.properties)),
             dim(&channels.join(", "))
         ))?;
         if let Some(text) = DisplayProperties::from_object(&object.properties).text() {
-            output::print_line(&format!("     {}", first_line(&text, 100)))?;
+            output::print_line(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         }
     }
     Ok(())
 }
 
-/// A tree by depth: each node under the edge that led to it.
-fn print_traversal(walked: &TraversalView) -> Result<()> {
-    let TraversalView { nodes, edges, truncated } = walked;
+/// Prints the objects indented by depth, each with the edge that leads to it from the depth above.
+fn print_traversal(traversal: &TraversalView) -> Result<()> {
+    let TraversalView { nodes, edges, truncated } = traversal;
     let node = |id: Uuid| nodes.iter().find(|node| node.id == id);
     let name = |node: &NodeView| {
         DisplayProperties::from_object(&node.properties).name().or_else(|| node.key.clone())
     };
-    for one in nodes {
-        let indent = "  ".repeat(one.depth);
-        let by = edges.iter().find_map(|edge| {
-            let (here, other, arrow) = if edge.to_id == one.id {
+    for reached in nodes {
+        let indent = "  ".repeat(reached.depth);
+        let via = edges.iter().find_map(|edge| {
+            let (is_end, other, arrow) = if edge.to_id == reached.id {
                 (true, node(edge.from_id)?, "→")
             } else {
-                (edge.from_id == one.id, node(edge.to_id)?, "←")
+                (edge.from_id == reached.id, node(edge.to_id)?, "←")
             };
-            let nearer = other.depth + 1 == one.depth;
+            let is_nearer = other.depth + 1 == reached.depth;
             let from = name(other).unwrap_or_else(|| "…".to_owned());
-            (here && nearer).then(|| format!("{from} {arrow} {}", edge.type_))
+            (is_end && is_nearer).then(|| format!("{from} {arrow} {}", edge.type_))
         });
-        let title = title(&one.type_, one.key.as_deref(), one.id, &one.properties);
-        output::print_line(&format!("{indent}{}  {}", bold(&title), dim(&by.unwrap_or_default())))?;
+        let title = title(&reached.type_, reached.key.as_deref(), reached.id, &reached.properties);
+        output::print_line(&format!("{indent}{}  {}", bold(&title), dim(&via.unwrap_or_default())))?;
     }
-    let cut = if *truncated { ", cut by a limit" } else { "" };
-    output::print_line(&dim(&format!("{} objects, {} edges{cut}", nodes.len(), edges.len())))
+    let notice = if *truncated { ", cut by a limit" } else { "" };
+    output::print_line(&dim(&format!("{} objects, {} edges{notice}", nodes.len(), edges.len())))
 }
 
 fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
     let rows: Vec<_> = versions
         .iter()
         .map(|version| {
-            let by = match &version.author {
+            let author = match &version.author {
                 AuthorView::Run { run_id, .. } => format!("run {run_id}"),
                 AuthorView::Token { id } => format!("token {id}"),
                 AuthorView::System => "system".to_owned(),
             };
-            let what = match version.deleted_at {
+            let content = match version.deleted_at {
                 Some(_) => "deleted",
                 None => version.properties.as_str(),
             };
-            vec![version.version.to_string(), version.updated_at.to_string(), by, first_line(what, 80)]
+            vec![version.version.to_string(), version.updated_at.to_string(), author, first_line(content, 80)]
         })
         .collect();
     output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;

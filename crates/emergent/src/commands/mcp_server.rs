@@ -1,4 +1,4 @@
-//! `emergent mcp-server`: the external MCP servers whose tools a project's agents can use.
+//! `emergent mcp-server`: manages the external MCP servers whose tools a project's agents can use.
 
 use std::{io::Read, path::PathBuf};
 
@@ -55,16 +55,19 @@ pub enum McpServer {
 }
 
 const PATH: &str = "/api/admin/mcp-servers";
+/// How much of a tool's description a table shows.
+const MAX_DESCRIPTION_CHARS: usize = 80;
 
 impl McpServer {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             McpServer::Add { file } => {
-                let made: Received<McpServerView> = client.post(PATH, &read(&file)?).await?.data().await?;
+                let created: Received<McpServerView> =
+                    client.post(PATH, &read_description(&file)?).await?.data().await?;
                 if as_json {
-                    return output::print_json(&made);
+                    return output::print_json(&created);
                 }
-                let name = &made.name;
+                let name = &created.name;
                 output::print_line(&format!(
                     "{name} is added; `emergent mcp-server inspect {name}` reaches for it"
                 ))
@@ -91,9 +94,9 @@ impl McpServer {
             }
             McpServer::Inspect { name } => {
                 let server = resolve_server(client, &name).await?;
-                let seen: Received<InspectionView> =
+                let inspection: Received<InspectionView> =
                     client.post(&server_path(&server, "/inspect"), &json!({})).await?.data().await?;
-                if as_json { output::print_json(&seen) } else { show_inspection(&server, &seen) }
+                if as_json { output::print_json(&inspection) } else { show_inspection(&server, &inspection) }
             }
             McpServer::Tools { name } => {
                 let server = resolve_server(client, &name).await?;
@@ -126,26 +129,27 @@ impl McpServer {
                     timeout_seconds: timeout,
                     ..UpdateMcpServer::default()
                 };
-                let after: Received<McpServerView> =
+                let updated: Received<McpServerView> =
                     client.patch(&server_path(&server, ""), &body).await?.data().await?;
-                if as_json { output::print_json(&after) } else { show(&after) }
+                if as_json { output::print_json(&updated) } else { show(&updated) }
             }
             McpServer::Remove { name } => {
                 let server = resolve_server(client, &name).await?;
-                let gone: Received<McpServerView> =
+                let removed: Received<McpServerView> =
                     client.delete(&server_path(&server, "")).await?.data().await?;
                 if as_json {
-                    output::print_json(&gone)
+                    output::print_json(&removed)
                 } else {
-                    output::print_line(&format!("{} is removed", gone.name))
+                    output::print_line(&format!("{} is removed", removed.name))
                 }
             }
         }
     }
 }
 
-/// A server's description; a manifest's spelling of the fields is as good as the API's.
-fn read(file: &PathBuf) -> Result<Value> {
+/// Reads a server's description from a file. Field names of a manifest (`pin_policy`) are translated to those
+/// of the API (`pinPolicy`).
+fn read_description(file: &PathBuf) -> Result<Value> {
     let text = if file.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text)?;
@@ -157,38 +161,41 @@ fn read(file: &PathBuf) -> Result<Value> {
     let mut value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` is not JSON: {error}", file.display())))?;
     if let Value::Object(fields) = &mut value {
-        for (of_manifest, of_api) in [
+        for (manifest_name, api_name) in [
             ("tool_filter", "toolFilter"),
             ("pin_policy", "pinPolicy"),
             ("timeout_seconds", "timeoutSeconds"),
         ] {
-            if let Some(given) = fields.remove(of_manifest) {
-                fields.insert(of_api.to_owned(), given);
+            if let Some(value) = fields.remove(manifest_name) {
+                fields.insert(api_name.to_owned(), value);
             }
         }
     }
     Ok(value)
 }
 
-async fn resolve_server(client: &Client, named: &str) -> Result<Received<McpServerView>> {
+/// Finds a server by name or id; the error lists the names of the project.
+async fn resolve_server(client: &Client, name_or_id: &str) -> Result<Received<McpServerView>> {
     let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
-    let found = servers.iter().find(|server| server.name == named || server.id.to_string() == named);
+    let found =
+        servers.iter().find(|server| server.name == name_or_id || server.id.to_string() == name_or_id);
     found.cloned().ok_or_else(|| {
         let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
-        let known = if names.is_empty() {
+        let existing = if names.is_empty() {
             "there are none".to_owned()
         } else {
             format!("there are {}", names.join(", "))
         };
-        Error::Usage(format!("there is no MCP server `{named}` in this project; {known}"))
+        Error::Usage(format!("there is no MCP server `{name_or_id}` in this project; {existing}"))
     })
 }
 
-fn server_path(server: &McpServerView, rest: &str) -> String {
-    format!("{PATH}/{}{rest}", server.id)
+/// The API path of a server, with `suffix` appended.
+fn server_path(server: &McpServerView, suffix: &str) -> String {
+    format!("{PATH}/{}{suffix}", server.id)
 }
 
-/// The program with its arguments, or the address.
+/// The URL of a server, or its program with arguments.
 fn target_label(server: &McpServerView) -> String {
     match &server.url {
         Some(url) => url.clone(),
@@ -230,16 +237,17 @@ fn show(server: &McpServerView) -> Result<()> {
     rows.iter().try_for_each(|(name, value)| output::print_line(&format!("  {name:<11} {value}")))
 }
 
-fn show_inspection(server: &McpServerView, seen: &InspectionView) -> Result<()> {
+fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Result<()> {
     let name = &server.name;
-    if !seen.reachable {
-        let why = seen.error.as_deref().unwrap_or_default();
-        output::print_line(&format!("{} {name} {why}", red("✗")))?;
+    if !inspection.reachable {
+        let error = inspection.error.as_deref().unwrap_or_default();
+        output::print_line(&format!("{} {name} {error}", red("✗")))?;
         return Err(Error::Usage(format!("`{name}` could not be used")));
     }
-    let (protocol, took) = (seen.protocol.as_deref().unwrap_or_default(), duration(seen.duration_ms));
+    let (protocol, took) =
+        (inspection.protocol.as_deref().unwrap_or_default(), duration(inspection.duration_ms));
     output::print_line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
-    show_tools(&seen.tools)
+    show_tools(&inspection.tools)
 }
 
 fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()> {
@@ -247,8 +255,12 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()
         .into_iter()
         .map(|tool| {
             let status = if tool.held_back { "held back" } else { tool.status.as_str() };
-            let said = tool.description.lines().next().unwrap_or_default();
-            vec![tool.name.clone(), status.to_owned(), said.chars().take(80).collect()]
+            let description = tool.description.lines().next().unwrap_or_default();
+            vec![
+                tool.name.clone(),
+                status.to_owned(),
+                description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+            ]
         })
         .collect();
     output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)

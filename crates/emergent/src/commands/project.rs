@@ -1,4 +1,4 @@
-//! `emergent project`: the tenants of a server.
+//! `emergent project`: lists and creates the projects of a server, which are its tenants.
 
 use emergent_wire::project::{CreateProject, ProjectView};
 
@@ -34,11 +34,12 @@ impl Project {
             }
             Project::Create { name, strict } => {
                 let body = CreateProject { name, strict };
-                let made: Received<ProjectView> = client.post("/api/projects", &body).await?.data().await?;
+                let created: Received<ProjectView> =
+                    client.post("/api/projects", &body).await?.data().await?;
                 if as_json {
-                    output::print_json(&made)
+                    output::print_json(&created)
                 } else {
-                    output::print_table(&["ID", "NAME", "STRICT", "MADE"], &[row(&made)])
+                    output::print_table(&["ID", "NAME", "STRICT", "MADE"], &[row(&created)])
                 }
             }
         }

@@ -75,13 +75,13 @@ impl Run {
                 if as_json { output::print_json(&runs) } else { show_all(&runs) }
             }
             Run::Show { run } => {
-                let run = resolve_run(client, &run).await?;
+                let run = get_run(client, &run).await?;
                 if as_json { output::print_json(&run) } else { show(&run) }
             }
             Run::Tree { run } => {
-                let found = resolve_run(client, &run).await?;
+                let detail = get_run(client, &run).await?;
                 let tree: Received<RunTreeView> =
-                    client.get(&format!("{}/tree", path(&found))).await?.data().await?;
+                    client.get(&format!("{}/tree", path(&detail))).await?.data().await?;
                 if as_json {
                     output::print_json(&tree)
                 } else {
@@ -89,10 +89,10 @@ impl Run {
                 }
             }
             Run::Messages { run, step } => {
-                let found = resolve_run(client, &run).await?;
+                let detail = get_run(client, &run).await?;
                 let step = step.map(|step| format!("?step={step}")).unwrap_or_default();
                 let messages: Vec<Received<RunMessageView>> =
-                    client.get_all_pages(&format!("{}/messages{step}", path(&found))).await?;
+                    client.get_all_pages(&format!("{}/messages{step}", path(&detail))).await?;
                 if as_json {
                     output::print_json(&messages)
                 } else {
@@ -100,50 +100,51 @@ impl Run {
                 }
             }
             Run::Cancel { run } => {
-                let found = resolve_run(client, &run).await?;
-                let ended: Received<StartedRun> =
-                    client.post(&format!("{}/cancel", path(&found)), &json!({})).await?.data().await?;
+                let detail = get_run(client, &run).await?;
+                let cancelled: Received<StartedRun> =
+                    client.post(&format!("{}/cancel", path(&detail)), &json!({})).await?.data().await?;
                 if as_json {
-                    output::print_json(&ended)
+                    output::print_json(&cancelled)
                 } else {
-                    output::print_line(&format!("run {run} is {}", ended.status))
+                    output::print_line(&format!("run {run} is {}", cancelled.status))
                 }
             }
             Run::Resume { run, input, follow } => {
-                let found = resolve_run(client, &run).await?;
+                let detail = get_run(client, &run).await?;
                 let started: Received<StartedRun> = client
-                    .post(&format!("{}/resume", path(&found)), &ResumeRun { input })
+                    .post(&format!("{}/resume", path(&detail)), &ResumeRun { input })
                     .await?
                     .data()
                     .await?;
-                let agent = found.facts.agent_id.to_string();
+                let agent = detail.facts.agent_id.to_string();
                 watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
             }
             Run::Revert { run } => {
-                let found = resolve_run(client, &run).await?;
-                let undone: Received<RevertView> =
-                    client.post(&format!("{}/revert", path(&found)), &json!({})).await?.data().await?;
-                if as_json { output::print_json(&undone) } else { print_reverted(&undone) }
+                let detail = get_run(client, &run).await?;
+                let reverted: Received<RevertView> =
+                    client.post(&format!("{}/revert", path(&detail)), &json!({})).await?.data().await?;
+                if as_json { output::print_json(&reverted) } else { print_reverted(&reverted) }
             }
             Run::Follow { run } => {
-                let found = resolve_run(client, &run).await?;
-                let (agent, run) = (found.facts.agent_id.to_string(), found.facts.id.to_string());
+                let detail = get_run(client, &run).await?;
+                let (agent, run) = (detail.facts.agent_id.to_string(), detail.facts.id.to_string());
                 watch_run::follow(client, &agent, &run, as_json).await
             }
         }
     }
 }
 
-async fn resolve_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
+/// Loads a run by id, whichever agent it belongs to.
+async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
     client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await
 }
 
-/// Where a run is, below its agent.
+/// The API path of a run, below its agent.
 fn path(run: &RunDetailView) -> String {
     format!("/api/admin/agents/{}/runs/{}", run.facts.agent_id, run.facts.id)
 }
 
-/// `paused (step_limit)`, and whether a script played the model.
+/// The status with its reason, and a mark for a run with a scripted model: `paused (step_limit) [rehearsal]`.
 fn status(run: &RunSummaryView) -> String {
     let mut status = watch_run::status(run.status, run.reason);
     if run.rehearsal {
@@ -152,6 +153,7 @@ fn status(run: &RunSummaryView) -> String {
     status
 }
 
+/// A duration, or a dash when the run has not ended.
 fn duration_text(millis: Option<i64>) -> String {
     millis.and_then(|millis| u64::try_from(millis).ok()).map_or("–".to_owned(), duration)
 }
@@ -180,7 +182,7 @@ fn show(run: &RunDetailView) -> Result<()> {
     let facts = &run.facts;
     output::print_line(&format!("{}  {}", bold(&facts.agent_name), status(facts)))?;
     let steps = match facts.max_steps {
-        Some(most) => format!("{} of {most} a run", facts.step_count),
+        Some(max) => format!("{} of {max} a run", facts.step_count),
         None => facts.step_count.to_string(),
     };
     let mut lines = vec![
@@ -200,9 +202,9 @@ fn show(run: &RunDetailView) -> Result<()> {
     for (name, value) in lines {
         output::print_line(&format!("  {name:<12} {value}"))?;
     }
-    for (tool, used) in &run.tool_call_summary.by_tool {
-        let average = duration_text(used.avg_duration_ms);
-        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", used.count))?;
+    for (tool, usage) in &run.tool_call_summary.by_tool {
+        let average = duration_text(usage.avg_duration_ms);
+        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", usage.count))?;
     }
     for child in &run.child_runs {
         let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
@@ -218,8 +220,8 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     let head = format!("{} {}", bold(message.role.as_str()), dim(&format!("step {}", message.step_number)));
     let (text, calls) = match &message.content {
         ContentView::Result(result) => {
-            let answer = first_line(&result.output.to_string(), 200);
-            return output::print_line(&format!("{head}  {} → {answer}", result.tool_name));
+            let tool_output = first_line(&result.output.to_string(), 200);
+            return output::print_line(&format!("{head}  {} → {tool_output}", result.tool_name));
         }
         ContentView::Answer(answer) => (&answer.text, answer.tool_calls.as_slice()),
         ContentView::Text(text) => (&text.text, &[][..]),
@@ -241,8 +243,8 @@ fn print_reverted(reverted: &RevertView) -> Result<()> {
         reverted.undone.len(),
         reverted.conflicts.len()
     ))?;
-    for one in &reverted.conflicts {
-        output::print_line(&format!("  {} {}: {}", one.kind, one.id, one.reason))?;
+    for conflict in &reverted.conflicts {
+        output::print_line(&format!("  {} {}: {}", conflict.kind, conflict.id, conflict.reason))?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `emergent secret`: set, delete and rotate the secrets of external servers. Values are never shown.
+//! `emergent secret`: sets, lists, deletes and rotates the secrets of external servers. Values are never
+//! shown.
 
 use std::io::{IsTerminal, Read};
 
@@ -49,12 +50,12 @@ impl Secret {
             Secret::Set { name, .. } => {
                 let value = read_secret(&name)?;
                 let body = PutSecret { value: value.expose().to_owned() };
-                let kept: Received<SecretView> = client.put(&path(&name), &body).await?.data().await?;
-                let said = match kept.version {
+                let stored: Received<SecretView> = client.put(&path(&name), &body).await?.data().await?;
+                let message = match stored.version {
                     1 => format!("{name} is set"),
                     _ => format!("{name} has another value"),
                 };
-                if as_json { output::print_json(&kept) } else { output::print_line(&said) }
+                if as_json { output::print_json(&stored) } else { output::print_line(&message) }
             }
             Secret::List => {
                 let secrets: Vec<Received<SecretView>> = client.get("/api/admin/secrets").await?.data().await?;
@@ -65,28 +66,30 @@ impl Secret {
                 output::print_table(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows)
             }
             Secret::Delete { name } => {
-                let gone: Received<SecretView> = client.delete(&path(&name)).await?.data().await?;
-                if as_json { output::print_json(&gone) } else { output::print_line(&format!("{name} is deleted")) }
+                let deleted: Received<SecretView> = client.delete(&path(&name)).await?.data().await?;
+                if as_json { output::print_json(&deleted) } else { output::print_line(&format!("{name} is deleted")) }
             }
             Secret::Rotate => {
-                let done: Received<RotatedView> = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
+                let rotated: Received<RotatedView> = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
                 if as_json {
-                    return output::print_json(&done);
+                    return output::print_json(&rotated);
                 }
                 output::print_line(&format!(
                     "the key is now {}; secrets sealed anew: {}",
-                    done.key, done.resealed
+                    rotated.key, rotated.resealed
                 ))
             }
         }
     }
 }
 
+/// The API path of a secret.
 fn path(name: &str) -> String {
     format!("/api/admin/secrets/{}", super::encode(name))
 }
 
-/// What is piped in, without the line's end that `echo` adds; at a terminal, what is typed unseen.
+/// Reads a value: at a terminal by a prompt without echo, else from standard input without its last line
+/// break.
 fn read_secret(name: &str) -> Result<SecretValue> {
     if std::io::stdin().is_terminal() {
         let terminal = console::Term::stderr();
@@ -95,8 +98,8 @@ fn read_secret(name: &str) -> Result<SecretValue> {
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
-    let end = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).map_or(text.len(), str::len);
-    text.truncate(end);
+    let length = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).map_or(text.len(), str::len);
+    text.truncate(length);
     Ok(SecretValue::new(text))
 }
 

@@ -1,4 +1,4 @@
-//! `emergent task`: list, add, retry, reassign and skip tasks.
+//! `emergent task`: lists, adds, retries, reassigns and skips tasks.
 
 use emergent_wire::task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskView};
 use serde::Serialize;
@@ -94,9 +94,9 @@ impl Task {
                 if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
             }
             Task::Add(add) => {
-                let made: Received<TaskView> =
+                let added: Received<TaskView> =
                     client.post("/api/coordination/tasks", &add.body()?).await?.data().await?;
-                print_task(&made, as_json)
+                print_task(&added, as_json)
             }
             Task::Retry { task, note } => {
                 send_command(client, &task, "retry", &RetryTask { note }, as_json).await
@@ -127,15 +127,16 @@ impl Add {
     }
 }
 
+/// Posts a command such as `retry` to a task and prints the changed task.
 async fn send_command(
     client: &Client,
-    named: &str,
-    what: &str,
+    reference: &str,
+    command: &str,
     body: &impl Serialize,
     as_json: bool,
 ) -> Result<()> {
-    let id = resolve_task(client, named).await?;
-    let path = format!("/api/coordination/tasks/{}/{what}", encode(&id));
+    let id = resolve_task(client, reference).await?;
+    let path = format!("/api/coordination/tasks/{}/{command}", encode(&id));
     let changed: Received<TaskView> = client.post(&path, body).await?.data().await?;
     print_task(&changed, as_json)?;
     if let Some(workflow) = changed.workflow_id {
@@ -144,15 +145,18 @@ async fn send_command(
     Ok(())
 }
 
-/// The id of a task that is named by it, or by its workflow and key.
-async fn resolve_task(client: &Client, named: &str) -> Result<String> {
-    let Some((workflow, key)) = named.split_once('/') else { return Ok(named.to_owned()) };
+/// The id of a task that is given as an id or as `WORKFLOW/KEY`. An id is not checked.
+async fn resolve_task(client: &Client, reference: &str) -> Result<String> {
+    let Some((workflow, key)) = reference.split_once('/') else { return Ok(reference.to_owned()) };
     let workflow = watch_workflow::get(client, workflow).await?;
     match workflow.tasks.iter().find(|task| task.key == key) {
         Some(task) => Ok(task.id.to_string()),
         None => {
             let keys: Vec<&str> = workflow.tasks.iter().map(|task| task.key.as_str()).collect();
-            Err(Error::Usage(format!("there is no task `{key}` in it; there are {}", keys.join(", "))))
+            Err(Error::Usage(format!(
+                "there is no task `{key}` in the workflow; its tasks are {}",
+                keys.join(", ")
+            )))
         }
     }
 }

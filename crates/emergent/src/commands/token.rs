@@ -1,4 +1,4 @@
-//! `emergent token`: create, list and revoke API tokens.
+//! `emergent token`: creates, lists and revokes API tokens.
 
 use emergent_domain::{time::Timestamp, token::Scope};
 use emergent_wire::token::{CreateToken, TokenView};
@@ -33,10 +33,11 @@ pub enum Token {
 }
 
 impl Token {
+    /// `project` is the `--project` flag.
     pub async fn run(self, client: Client, project: Option<&str>, as_json: bool) -> Result<()> {
         match self {
             Token::Create { name, scopes, all_projects, expires_at } => {
-                // A project that is named anywhere is the token's.
+                // The server binds a new token to the project that the request names, so it must name none.
                 let client = if all_projects { client.without_project() } else { client };
                 let scopes = scopes.iter().map(|scope| parse_flag("--scopes", Some(scope)));
                 let body = CreateToken {
@@ -45,11 +46,11 @@ impl Token {
                     project: (!all_projects).then(|| project.unwrap_or("default").to_owned()),
                     expires_at: parse_flag::<Timestamp>("--expires-at", expires_at.as_deref())?,
                 };
-                let made: Received<TokenView> = client.post("/api/tokens", &body).await?.data().await?;
+                let created: Received<TokenView> = client.post("/api/tokens", &body).await?.data().await?;
                 if as_json {
-                    return output::print_json(&made);
+                    return output::print_json(&created);
                 }
-                output::print_line(made.token.as_deref().unwrap_or_default())?;
+                output::print_line(created.token.as_deref().unwrap_or_default())?;
                 eprintln!("Keep it: it is not shown again.");
                 Ok(())
             }
@@ -66,7 +67,7 @@ impl Token {
                             token.id.to_string(),
                             token.name.clone(),
                             token.created_at.to_string(),
-                            token.expires_at.map_or("–".to_owned(), |end| end.to_string()),
+                            token.expires_at.map_or("–".to_owned(), |time| time.to_string()),
                             scopes.join(" "),
                         ]
                     })
@@ -74,10 +75,10 @@ impl Token {
                 output::print_table(&["ID", "NAME", "MADE", "ENDS", "SCOPES"], &rows)
             }
             Token::Revoke { id } => {
-                let gone: Received<TokenView> =
+                let revoked: Received<TokenView> =
                     client.delete(&format!("/api/tokens/{}", encode(&id))).await?.data().await?;
                 if as_json {
-                    output::print_json(&gone)
+                    output::print_json(&revoked)
                 } else {
                     output::print_line(&format!("token {id} is revoked"))
                 }

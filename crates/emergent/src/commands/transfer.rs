@@ -1,4 +1,4 @@
-//! `emergent graph import` and `export`: whole graphs as NDJSON, as streams in both directions.
+//! `emergent graph import` and `export`: streams a graph from or to an NDJSON file.
 
 use std::{
     fs::File,
@@ -22,8 +22,13 @@ use crate::{
     output, progress,
 };
 
-/// How many wrong lines are shown; the rest is counted.
+/// How many invalid lines are shown; the others are only counted.
 const MAX_SHOWN_ERRORS: usize = 20;
+
+/// The file is read and sent in chunks of this size.
+const CHUNK_BYTES: usize = 256 << 10;
+/// The end of an export that took longer than this is announced.
+const LONG_EXPORT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Import {
@@ -40,17 +45,17 @@ impl Import {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let (reader, size) = self.open()?;
         let bar = progress::bytes(size, "importing");
-        let sent = bar.clone();
-        let body =
-            read_in_chunks(reader).inspect(move |part| sent.inc(part.as_ref().map_or(0, Bytes::len) as u64));
+        let upload_bar = bar.clone();
+        let body = read_in_chunks(reader)
+            .inspect(move |chunk| upload_bar.inc(chunk.as_ref().map_or(0, Bytes::len) as u64));
         let path = if self.skip_errors { "/api/graph/import?onError=skip" } else { "/api/graph/import" };
-        let answer = client.upload(path, "application/x-ndjson", body).await?;
-        let mut wrong = Vec::new();
-        let last = last_line(answer.stream(), |progress| {
+        let response = client.upload(path, "application/x-ndjson", body).await?;
+        let mut errors = Vec::new();
+        let last = last_line(response.stream(), |progress| {
             let (objects, edges) = (total(&progress.objects), total(&progress.relationships));
             bar.set_message(format!("importing  {objects} objects, {edges} relationships"));
-            wrong.extend(progress.errors.iter().cloned());
-            wrong.truncate(MAX_SHOWN_ERRORS);
+            errors.extend(progress.errors.iter().cloned());
+            errors.truncate(MAX_SHOWN_ERRORS);
         })
         .await?;
         bar.finish_and_clear();
@@ -60,52 +65,54 @@ impl Import {
         };
         let (failed, stopped) = (last.failed, last.stopped);
         if as_json {
-            let mut whole = last.into_raw();
-            // The last line has the errors since the one before it; people want all of them.
-            whole["errors"] = json!(wrong);
-            output::print_json(&whole)?
+            let mut summary = last.into_raw();
+            // The last line has only the errors since the line before it.
+            summary["errors"] = json!(errors);
+            output::print_json(&summary)?
         } else {
-            print_summary(&last, &wrong)?
+            print_summary(&last, &errors)?
         }
         match (failed, stopped) {
             (0, _) => Ok(()),
-            (wrong, true) => Err(Error::Usage(format!(
-                "{}: the import stopped there; mend the file and run it again, or leave them out with --skip-errors",
-                line_count_text(wrong, "wrong")
+            (count, true) => Err(Error::Usage(format!(
+                "{}: the import stopped there; correct the file and run it again, or leave them out with --skip-errors",
+                line_count_text(count, "wrong")
             ))),
-            (wrong, false) => Err(Error::Usage(line_count_text(wrong, "not imported"))),
+            (count, false) => Err(Error::Usage(line_count_text(count, "not imported"))),
         }
     }
 
+    /// Opens the input. Its size is `None` when it is unknown.
     fn open(&self) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
         if self.file.as_os_str() == "-" {
             return Ok((Box::new(std::io::stdin()), None));
         }
         let failed = |source| Error::File { path: self.file.clone(), source };
         let file = File::open(&self.file).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        if about.is_dir() {
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
             return Err(failed(std::io::ErrorKind::IsADirectory.into()));
         }
-        Ok((Box::new(file), Some(about.len()).filter(|length| *length > 0)))
+        Ok((Box::new(file), Some(metadata.len()).filter(|length| *length > 0)))
     }
 }
 
-fn line_count_text(count: u64, how: &str) -> String {
-    if count == 1 { format!("1 line was {how}") } else { format!("{count} lines were {how}") }
+/// `1 line was wrong`, `3 lines were wrong`.
+fn line_count_text(count: u64, outcome: &str) -> String {
+    if count == 1 { format!("1 line was {outcome}") } else { format!("{count} lines were {outcome}") }
 }
 
-/// A file in parts, read on a thread that may wait.
+/// Streams a file in chunks; reads block, so they run on a blocking thread.
 fn read_in_chunks(
     reader: Box<dyn Read + Send>,
 ) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(reader, |mut reader| async move {
-        #[expect(clippy::disallowed_methods, reason = "awaited here; a file is read one part at a time")]
+        #[expect(clippy::disallowed_methods, reason = "awaited here; a file is read one chunk at a time")]
         let read = tokio::task::spawn_blocking(move || {
-            let mut part = vec![0; 256 << 10];
-            let length = reader.read(&mut part)?;
-            part.truncate(length);
-            Ok::<_, std::io::Error>((length > 0).then_some((Bytes::from(part), reader)))
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let length = reader.read(&mut chunk)?;
+            chunk.truncate(length);
+            Ok::<_, std::io::Error>((length > 0).then_some((Bytes::from(chunk), reader)))
         });
         read.await.map_err(std::io::Error::other)?
     })
@@ -131,34 +138,36 @@ fn print_summary(progress: &ImportView, errors: &[LineErrorView]) -> Result<()> 
     Ok(())
 }
 
-/// A line of the answer to an import.
+/// A line of the response to an import.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ImportLine {
     Progress(Received<ImportView>),
-    /// The import ended with this; it is always the last line.
+    /// The import failed; this is always the last line.
     Failed {
         error: FailureBody,
     },
 }
 
+/// The error for a response that ended before the import did.
 fn cut_off() -> Error {
     Error::Usage("the import was cut off; run it again, it goes on from what is there".to_owned())
 }
 
-/// Reads NDJSON lines as they come and returns the last, which has to say that it is.
+/// Reads the NDJSON lines of a response and returns the last; `on_progress` gets each progress line. Fails
+/// when the last line does not say that the import is done.
 async fn last_line(
-    mut parts: stream::BoxStream<'static, Result<Bytes>>,
-    mut seen: impl FnMut(&ImportView),
+    mut chunks: stream::BoxStream<'static, Result<Bytes>>,
+    mut on_progress: impl FnMut(&ImportView),
 ) -> Result<ImportLine> {
-    let (mut rest, mut last) = (Vec::new(), None);
-    while let Some(part) = parts.next().await {
-        rest.extend_from_slice(&part?);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
+    let (mut buffer, mut last) = (Vec::new(), None);
+    while let Some(chunk) = chunks.next().await {
+        buffer.extend_from_slice(&chunk?);
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffer.drain(..=end).collect();
             let Ok(line) = serde_json::from_slice::<ImportLine>(&line) else { continue };
             if let ImportLine::Progress(progress) = &line {
-                seen(progress);
+                on_progress(progress);
             }
             last = Some(line);
         }
@@ -179,7 +188,7 @@ pub struct Export {
 
 impl Export {
     pub async fn run(self, client: &Client) -> Result<()> {
-        let mut parts = client.get("/api/graph/export").await?.stream();
+        let mut chunks = client.get("/api/graph/export").await?.stream();
         let bar = progress::bytes(None, "exporting");
         let mut out: Box<dyn Write> = match &self.output {
             Some(path) => {
@@ -187,16 +196,15 @@ impl Export {
             }
             None => Box::new(std::io::stdout().lock()),
         };
-        while let Some(part) = parts.next().await {
-            let part = part?;
-            out.write_all(&part)?;
-            bar.inc(part.len() as u64);
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            out.write_all(&chunk)?;
+            bar.inc(chunk.len() as u64);
         }
         out.flush()?;
         bar.finish_and_clear();
         if let Some(path) = &self.output
-            // Long exports end with a word; short ones have their prompt back at once anyway.
-            && bar.elapsed() > Duration::from_secs(1)
+            && bar.elapsed() > LONG_EXPORT
         {
             eprintln!("written to {}", path.display());
         }

@@ -1,4 +1,4 @@
-//! `emergent trigger`: list schedules, event triggers and their firings.
+//! `emergent trigger`: lists schedules, event triggers and their firings.
 
 use emergent_domain::time::Timestamp;
 use emergent_wire::trigger::{EventTriggerView, FiringView, ScheduleView, TriggersView};
@@ -60,22 +60,25 @@ fn show(triggers: &TriggersView) -> Result<()> {
         );
     }
     if !schedules.is_empty() {
-        let cells = |one: &ScheduleView| {
+        let cells = |schedule: &ScheduleView| {
             vec![
-                one.name.clone(),
-                one.agent_name.clone(),
-                one.cron.clone(),
-                one.time_zone.clone(),
-                time_text(one.next_at, if one.error.is_none() { "never" } else { "set aside" }),
-                time_text(one.last_at, "–"),
-                one.product.clone().unwrap_or_default(),
+                schedule.name.clone(),
+                schedule.agent_name.clone(),
+                schedule.cron.clone(),
+                schedule.time_zone.clone(),
+                time_text(schedule.next_at, if schedule.error.is_none() { "never" } else { "set aside" }),
+                time_text(schedule.last_at, "–"),
+                schedule.product.clone().unwrap_or_default(),
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
         output::print_table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
-        for one in schedules {
-            if let Some(why) = &one.error {
-                output::print_line(&format!("{} was set aside until it is saved again: {why}", one.name))?;
+        for schedule in schedules {
+            if let Some(error) = &schedule.error {
+                output::print_line(&format!(
+                    "{} was set aside until it is saved again: {error}",
+                    schedule.name
+                ))?;
             }
         }
     }
@@ -83,14 +86,15 @@ fn show(triggers: &TriggersView) -> Result<()> {
         if !schedules.is_empty() {
             output::print_line("")?;
         }
-        let cells =
-            |one: &EventTriggerView| vec![one.agent_name.clone(), one.event.to_string(), filter_text(one)];
+        let cells = |trigger: &EventTriggerView| {
+            vec![trigger.agent_name.clone(), trigger.event.to_string(), filter_text(trigger)]
+        };
         output::print_table(&["AGENT", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
-/// What an event trigger asks for, in a few words.
+/// The filter of an event trigger as text; `always` without one.
 fn filter_text(trigger: &EventTriggerView) -> String {
     let mut parts = Vec::new();
     for (word, values) in [("type", &trigger.types), ("label", &trigger.labels)] {
@@ -106,31 +110,32 @@ fn filter_text(trigger: &EventTriggerView) -> String {
 }
 
 fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
-    let cells = |one: &Received<FiringView>| {
-        let what = match one.event {
+    let cells = |firing: &Received<FiringView>| {
+        let cause = match firing.event {
             Some(event) => {
-                let id = one.entity_id.map(|id| id.to_string()).unwrap_or_default();
-                let version = one.entity_version.map_or("null".to_owned(), |version| version.to_string());
-                format!("{event} {} {id} v{version}", one.entity_type.as_deref().unwrap_or_default())
+                let id = firing.entity_id.map(|id| id.to_string()).unwrap_or_default();
+                let version = firing.entity_version.map_or("null".to_owned(), |version| version.to_string());
+                format!("{event} {} {id} v{version}", firing.entity_type.as_deref().unwrap_or_default())
             }
-            None => format!("schedule {}", time_text(one.scheduled_at, "")),
+            None => format!("schedule {}", time_text(firing.scheduled_at, "")),
         };
-        let came = one.run_id.map(|run| run.to_string()).or_else(|| one.reason.clone()).unwrap_or_default();
+        let outcome =
+            firing.run_id.map(|run| run.to_string()).or_else(|| firing.reason.clone()).unwrap_or_default();
         vec![
-            time_text(Some(one.created_at), ""),
-            one.agent_name.clone(),
-            what,
-            one.status.to_string(),
-            first_line(&came, 80),
+            time_text(Some(firing.created_at), ""),
+            firing.agent_name.clone(),
+            cause,
+            firing.status.to_string(),
+            first_line(&outcome, 80),
         ]
     };
     let rows: Vec<_> = firings.iter().map(cells).collect();
     output::print_table(&["AT", "AGENT", "WHAT", "STATUS", "RUN OR REASON"], &rows)
 }
 
-/// To the second: fractions are for machines.
-fn time_text(time: Option<Timestamp>, none: &str) -> String {
-    let Some(time) = time.map(|time| time.to_string()) else { return none.to_owned() };
+/// A time without fractions of a second; `fallback` when there is none.
+fn time_text(time: Option<Timestamp>, fallback: &str) -> String {
+    let Some(time) = time.map(|time| time.to_string()) else { return fallback.to_owned() };
     match time.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => time,

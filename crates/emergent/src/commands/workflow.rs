@@ -14,6 +14,9 @@ use crate::{
     output::{self, first_line},
 };
 
+/// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
+const SECONDS_LENGTH: usize = 19;
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Workflow {
     /// The workflows, newest first
@@ -56,8 +59,8 @@ impl Workflow {
             Workflow::List { status, limit } => {
                 let status = status.map(|status| format!("&status={}", encode(&status))).unwrap_or_default();
                 let path = format!("/api/coordination/workflows?limit={limit}{status}");
-                let all: Vec<Received<WorkflowSummaryView>> = client.get(&path).await?.data().await?;
-                if as_json { output::print_json(&all) } else { show_all(&all) }
+                let workflows: Vec<Received<WorkflowSummaryView>> = client.get(&path).await?.data().await?;
+                if as_json { output::print_json(&workflows) } else { show_all(&workflows) }
             }
             Workflow::Show { workflow } => {
                 let workflow = watch_workflow::get(client, &workflow).await?;
@@ -67,12 +70,12 @@ impl Workflow {
             Workflow::Follow { workflow } => watch_workflow::follow(client, &workflow, as_json).await,
             Workflow::Cancel { workflow } => {
                 let path = format!("{}/cancel", watch_workflow::path(&workflow));
-                let ended: Received<WorkflowSummaryView> =
+                let cancelled: Received<WorkflowSummaryView> =
                     client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
-                    output::print_json(&ended)
+                    output::print_json(&cancelled)
                 } else {
-                    output::print_line(&format!("workflow {workflow} is {}", ended.status))
+                    output::print_line(&format!("workflow {workflow} is {}", cancelled.status))
                 }
             }
             Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
@@ -97,15 +100,15 @@ impl Workflow {
 fn show_all(workflows: &[Received<WorkflowSummaryView>]) -> Result<()> {
     let rows: Vec<_> = workflows
         .iter()
-        .map(|one| {
-            let reason = one.escalation.as_ref().map(|escalation| escalation.reason.as_str());
-            let said = reason.or(one.summary.as_deref()).unwrap_or_default();
+        .map(|workflow| {
+            let reason = workflow.escalation.as_ref().map(|escalation| escalation.reason.as_str());
+            let outcome = reason.or(workflow.summary.as_deref()).unwrap_or_default();
             vec![
-                one.id.to_string(),
-                one.status.to_string(),
-                one.created_at.to_string().get(..19).unwrap_or_default().to_owned(),
-                first_line(&one.description, 40),
-                first_line(said, 60),
+                workflow.id.to_string(),
+                workflow.status.to_string(),
+                workflow.created_at.to_string().get(..SECONDS_LENGTH).unwrap_or_default().to_owned(),
+                first_line(&workflow.description, 40),
+                first_line(outcome, 60),
             ]
         })
         .collect();
@@ -131,16 +134,16 @@ fn show(workflow: &WorkflowView) -> Result<()> {
     }
 }
 
-/// `1200 tokens, $0.0123`.
+/// An amount as text: `1200 tokens, $0.0123`.
 pub fn amount_text(amount: &AmountView) -> String {
     let AmountView { tokens, usd } = amount;
     if *usd > 0.0 { format!("{tokens} tokens, ${usd:.4}") } else { format!("{tokens} tokens") }
 }
 
-/// `$5 and 100000 tokens`; `None` is without a limit.
+/// A limit as text: `$5 and 100000 tokens`. `None` when there is no limit.
 pub fn limit_text(limit: &LimitView) -> Option<String> {
     let dollars = limit.usd.map(|dollars| format!("${dollars}"));
     let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
-    let both: Vec<String> = dollars.into_iter().chain(tokens).collect();
-    (!both.is_empty()).then(|| both.join(" and "))
+    let limits: Vec<String> = dollars.into_iter().chain(tokens).collect();
+    (!limits.is_empty()).then(|| limits.join(" and "))
 }

@@ -1,6 +1,6 @@
 //! Draws a workflow as text: its tasks in layers, one line each, updated by its events.
 //!
-//! This module does no I/O: it turns a workflow of the API and its events into lines, which the caller prints.
+//! This module does no I/O: it turns a workflow of the API and its events into lines for the caller to print.
 
 mod advice;
 mod describe;

@@ -30,7 +30,8 @@ impl ProjectLabel {
     }
 }
 
-/// Checks the key of the secrets, then every project. Empty when there is no data, or another command uses it.
+/// Checks the key of the secrets, then every project. Empty when there is no data, or another command has
+/// the data folder open.
 pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Finding> {
     let key_location = match data {
         DataLocation::None => return Vec::new(),
@@ -70,7 +71,7 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
 fn not_checked(error: &Error) -> Finding {
     let fix = match error {
         Error::Refused { code, .. } if code == "unauthorized" => "set EMERGENT_ADMIN_TOKEN to the server's",
-        _ => "mend what it names, or look at the server's log",
+        _ => "fix what it names, or look at the server's log",
     };
     problem_finding("projects", error.describe(), fix)
 }

@@ -1,5 +1,5 @@
-//! The way to `/mcp`: found when something is asked. A data folder is let go again soon after, so
-//! that others can have it; a server stays connected.
+//! The connection of `emergent mcp` to `/mcp`, opened at the first request. A data folder is closed again
+//! soon after the last request, so that other processes can use it; a server stays connected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +11,11 @@ use crate::{
     error::Result,
 };
 
-/// Requests come in bursts: opening the folder for each would be slow, and keeping it rude.
+/// How long the data folder stays open without a request. Requests come in bursts, and opening the folder for
+/// each would be slow.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// A connection that is shared by all requests.
 #[derive(Clone)]
 pub(super) struct ServerConnection(Arc<Inner>);
 
@@ -25,6 +27,7 @@ struct Inner {
 
 struct OpenConnection {
     client: Arc<Client>,
+    /// Drives the runs that were started on a data folder.
     driver: Option<LocalDriver>,
 }
 
@@ -33,41 +36,42 @@ impl ServerConnection {
         Self(Arc::new(Inner { server, store, open: Mutex::default() }))
     }
 
-    /// Whoever holds the answer keeps the folder. `drives`: what is asked starts a run, which on a
-    /// folder nobody but this process can drive.
-    pub async fn connect(&self, drives: bool) -> Result<Arc<Client>> {
+    /// Connects if needed. A data folder stays open while a returned client exists. `starts_run` says that
+    /// the request starts a run, which on a data folder only this process can drive.
+    pub async fn connect(&self, starts_run: bool) -> Result<Arc<Client>> {
         let mut open = self.0.open.lock().await;
-        let found = match open.as_mut() {
-            Some(found) => found,
+        let connection = match open.as_mut() {
+            Some(connection) => connection,
             None => {
                 let client = Arc::new(Client::connect(&self.0.server, &self.0.store).await?);
                 if client.is_sole_driver() {
                     #[expect(
                         clippy::disallowed_methods,
-                        reason = "it ends when the folder is closed, which it does itself when nobody else does"
+                        reason = "the task ends when the folder is closed, which it does itself when idle"
                     )]
                     tokio::spawn(close_when_idle(self.clone()));
                 }
                 open.insert(OpenConnection { client, driver: None })
             }
         };
-        if drives && found.driver.is_none() {
-            found.driver = Some(found.client.drive_runs());
+        if starts_run && connection.driver.is_none() {
+            connection.driver = Some(connection.client.drive_runs());
         }
-        Ok(Arc::clone(&found.client))
+        Ok(Arc::clone(&connection.client))
     }
 
-    /// The server that is connected, if there is one; a folder is nobody's to wait on.
+    /// The client of a connected server; `None` without a connection, or with an open data folder.
     pub async fn connected(&self) -> Option<Arc<Client>> {
         let open = self.0.open.lock().await;
         open.as_ref().map(|open| Arc::clone(&open.client)).filter(|client| !client.is_sole_driver())
     }
 
-    /// The server did not answer: it may be elsewhere by now.
+    /// Drops a connection to a server that does not respond: the next request looks for a server again.
     pub async fn disconnect(&self) {
         self.close().await;
     }
 
+    /// Closes the connection and stops driving runs.
     pub async fn close(&self) {
         let open = self.0.open.lock().await.take();
         if let Some(driver) = open.and_then(|open| open.driver) {
@@ -76,16 +80,17 @@ impl ServerConnection {
     }
 }
 
-/// Closes the folder once nobody has used it for a moment.
-async fn close_when_idle(way: ServerConnection) {
+/// Closes the data folder once no request uses it.
+async fn close_when_idle(connection: ServerConnection) {
     loop {
         tokio::time::sleep(IDLE_TIMEOUT).await;
-        let mut open = way.0.open.lock().await;
+        let mut open = connection.0.open.lock().await;
         match open.as_ref() {
             None => return,
-            Some(held) if Arc::strong_count(&held.client) > 1 => {}
+            Some(current) if Arc::strong_count(&current.client) > 1 => {}
             Some(_) => {
-                // Held while the runs are put down: whoever asks now waits, and opens it anew.
+                // The lock is held while the driver stops: a request that comes now waits, then opens the
+                // folder again.
                 if let Some(driver) = open.take().and_then(|open| open.driver) {
                     driver.stop().await;
                 }

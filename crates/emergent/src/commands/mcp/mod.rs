@@ -1,10 +1,9 @@
-//! `emergent mcp`: the MCP server on stdio, one message a line. Each line is posted to `/mcp`, of a
-//! server or of the router in this process on the data folder; what comes back is printed. The
-//! protocol is spoken in one place, and this only carries.
+//! `emergent mcp`: the MCP server on stdio, one message per line. Each line is posted to `/mcp` of a server,
+//! or of the router in this process on the data folder, and the response is printed. The protocol itself is
+//! implemented only behind `/mcp`.
 //!
-//! Clients start such a process to see what it is and kill it at once, and people have several
-//! clients on one folder. So nothing is opened before something is asked, and the folder is let go
-//! as soon as nothing is.
+//! Some clients start this process only to probe it, and several clients may use one data folder. So the
+//! folder is opened at the first request, and closed when no request has used it for a moment.
 
 mod bridge;
 mod connection;
@@ -23,44 +22,47 @@ use self::{
 };
 use crate::{client::ServerFlags, config::StoreFlags, error::Result};
 
-/// What is under way when the client closes its end may still be answered for so long.
+/// How long running requests, and then unprinted responses, may take after the client has closed its input.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Requests that are being answered, by their id as it was sent.
+/// Running requests, by their JSON-RPC id as it was sent.
 type RunningRequests = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
+/// Serves standard input until it is closed.
 pub async fn run(server: &ServerFlags, store: &StoreFlags) -> Result<()> {
     let printer = Printer::standard_output()?;
-    let way = ServerConnection::new(server.clone(), store.clone());
-    let carrier = Arc::new(Bridge::new(way.clone(), printer.clone()));
+    let connection = ServerConnection::new(server.clone(), store.clone());
+    let bridge = Arc::new(Bridge::new(connection.clone(), printer.clone()));
     let (running, mut tasks) = (RunningRequests::default(), JoinSet::new());
     let mut lines = standard_input()?;
     loop {
         let line = tokio::select! {
             line = lines.recv() => line,
-            // The client does not read any more.
+            // The client has closed standard output.
             () = printer.closed() => break,
         };
+        // Completed tasks are removed, so that the set does not grow.
         while tasks.try_join_next().is_some() {}
         match line {
             None => break,
             Some(Line::TooLong) => {
-                printer.print(&error_text(None, "this line is longer than a message may be")).await
+                printer.print(&error_text(None, "the line is longer than a message may be")).await
             }
-            Some(Line::Text(text)) => handle_line(&carrier, &printer, &running, &mut tasks, text).await,
+            Some(Line::Text(text)) => handle_line(&bridge, &printer, &running, &mut tasks, text).await,
         }
     }
     let _ = tokio::time::timeout(SHUTDOWN_GRACE, async { while tasks.join_next().await.is_some() {} }).await;
     tasks.shutdown().await;
-    way.close().await;
-    // A client that reads nothing any more is not waited for.
+    connection.close().await;
+    // A client that no longer reads its output must not keep this process alive.
     let _ = tokio::time::timeout(SHUTDOWN_GRACE, printer.flush()).await;
     Ok(())
 }
 
-/// One message. Requests are answered side by side; the order of the rest is kept.
+/// Handles one message. Requests run concurrently, except `initialize`; other messages are forwarded in
+/// order.
 async fn handle_line(
-    carrier: &Arc<Bridge>,
+    bridge: &Arc<Bridge>,
     printer: &Printer,
     running: &RunningRequests,
     tasks: &mut JoinSet<()>,
@@ -71,27 +73,28 @@ async fn handle_line(
         Err(error) => return printer.print(&bridge::rpc_error_text(None, &error)).await,
     };
     let (kind, id) = (message.kind(), message.id.map(|id| id.get().to_owned()));
-    if let Some(taken_back) = bridge::cancelled_id(&message) {
-        // Dropping a request cancels it, in both eras.
-        if let Some(request) = running.lock().remove(&taken_back) {
+    if let Some(cancelled) = bridge::cancelled_id(&message) {
+        // Dropping the HTTP request cancels it on the server, in every version of the protocol.
+        if let Some(request) = running.lock().remove(&cancelled) {
             request.abort();
         }
         return;
     }
-    let waits = message.method.as_deref() == Some("initialize");
-    let (carrier, done) = (Arc::clone(carrier), Arc::clone(running));
+    let is_initialize = message.method.as_deref() == Some("initialize");
+    let (bridge, running_requests) = (Arc::clone(bridge), Arc::clone(running));
     match (kind, id) {
-        (Kind::Request, Some(id)) if !waits => {
+        (Kind::Request, Some(id)) if !is_initialize => {
             let key = id.clone();
-            // Held while it starts, so that it cannot be done before it is noted.
-            let mut noted = running.lock();
+            // The lock is held while the task starts, so that the task cannot remove its entry before it is
+            // inserted.
+            let mut requests = running.lock();
             let task = tasks.spawn(async move {
-                carrier.forward(&text).await;
-                done.lock().remove(&id);
+                bridge.forward(&text).await;
+                running_requests.lock().remove(&id);
             });
-            noted.insert(key, task);
+            requests.insert(key, task);
         }
-        // A handshake has to be through before anything that follows it.
-        _ => carrier.forward(&text).await,
+        // A handshake has to complete before the messages that follow it.
+        _ => bridge.forward(&text).await,
     }
 }

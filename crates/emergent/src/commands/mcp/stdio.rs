@@ -1,4 +1,5 @@
-//! Messages on standard input and output, one a line. Both block, so each has a thread of its own.
+//! Reads and writes messages on standard input and output, one per line. Both block, so each has its own
+//! thread.
 
 use std::{
     io::{self, BufRead, Write},
@@ -7,18 +8,23 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-/// The body of a request may have 8 MiB; a line that is longer is no message.
+/// The longest line that is read: the largest request body of the API, and some white space around it.
 const MAX_LINE_BYTES: usize = emergent_api::limits::BODY + 1024;
+/// Lines that wait to be handled.
+const INPUT_QUEUE: usize = 16;
+/// Lines that wait to be printed.
+const OUTPUT_QUEUE: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
+    /// Longer than `MAX_LINE_BYTES`; its content was discarded.
     TooLong,
 }
 
-/// What comes in, until the other side closes.
+/// The lines of standard input, until it is closed.
 pub(super) fn standard_input() -> io::Result<mpsc::Receiver<Line>> {
-    let (send, lines) = mpsc::channel(16);
+    let (send, lines) = mpsc::channel(INPUT_QUEUE);
     thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut input = io::stdin().lock();
         while let Ok(Some(line)) = next_line(&mut input) {
@@ -30,81 +36,83 @@ pub(super) fn standard_input() -> io::Result<mpsc::Receiver<Line>> {
     Ok(lines)
 }
 
-/// The next line that is not empty; `None` at the end.
+/// The next line that is not empty; `None` at the end of the input.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     let (mut line, mut too_long) = (Vec::new(), false);
     loop {
-        let part = input.fill_buf()?;
-        let over = part.is_empty();
-        let (end, used) = match part.iter().position(|byte| *byte == b'\n') {
-            Some(at) => (true, at + 1),
-            None => (over, part.len()),
+        let buffer = input.fill_buf()?;
+        let is_eof = buffer.is_empty();
+        let (is_line_end, used) = match buffer.iter().position(|byte| *byte == b'\n') {
+            Some(index) => (true, index + 1),
+            None => (is_eof, buffer.len()),
         };
         too_long |= line.len() + used > MAX_LINE_BYTES;
         if too_long {
             line.clear();
         } else {
-            line.extend_from_slice(&part[..used]);
+            line.extend_from_slice(&buffer[..used]);
         }
         input.consume(used);
-        if !end {
+        if !is_line_end {
             continue;
         }
         let text = String::from_utf8_lossy(&line);
         match text.trim() {
             _ if too_long => return Ok(Some(Line::TooLong)),
-            "" if over => return Ok(None),
+            "" if is_eof => return Ok(None),
             "" => line.clear(),
             text => return Ok(Some(Line::Text(text.to_owned()))),
         }
     }
 }
 
-/// Standard output. Several write; a line is never broken by another.
+/// Prints lines on standard output. Clones may print concurrently; lines are never interleaved.
 #[derive(Clone)]
 pub(super) struct Printer(mpsc::Sender<PrinterCommand>);
 
 enum PrinterCommand {
     Line(String),
-    /// Everything before it is out.
-    Done(oneshot::Sender<()>),
+    /// Replies once everything before it is printed.
+    Flush(oneshot::Sender<()>),
 }
 
 impl Printer {
     pub fn standard_output() -> io::Result<Self> {
-        let (send, mut words) = mpsc::channel(64);
+        let (send, mut commands) = mpsc::channel(OUTPUT_QUEUE);
         thread::Builder::new().name("stdout".to_owned()).spawn(move || {
             let mut out = io::stdout().lock();
-            while let Some(word) = words.blocking_recv() {
-                match word {
+            while let Some(command) = commands.blocking_recv() {
+                match command {
                     PrinterCommand::Line(line) => {
                         if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
                             break;
                         }
                     }
-                    PrinterCommand::Done(told) => drop(told.send(())),
+                    PrinterCommand::Flush(reply) => drop(reply.send(())),
                 }
             }
         })?;
         Ok(Self(send))
     }
 
+    /// Prints a message as one line.
     pub async fn print(&self, message: &str) {
-        // JSON has no line breaks of its own; whatever else comes must not make two of one.
+        // Line breaks in JSON are only white space, and a message must be one line.
         let mut line = message.replace(['\n', '\r'], " ");
         line.push('\n');
-        // Nobody reads any more: `closed` says so.
+        // An error means that standard output is closed, which `closed` reports.
         let _ = self.0.send(PrinterCommand::Line(line)).await;
     }
 
+    /// Waits until everything is printed.
     pub async fn flush(&self) {
-        let (told, done) = oneshot::channel();
-        if self.0.send(PrinterCommand::Done(told)).await.is_ok() {
-            let _ = done.await;
+        let (reply, flushed) = oneshot::channel();
+        if self.0.send(PrinterCommand::Flush(reply)).await.is_ok() {
+            let _ = flushed.await;
         }
     }
 
-    /// Comes when nobody reads any more.
+    /// Waits until standard output cannot be written any more.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
@@ -123,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_message_however_it_ends() {
+    fn lines_may_end_with_crlf_or_the_end_of_input_and_empty_ones_are_skipped() {
         assert_eq!(read(b"{\"a\":1}\r\n\n  \n{}"), [text("{\"a\":1}"), text("{}")]);
         assert_eq!(read(b""), []);
     }

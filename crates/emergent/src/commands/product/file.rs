@@ -1,4 +1,4 @@
-//! Manifests in files and folders: only this side can read them.
+//! Reads and validates product manifests in local files, which a server cannot read.
 
 use std::{
     collections::BTreeMap,
@@ -22,22 +22,23 @@ use crate::{
     output::{self, green, red},
 };
 
-/// What to install from a source: the manifest itself when it is a file, else where it is.
+/// The request to install from a source: with the manifest when the source is a local file, else with the
+/// source for the server to fetch.
 pub fn install_request(source: &str, dry_run: bool) -> Result<InstallProduct> {
     let path = Path::new(source);
     if source == "-" || path.exists() {
-        let text = read_manifest(source)?.1;
+        let (_, text) = read_manifest(source)?;
         let manifest: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
         return Ok(InstallProduct { manifest: Some(manifest), source: None, dry_run });
     }
     match source.parse::<ManifestSource>() {
         Ok(_) => Ok(InstallProduct { manifest: None, source: Some(source.to_owned()), dry_run }),
-        Err(why) => Err(Error::Usage(format!("there is no file `{source}`, and {why}"))),
+        Err(error) => Err(Error::Usage(format!("there is no file `{source}`, and {error}"))),
     }
 }
 
-/// The text of a manifest, and the folder it stands in.
+/// The text of a manifest and its folder; no folder when it comes from standard input.
 fn read_manifest(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
     if source == "-" {
         let mut text = Vec::new();
@@ -50,21 +51,22 @@ fn read_manifest(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
     Ok((file.parent().map(Path::to_path_buf), text))
 }
 
+/// Validates a manifest, and the rehearsal script beside it, without a server; prints the problems.
 pub fn validate(source: &str, as_json: bool) -> Result<()> {
     let (folder, text) = read_manifest(source)?;
     let (name, mut problems) = match parse(&text) {
         Ok(manifest) => {
             let tools = ToolForecast::after_change(&builtin_tools(), &ProjectState::default(), &manifest)
                 .available_names(&manifest);
-            let around = InstallContext { core: core_version(), tools, agents: BTreeMap::new() };
-            (format!("{} {}", manifest.name, manifest.version), check(&manifest, &around))
+            let context = InstallContext { core: core_version(), tools, agents: BTreeMap::new() };
+            (format!("{} {}", manifest.name, manifest.version), check(&manifest, &context))
         }
         Err(problems) => (source.to_owned(), problems),
     };
     problems.extend(folder.and_then(|folder| rehearsal_problem(&folder)));
     if as_json {
-        let told: Vec<_> = problems.iter().map(ProblemJson::new).collect();
-        output::print_json(&json!({ "valid": problems.is_empty(), "problems": told }))?;
+        let problems_json: Vec<_> = problems.iter().map(ProblemJson::new).collect();
+        output::print_json(&json!({ "valid": problems.is_empty(), "problems": problems_json }))?;
     } else {
         for problem in &problems {
             output::print_line(&format!("{} {problem}", red("✗")))?;
@@ -76,23 +78,23 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
     match problems.len() {
         0 => Ok(()),
         1 => Err(Error::Usage("one thing is wrong with the manifest".to_owned())),
-        several => Err(Error::Usage(format!("{several} things are wrong with the manifest"))),
+        count => Err(Error::Usage(format!("{count} things are wrong with the manifest"))),
     }
 }
 
-/// The tools that every project has. Those of a project's own servers are known to the project.
+/// The tools that every project has. Tools of a project's MCP servers are known only to that project.
 fn builtin_tools() -> Vec<String> {
-    let all = emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
-    let mut names = ToolPool::new(all.collect::<Vec<_>>()).builtin_names();
+    let tools = emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
+    let mut names = ToolPool::new(tools.collect::<Vec<_>>()).builtin_names();
     names.extend(tool_name::COORDINATION_TOOLS.iter().map(|name| (*name).to_owned()));
     names
 }
 
-/// What is wrong with the script beside a manifest, if there is one.
+/// The problem with the rehearsal script in a folder; `None` when there is no script or it is valid.
 fn rehearsal_problem(folder: &Path) -> Option<ManifestProblem> {
     let text = std::fs::read_to_string(folder.join("rehearsal.yaml")).ok()?;
-    let why = Script::parse(&text).err()?;
-    Some(ManifestProblem::new("", format!("the rehearsal.yaml beside it cannot be played: {why}")))
+    let error = Script::parse(&text).err()?;
+    Some(ManifestProblem::new("", format!("the rehearsal.yaml beside it cannot be played: {error}")))
 }
 
 /// A problem as `--json` prints it.

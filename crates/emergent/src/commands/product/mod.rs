@@ -1,4 +1,4 @@
-//! `emergent product`: install, upgrade and uninstall what a project is given as a whole.
+//! `emergent product`: installs, upgrades, uninstalls and validates products.
 
 mod file;
 mod show;
@@ -71,52 +71,53 @@ pub enum Product {
 impl Product {
     pub async fn run(self, server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
         match self {
-            // These two need no project, so they ask for none.
+            // These two need no project, so they work without a server or data folder.
             Product::Schema => output::print_line(emergent_products::schema::SCHEMA_JSON.trim_end()),
             Product::Validate { path } => file::validate(&path, as_json),
-            of_a_project => of_a_project.send(&Client::connect(server, store).await?, as_json).await,
+            project_command => project_command.send(&Client::connect(server, store).await?, as_json).await,
         }
     }
 
+    /// Runs a command that needs a project.
     async fn send(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Product::Install { source, dry_run } => {
                 let body = file::install_request(&source, dry_run)?;
-                let done: Received<OutcomeView> =
+                let outcome: Received<OutcomeView> =
                     client.post("/api/products/install", &body).await?.data().await?;
-                print_outcome(&done, dry_run, as_json)
+                print_outcome(&outcome, dry_run, as_json)
             }
             Product::Upgrade { name, source, dry_run } => {
-                let given =
+                let replacement =
                     source.as_deref().map(|source| file::install_request(source, dry_run)).transpose()?;
-                let body = match given {
+                let body = match replacement {
                     Some(InstallProduct { manifest, source, .. }) => {
                         UpgradeProduct { manifest, source, dry_run }
                     }
                     None => UpgradeProduct { dry_run, ..UpgradeProduct::default() },
                 };
                 let path = format!("/api/products/{}/upgrade", encode(&name));
-                let done: Received<OutcomeView> = client.post(&path, &body).await?.data().await?;
-                print_outcome(&done, dry_run, as_json)
+                let outcome: Received<OutcomeView> = client.post(&path, &body).await?.data().await?;
+                print_outcome(&outcome, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {
                 let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
-                let done: Received<OutcomeView> = client.delete(&path).await?.data().await?;
-                print_outcome(&done, dry_run, as_json)
+                let outcome: Received<OutcomeView> = client.delete(&path).await?.data().await?;
+                print_outcome(&outcome, dry_run, as_json)
             }
             Product::Check => {
-                let found: Vec<Received<UpdateView>> =
+                let updates: Vec<Received<UpdateView>> =
                     client.get("/api/products/check-updates").await?.data().await?;
-                if as_json { output::print_json(&found) } else { show::print_updates(&found) }
+                if as_json { output::print_json(&updates) } else { show::print_updates(&updates) }
             }
             Product::List => {
-                let found: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
-                if as_json { output::print_json(&found) } else { show::print_products(&found) }
+                let products: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
+                if as_json { output::print_json(&products) } else { show::print_products(&products) }
             }
             Product::Show { name } => {
-                let found: Received<ProductDetailView> =
+                let product: Received<ProductDetailView> =
                     client.get(&format!("/api/products/{}", encode(&name))).await?.data().await?;
-                if as_json { output::print_json(&found) } else { show::print_product(&found) }
+                if as_json { output::print_json(&product) } else { show::print_product(&product) }
             }
             Product::Schema | Product::Validate { .. } => {
                 Err(Error::Unexpected("this needs no project".to_owned()))
@@ -125,20 +126,21 @@ impl Product {
     }
 }
 
-fn print_outcome(done: &Received<OutcomeView>, dry_run: bool, as_json: bool) -> Result<()> {
+/// Prints the plan of a change and what came of it.
+fn print_outcome(outcome: &Received<OutcomeView>, dry_run: bool, as_json: bool) -> Result<()> {
     if as_json {
-        return output::print_json(done);
+        return output::print_json(outcome);
     }
-    for line in show::plan_lines(&done.plan) {
+    for line in show::plan_lines(&outcome.plan) {
         output::print_line(&line)?;
     }
     if dry_run {
         return output::print_line(&output::dim("nothing was changed (--dry-run)"));
     }
-    let name = &done.plan.name;
-    let done = match &done.product {
+    let name = &outcome.plan.name;
+    let message = match &outcome.product {
         Some(product) => format!("✓ {name} is at {}", product.version),
         None => format!("✓ {name} is gone"),
     };
-    output::print_line(&output::green(&done))
+    output::print_line(&output::green(&message))
 }

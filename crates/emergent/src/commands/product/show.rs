@@ -1,4 +1,4 @@
-//! Products and plans as people read them: a plan is a diff.
+//! Prints products, available updates and plans; a plan is printed as a diff.
 
 use emergent_wire::product::{
     FieldChangeView, OwnChangeView, PlanView, ProductDetailView, ProductView, UpdateView,
@@ -11,12 +11,14 @@ use crate::{
     output::{self, bold, dim, first_line, green, red},
 };
 
+/// Longer lines are shortened to this many characters.
 const MAX_WIDTH: usize = 100;
-/// More of a long text than this is not shown.
+/// How many changed lines of a field are shown.
 const MAX_LINES: usize = 12;
 
-fn names(all: &[String]) -> String {
-    if all.is_empty() { "–".to_owned() } else { all.join(" ") }
+/// The names in a line, or a dash.
+fn names(names: &[String]) -> String {
+    if names.is_empty() { "–".to_owned() } else { names.join(" ") }
 }
 
 fn yellow(text: &str) -> String {
@@ -40,14 +42,14 @@ pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
     output::print_table(&["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"], &rows)
 }
 
-pub fn print_updates(found: &[Received<UpdateView>]) -> Result<()> {
-    let rows: Vec<_> = found
+pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
+    let rows: Vec<_> = updates
         .iter()
         .map(|update| {
             let state = match (update.available, &update.error) {
                 (true, _) => format!("emergent product upgrade {}", update.name),
                 (false, None) => "up to date".to_owned(),
-                (false, Some(why)) => first_line(why, MAX_WIDTH),
+                (false, Some(error)) => first_line(error, MAX_WIDTH),
             };
             let latest = update.latest.clone().unwrap_or_else(|| "–".to_owned());
             vec![update.name.clone(), update.version.clone(), latest, state]
@@ -92,7 +94,7 @@ pub fn plan_lines(plan: &PlanView) -> Vec<String> {
         (None, None) => String::new(),
     };
     let mut lines = vec![format!("{}  {versions}  {}", bold(&plan.name), dim(&plan.direction))];
-    let mut kept = 0;
+    let mut unchanged = 0;
     for step in &plan.steps {
         let label = format!("{} {}", step.what.replace('_', " "), step.name);
         match step.change.as_str() {
@@ -102,44 +104,53 @@ pub fn plan_lines(plan: &PlanView) -> Vec<String> {
                 lines.push(yellow(&format!("~ {label}")));
                 lines.extend(field_lines(&step.fields));
             }
-            _ => kept += 1,
+            _ => unchanged += 1,
         }
     }
-    match (kept, plan.steps.len()) {
+    match (unchanged, plan.steps.len()) {
         (0, 0) => lines.push(dim("  nothing to do")),
         (0, _) => {}
-        (kept, _) => lines.push(dim(&format!("  {kept} unchanged"))),
+        (unchanged, _) => lines.push(dim(&format!("  {unchanged} unchanged"))),
     }
     lines.extend(plan.warnings.iter().map(|warning| yellow(&format!("! {}", warning.message))));
     lines
 }
 
+/// The changed fields as a diff.
 fn field_lines(fields: &[FieldChangeView]) -> Vec<String> {
     let mut lines = Vec::new();
     for field in fields {
         lines.push(dim(&format!("    {}", field.pointer)));
         let (before, after) = (value_lines(field.before.as_ref()), value_lines(field.after.as_ref()));
-        // What both begin and end with is not what changed.
-        let same = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
-        let rest = before.len().min(after.len()) - same;
-        let tail = before.iter().rev().zip(after.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-        let part = |lines: &[String]| lines[same..lines.len() - tail].to_vec();
-        for (mark, side, colour) in
-            [("-", part(&before), red as fn(&str) -> String), ("+", part(&after), green)]
+        // Lines that both values begin or end with are left out.
+        let same_start = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
+        let rest = before.len().min(after.len()) - same_start;
+        let same_end = before
+            .iter()
+            .rev()
+            .zip(after.iter().rev())
+            .take(rest)
+            .take_while(|(old, new)| old == new)
+            .count();
+        let changed = |lines: &[String]| lines[same_start..lines.len() - same_end].to_vec();
+        for (mark, changed_lines, colour) in
+            [("-", changed(&before), red as fn(&str) -> String), ("+", changed(&after), green)]
         {
-            let cut = side.len().saturating_sub(MAX_LINES);
-            lines.extend(side.iter().take(MAX_LINES).map(|line| colour(&format!("    {mark} {line}"))));
-            if cut > 0 {
-                lines.push(dim(&format!("      … {cut} more lines")));
+            let hidden = changed_lines.len().saturating_sub(MAX_LINES);
+            lines.extend(
+                changed_lines.iter().take(MAX_LINES).map(|line| colour(&format!("    {mark} {line}"))),
+            );
+            if hidden > 0 {
+                lines.push(dim(&format!("      … {hidden} more lines")));
             }
         }
     }
     lines
 }
 
-/// A value as lines; nothing when it is not there.
+/// A value as lines; empty when it is absent.
 fn value_lines(value: Option<&Value>) -> Vec<String> {
-    let cut = |line: &str| {
+    let shorten = |line: &str| {
         let mut text: String = line.chars().take(MAX_WIDTH).collect();
         if line.chars().nth(MAX_WIDTH).is_some() {
             text.push('…');
@@ -149,8 +160,8 @@ fn value_lines(value: Option<&Value>) -> Vec<String> {
     match value {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::String(text)) if text.is_empty() => vec!["\"\"".to_owned()],
-        Some(Value::String(text)) => text.lines().map(cut).collect(),
-        Some(other) => vec![cut(&other.to_string())],
+        Some(Value::String(text)) => text.lines().map(shorten).collect(),
+        Some(other) => vec![shorten(&other.to_string())],
     }
 }
 

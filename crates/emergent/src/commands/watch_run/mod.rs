@@ -158,7 +158,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
 }
 
 /// Whether the agent is a flow, which starts child runs without a tool call. False when the definition cannot
-/// be read, because the token lacks the scope or the agent is deleted; its children are then shown at the end.
+/// be read, because the token lacks the scope or the agent is deleted; children are then shown at the end.
 async fn is_flow(client: &Client, agent: &str) -> bool {
     let Ok(response) = client.get(&format!("/api/admin/agents/{agent}")).await else { return false };
     response.data::<AgentView>().await.is_ok_and(|agent| agent.flow_type != FlowType::Single)
