@@ -39,6 +39,7 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
     text
 }
 
+/// The most values in a list of [`in_chunks`]; a power of two, so that a full list needs no filling.
 const MAX_CHUNK: usize = 512;
 
 /// Splits values into lists for `IN (…)`. The length of each list is a power of two, so that few different

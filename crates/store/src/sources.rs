@@ -71,6 +71,7 @@ pub fn add(
     by: Author,
 ) -> Result<bool> {
     let [_, _, tool_call] = author::params(by);
+    // The id of the run; the nil UUID stands for all authors that are not runs.
     let said_by = match by {
         Author::Run { run_id, .. } => run_id.0,
         Author::Token { .. } | Author::System => Uuid::nil(),

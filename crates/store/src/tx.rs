@@ -167,7 +167,7 @@ impl<'a> Tx<'a> {
         Ok(changed)
     }
 
-    /// Locks a name until the transaction ends, so that two servers do not decide about the same thing
+    /// Locks a name until the transaction ends, so that two servers do not make the same decision
     /// concurrently. SQLite has one writer and needs no lock. The seed of the hash, 4400, must be the same in
     /// all versions, or their servers would not exclude each other.
     pub fn advisory_lock(&mut self, name: &str) -> Result<()> {

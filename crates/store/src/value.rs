@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const PG_EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// The binary form of `jsonb` is this version byte and the text.
 const JSONB_VERSION: u8 = 1;
-/// The binary form of a pgvector `vector` starts with two 16-bit numbers: its length and an unused one.
+/// The binary form of a pgvector `vector` starts with two 16-bit numbers: the number of components and an unused one.
 const PG_VECTOR_HEADER_BYTES: usize = 4;
 
 /// A parameter of a statement. SQLite stores ids as 16 bytes, times as microseconds and JSON as text;
@@ -103,7 +103,10 @@ pub(crate) fn vector_bytes(vector: &[f32]) -> Vec<u8> {
 
 /// The vector that [`vector_bytes`] wrote.
 pub(crate) fn vector_from_bytes(bytes: &[u8]) -> Vec<f32> {
-    bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
+    bytes
+        .chunks_exact(4)
+        .map(|number| f32::from_le_bytes([number[0], number[1], number[2], number[3]]))
+        .collect()
 }
 
 impl rusqlite::ToSql for Param<'_> {
@@ -346,7 +349,7 @@ impl Column for Vec<f32> {
         Some(
             numbers
                 .chunks_exact(4)
-                .map(|four| f32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+                .map(|number| f32::from_be_bytes([number[0], number[1], number[2], number[3]]))
                 .collect(),
         )
     }

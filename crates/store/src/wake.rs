@@ -17,7 +17,7 @@ impl Wake {
     /// Returns a waiter for the wakes of a channel from now on.
     pub fn subscribe(&self, channel: &str) -> Waiter {
         let mut channels = self.channels.lock();
-        // Channels without waiters are removed: names contain ids, so there is no end of new ones.
+        // Removes channels without waiters. Names contain ids, so the map would grow without limit.
         channels.retain(|name, sender| sender.receiver_count() > 0 || name == channel);
         let sender = channels.entry(channel.to_owned()).or_insert_with(|| watch::channel(0).0);
         Waiter(sender.subscribe())

@@ -19,8 +19,8 @@ fn lease_name(owner: &str) -> String {
     format!("runner:{owner}")
 }
 
-/// Extends the lease of a runner; false when the lease expired and was deleted, so that the runner
-/// has to register again under another name.
+/// Extends the lease of a runner; false when the lease expired and was deleted. The runner then has to
+/// register again under another name.
 pub fn renew_lease(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool> {
     leases::renew(tx, &lease_name(owner), owner, until)
 }
@@ -37,9 +37,9 @@ pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) 
     leases::acquire(tx, &lease_name(owner), owner, until, now)
 }
 
-/// Ends the lease of a runner that shuts down, so that others can claim its runs at once. The lease
-/// row stays: it says since when nobody drives these runs, and a commit that is still under way may
-/// add one. A later [`register`] deletes it.
+/// Ends the lease of a runner that shuts down, so that others can claim its runs at once. The row of the
+/// lease stays, because it records since when nobody drives these runs, and because a commit that is still
+/// under way may add a run. A later [`register`] deletes the row.
 pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     leases::renew(tx, &lease_name(owner), owner, now)?;
     tx.wake(super::QUEUED_CHANNEL)

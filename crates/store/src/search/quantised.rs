@@ -632,9 +632,9 @@ mod tests {
             let vectors: Vec<Vec<f32>> = (0..20).map(|_| rng.normals(dims)).collect();
             vectors.iter().zip(0..).for_each(|(vector, row)| index.put(row, vector));
             let query = rng.normals(dims);
-            let found = index.search(&query, 20, None);
-            assert_eq!(found.len(), 20);
-            for (row, score) in found {
+            let hits = index.search(&query, 20, None);
+            assert_eq!(hits.len(), 20);
+            for (row, score) in hits {
                 let vector = &vectors[row as usize];
                 let cosine = dot(vector, &query) / (dot(vector, vector) * dot(&query, &query)).sqrt();
                 assert!((score - cosine).abs() < 0.01, "{dims}: {score} {cosine}");

@@ -28,6 +28,7 @@ pub struct VectorChange {
     pub(crate) new_vector: Option<NewVector>,
 }
 
+/// A vector and its embedding model.
 #[derive(Clone)]
 pub(crate) struct NewVector {
     pub(crate) model: Arc<str>,
