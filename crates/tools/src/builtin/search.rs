@@ -180,8 +180,8 @@ pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
     json!({ "score": hit.score, "channels": channels, name: item })
 }
 
-/// Adds whether embeddings were used. Without this, a search by meaning that was not possible would look as if
-/// nothing matched.
+/// Adds whether embeddings were used. Without this, a search by meaning that was not possible would look as
+/// if nothing matched.
 pub(super) fn add_embedding_notice(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
     if mode == SearchMode::Text {
         return answer;

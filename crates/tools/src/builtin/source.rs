@@ -34,8 +34,8 @@ impl SourceCache {
         Self { project: writer.project.id, sources: HashMap::new() }
     }
 
-    /// The source of one entity or relationship: its own, or else that of the whole tool call. `None` if neither
-    /// is given.
+    /// The source of one entity or relationship: its own, or else that of the whole tool call. `None` if
+    /// neither is given.
     pub(super) fn get(
         &mut self,
         tx: &mut Tx<'_>,

@@ -1,4 +1,4 @@
-//! The tools that traverse the graph: from some objects, to the neighbors of one, and along the path between two.
+//! The tools that traverse the graph: from some objects, to the neighbors of one, and from one to another.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -71,7 +71,8 @@ impl FieldSelection {
         objects.into_iter().map(|object| self.object_json(object)).collect()
     }
 
-    /// Removes fields that are not requested, and null. `id` is always shown. Objects use [`Self::object_json`].
+    /// Removes fields that are not requested or null; `id` is always shown. Objects use
+    /// [`Self::object_json`].
     pub fn select(&self, whole: Value) -> Value {
         match whole {
             Value::Object(map) => Value::Object(

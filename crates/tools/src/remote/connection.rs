@@ -176,8 +176,8 @@ impl McpServers {
         }
     }
 
-    /// Connects and lists the tools. A tool is called only after its current digest is known, so that a changed
-    /// tool is held back.
+    /// Connects and lists the tools. A tool is called only after its current digest is known, so that a
+    /// changed tool is held back.
     async fn connect_and_list(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
         let target = target::resolve_target(&connection.server, self.secrets(), self.settings()).await?;
         let (redactor, name) =
@@ -281,8 +281,8 @@ impl McpServers {
         }
     }
 
-    /// Starts a task that lists the tools again when the server announces a change, and reopens the connection
-    /// when it is lost.
+    /// Starts a task that lists the tools again when the server announces a change, and reopens the
+    /// connection when it is lost.
     fn watch_connection(&self, connection: &Arc<ServerConnection>, client: Client) {
         let (weak_servers, connection) = (self.downgrade(), Arc::clone(connection));
         let (mut stop, mut closed) = (self.stop(), connection.closed.subscribe());
@@ -372,8 +372,9 @@ fn is_usable(tool: &RemoteTool) -> bool {
     !tool.name.is_empty() && tool.name.len() <= MAX_TOOL_NAME_BYTES && tool.name.chars().all(is_allowed)
 }
 
-/// Stores a listing and returns the names of the known tools that changed. `None`: nothing was stored, because
-/// the limits for one server would be exceeded.
+/// Stores a listing and returns the names of the known tools that changed: none if the server itself was
+/// changed or deleted in the meantime. `None`: nothing was stored, because the limits for one server would be
+/// exceeded.
 fn record_listing(
     tx: &mut Tx<'_>,
     server: &McpServer,

@@ -134,7 +134,7 @@ impl McpServers {
                 if updated.spec != current.spec || updated.tool_filter != current.tool_filter {
                     servers.check(&updated.spec, &updated.tool_filter, updated.timeout_seconds)?;
                 }
-                // A token of the project may disable a program that the operator configured, but may not change
+                // A token of the project may disable a program that the operator configured, but not change
                 // its arguments or its environment.
                 if updated.spec != current.spec {
                     servers.check_program(&updated.spec, by)?;

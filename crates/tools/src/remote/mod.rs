@@ -66,7 +66,7 @@ pub struct RemoteSettings {
     pub probe_timeout: Duration,
     /// How long the start of a run waits for servers whose tools were never listed.
     pub run_start_timeout: Duration,
-    /// How long a program may take to exit after its input is closed, and again after it is told to terminate.
+    /// How long a program may take to exit after its input is closed, and again after a signal to terminate.
     pub grace: Duration,
     /// The most bytes of one message.
     pub max_message_bytes: usize,
@@ -286,8 +286,8 @@ impl McpServers {
         connection
     }
 
-    /// The connection of the current version of a server, for a tool that a run got before the server changed.
-    /// The error completes a sentence that begins with the server's name.
+    /// The connection of the current version of a server, for a tool that a run got before the server
+    /// changed. The error completes a sentence that begins with the server's name.
     async fn current_connection(&self, server: &McpServer) -> Result<Arc<ServerConnection>, String> {
         let (project, id) = (server.project, server.id);
         let row = self.db().read(move |tx| mcp_servers::get(tx, project, id)).await;

@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 const MAX_TOOLS: usize = 10_000;
 const MAX_TOOL_BYTES: usize = 64 << 20;
 
-/// The digest of everything about a tool that affects a model or the handling of calls: its description, input
-/// schema, annotations and title. The order of keys and white space do not matter.
+/// The digest of everything about a tool that affects a model or the handling of calls: its description,
+/// input schema, annotations and title. The order of keys and white space do not matter.
 pub fn digest(tool: &RemoteTool) -> String {
     let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
     let mut content = json!({

@@ -95,8 +95,8 @@ impl ServerTool {
         }
     }
 
-    /// Refuses the call if the tool changed since this run got it and is held back, or if the server no longer
-    /// has it.
+    /// Refuses the call if the tool changed since this run got it and is held back, or if the server no
+    /// longer has it.
     fn check_pin(&self, connection: &ServerConnection) -> Result<(), ToolError> {
         let name = &self.info.name;
         match connection.current_digest(name) {
