@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 const PG_EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// The binary form of `jsonb` is this version byte and the text.
 const JSONB_VERSION: u8 = 1;
-/// The binary form of a pgvector `vector` starts with two 16-bit numbers: the number of components and an unused one.
+/// The binary form of a pgvector `vector` starts with two 16-bit numbers: the number of components and an
+/// unused one.
 const PG_VECTOR_HEADER_BYTES: usize = 4;
 
 /// A parameter of a statement. SQLite stores ids as 16 bytes, times as microseconds and JSON as text;
