@@ -124,8 +124,9 @@ impl ToolPool {
     }
 
     /// The tools of one run, selected by its whitelist when the run starts. Tools that are added to the
-    /// pool later are available to later runs only. Below depth 0, a run gets coordination tools only if
-    /// it may delegate, its whitelist names them, and it is not at the maximum depth.
+    /// pool later are available to later runs only. A run that another run started (`depth` above 0) gets
+    /// coordination tools only if it may delegate, its whitelist names them, and `depth` is below the
+    /// maximum.
     pub async fn resolve(
         &self,
         project: ProjectId,
