@@ -35,6 +35,7 @@ fn needs_selection(task: &Task) -> bool {
     !task.status.is_terminal() && !task.agent_is_named && !task.kind.is_empty()
 }
 
+/// Builds the card of each agent, with the outcomes of its earlier tasks.
 pub(crate) fn agent_cards(agents: &[Agent], outcomes: &[TaskOutcome]) -> Vec<AgentCard> {
     let mut cards: Vec<AgentCard> =
         agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect();

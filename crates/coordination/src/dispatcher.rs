@@ -23,6 +23,7 @@ use crate::{
 /// How long a server that stopped responding keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
 
+/// The limits of a dispatcher, and the model that it asks.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Tasks that run at once on this server, over all workflows.

@@ -21,6 +21,7 @@ impl EndedRunSenders {
         EndedRuns { senders: self.clone(), workflow, runs }
     }
 
+    /// Sends a run that has ended to the driver of its workflow, if this process drives it.
     pub fn send(&self, run: Run) {
         let Some(workflow) = run.workflow_link.workflow else { return };
         if let Some(sender) = self.0.lock().get(&workflow) {

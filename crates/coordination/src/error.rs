@@ -5,6 +5,7 @@ use emergent_domain::{
     invalid::Invalid,
 };
 
+/// An error of a workflow, a task or a discussion.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Also returned for an object of another project, so that its existence is not revealed.

@@ -22,6 +22,7 @@ use emergent_store::{
 
 use crate::{agent_cards, attempts, discussion::load_discussion, ended_runs::EndedRuns, foreign_blockers};
 
+/// A workflow with everything that its driver needs for decisions.
 pub(crate) struct LoadedWorkflow {
     pub snapshot: Snapshot,
     /// The newest session of each task.

@@ -99,6 +99,7 @@ pub(crate) struct DecisionCounts {
 }
 
 impl DecisionCounts {
+    /// Counts the decisions behind the writes of a pass.
     pub fn from_writes(writes: &[WorkflowWrite]) -> Self {
         let mut counts = Self::default();
         for write in writes {

@@ -23,6 +23,7 @@ pub(crate) struct Models {
     pub sentences: Option<SentenceModel>,
 }
 
+/// The result of preparing an attempt.
 pub(crate) enum PreparedAttempt {
     Ready(Box<NewAttempt>),
     /// A model is asked for the agent, or for the prior results of the prompt.

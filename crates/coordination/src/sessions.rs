@@ -35,6 +35,7 @@ impl SessionMessages {
         Self { session, run, messages: Vec::new(), edges: Vec::new() }
     }
 
+    /// Adds a message of the conversation. A summary is not added.
     pub fn push_message(&mut self, message: &RecordedMessage) {
         let role = match message.role {
             MessageRole::System => "system",

@@ -9,6 +9,7 @@ use crate::{
     loaded_workflow::LoadedWorkflow,
 };
 
+/// Whether the prompt of an attempt is complete.
 pub(crate) enum PromptState {
     /// `selection` is set if a model chose the prior results.
     Ready { prompt: TaskPrompt, selection: Option<String> },

@@ -109,6 +109,7 @@ impl WorkflowTx<'_, '_> {
         Ok(())
     }
 
+    /// Adds an event, which is written at the end.
     pub fn push_event(&mut self, task: Option<ObjectId>, run: Option<RunId>, body: &WorkflowEventBody) {
         self.events.push(new_event(task, run, body, self.now));
     }

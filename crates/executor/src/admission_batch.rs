@@ -49,6 +49,7 @@ impl AdmissionBatch {
         self.owner.clone().filter(|_| self.started.len() < self.free_slots)
     }
 
+    /// Adds an admitted run. If it has an owner, it takes a slot.
     pub(crate) fn push(&mut self, admitted: AdmittedRun) {
         let AdmittedRun { run, first_messages, loaded } = admitted;
         let (id, link) = (run.id, run.workflow_link);

@@ -50,6 +50,7 @@ pub(crate) struct CallEstimate {
 }
 
 impl CallEstimate {
+    /// The estimate of a call whose answer may have the usual length.
     pub fn for_answer(input: u64, model: &ModelConfig) -> Self {
         let max_output = model.max_tokens.unwrap_or(DEFAULT_MAX_OUTPUT);
         Self { input, max_output, min_output: MIN_OUTPUT.min(max_output) }
@@ -84,6 +85,7 @@ pub(crate) struct CallPrices<'a> {
 }
 
 impl CallPrices<'_> {
+    /// Whether the price of the model is known.
     pub fn is_priced(&self) -> bool {
         self.models.cost(self.model, &Usage::default()).is_some()
     }
@@ -284,6 +286,7 @@ pub(crate) struct Settlement {
 }
 
 impl Reservation {
+    /// A call that no limit applies to: its cost is recorded, but nothing is reserved.
     pub fn unlimited(call: NewModelCall, input: u64) -> Self {
         Self { call, input, reserved: None, truncated: false }
     }
@@ -338,6 +341,7 @@ impl Settlement {
         !self.reserved && self.amount.is_none_or(|amount| amount == Amount::default())
     }
 
+    /// Writes the cost to the ledger, and releases the reservation if there is one.
     pub fn write(&self, tx: &mut Tx<'_>) -> Result<(), emergent_store::Error> {
         match (self.reserved, self.amount) {
             (true, Some(amount)) => budget::settle(tx, self.call.id, amount).map(|_| ()),

@@ -65,6 +65,7 @@ impl Context {
         }
     }
 
+    /// Adds a turn. `seq` is that of its last entry in the record of this run.
     pub fn push(&mut self, turn: Turn, seq: i64) {
         self.turns.push(turn);
         self.seqs.push(seq);
@@ -184,6 +185,7 @@ fn turn_from_message(message: &RecordedMessage) -> Option<Turn> {
     }
 }
 
+/// Converts a recorded call to the result that the model sees.
 pub fn tool_result(call: &RecordedToolCall) -> ToolResult {
     ToolResult {
         id: call.id,

@@ -3,6 +3,7 @@
 
 use emergent_domain::{ids::RunId, invalid::Invalid};
 
+/// An error of an agent, a run or a trigger.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Also returned for an object of another project, so that its existence is not revealed.

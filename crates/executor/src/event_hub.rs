@@ -28,6 +28,7 @@ impl EventHub {
         self.0.lock().get(&run).is_some_and(|sender| sender.receiver_count() > 0)
     }
 
+    /// Sends an event to the subscribers of its run.
     pub fn publish(&self, event: RunEvent) {
         let sender = self.0.lock().get(&event.run).cloned();
         if let Some(sender) = sender {

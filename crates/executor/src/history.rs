@@ -78,6 +78,7 @@ impl Executor {
         self.db().read(move |tx| get_run(tx, project, id)).await
     }
 
+    /// Returns a run with its totals and its children.
     pub async fn run_detail(&self, project: ProjectId, id: RunId) -> Result<RunDetail> {
         self.db()
             .snapshot(move |tx| {

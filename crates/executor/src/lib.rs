@@ -89,6 +89,7 @@ struct Inner {
     trigger_warnings: triggers::TriggerWarnings,
 }
 
+/// The limits of an executor, and how it treats the output of tools.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The maximum number of runs that this server drives concurrently; other runs stay queued. A run that

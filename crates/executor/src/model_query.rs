@@ -120,7 +120,8 @@ impl Executor {
         }
     }
 
-    /// Reserves the cost of a query. If other calls hold the rest of the budget, it retries until they settle.
+    /// Reserves the cost of a query. If other calls hold the rest of the budget, it retries until they
+    /// settle.
     async fn reserve_query(
         &self,
         query: &ModelQuery,

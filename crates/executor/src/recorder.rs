@@ -140,8 +140,8 @@ impl Recorder {
         call
     }
 
-    /// Adds the start of the run. `tools` are the tools that patterns matched, so that a recovered run has the
-    /// same ones.
+    /// Adds the start of the run. `tools` are the tools that patterns matched, so that a recovered run has
+    /// the same ones.
     pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<Vec<&str>>) {
         let mut data = json!({ "recovered": recovered });
         if let Some(tools) = tools {
@@ -151,12 +151,14 @@ impl Recorder {
         self.add_event(batch, RunEventBody::Started { recovered }, data);
     }
 
+    /// Adds that a call was refused because it repeats earlier calls; `count` is how often it was made.
     pub fn add_loop_detected(&mut self, batch: &mut RecordBatch, call: ToolCallId, tool: &str, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let data = json!({ "call": call, "tool": tool, "count": count });
         self.add_event(batch, RunEventBody::LoopDetected { call, tool: tool.to_owned(), count }, data);
     }
 
+    /// Adds that the run reached a limit and has to finish.
     pub fn add_limit_reached(&mut self, batch: &mut RecordBatch, reason: Reason) {
         self.add_event(batch, RunEventBody::LimitReached { reason }, json!({ "reason": reason }));
     }
@@ -180,6 +182,7 @@ impl Recorder {
         batch.events.push(PendingEvent { seq, body, data });
     }
 
+    /// Sets the end of the run, which is written last.
     pub fn set_end(batch: &mut RecordBatch, end: RunEnd) {
         batch.end = Some(end);
     }

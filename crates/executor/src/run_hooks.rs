@@ -28,7 +28,9 @@ pub struct RunHooks {
     pub after_end: Box<dyn Fn(Run) + Send + Sync>,
 }
 
+/// See [`RunHooks::add_tools`].
 pub type AddTools = Box<dyn Fn(&Run, &mut ToolSet) + Send + Sync>;
+/// See [`RunHooks::write_with_entries`].
 pub type WriteWithEntries = Box<dyn Fn(&Run, &[NewEntry<'_>], Timestamp) -> Option<TxWrite> + Send + Sync>;
 
 /// A write in the transaction of its caller. As the transaction may be retried, it may be called more than

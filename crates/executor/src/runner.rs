@@ -143,8 +143,8 @@ impl Runner {
         registered.map(|_| ()).map_err(Error::from)
     }
 
-    /// Claims runs for the free slots. Returns true if no slot is free, or if there may be more runs to claim:
-    /// the runner then waits for a freed slot instead of a queued run.
+    /// Claims runs for the free slots. Returns true if no slot is free, or if there may be more runs to
+    /// claim: the runner then waits for a freed slot instead of a queued run.
     async fn claim_runs(&self) -> bool {
         if self.runner.is_full() {
             return true;

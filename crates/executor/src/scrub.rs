@@ -3,12 +3,14 @@
 
 use serde_json::Value;
 
+/// Replaces NUL characters in a text.
 pub fn scrub_text(text: &mut String) {
     if text.contains('\0') {
         *text = text.replace('\0', "\u{fffd}");
     }
 }
 
+/// Replaces NUL characters in all texts and keys of a JSON value.
 pub fn scrub_value(value: &mut Value) {
     match value {
         Value::String(text) => scrub_text(text),

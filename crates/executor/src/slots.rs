@@ -19,12 +19,14 @@ pub(crate) struct RunSlot {
 }
 
 impl RunSlot {
+    /// Releases the slot, if it is acquired, and notifies the runner.
     pub fn release(&mut self) {
         if self.permit.take().is_some() {
             self.freed.notify_one();
         }
     }
 
+    /// Waits until the slot is acquired. An acquired slot stays as it is.
     pub async fn acquire(&mut self) {
         if self.permit.is_none() {
             // `acquire_owned` fails only on a closed semaphore, and this one is never closed.

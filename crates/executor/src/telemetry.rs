@@ -33,6 +33,7 @@ const BUCKETS: [f64; 14] =
 
 type Listener = Box<dyn Fn(&ModelCall<'_>) + Send + Sync>;
 
+/// The metrics of runs, model calls, tool calls and triggers.
 pub struct Telemetry {
     runs: Family<RunLabels, Counter>,
     steps: Counter,

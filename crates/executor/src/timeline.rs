@@ -35,6 +35,7 @@ pub struct RunMessage {
     pub at: Timestamp,
 }
 
+/// The content of a message, by its role.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunMessageContent {
     /// A system prompt or a user message. `injected` names the limit if the executor added the message.

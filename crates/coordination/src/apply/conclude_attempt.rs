@@ -25,6 +25,7 @@ use crate::{
 const MAX_SUMMARY_CHARS: usize = 2_000;
 
 impl WorkflowTx<'_, '_> {
+    /// Closes the session of an ended attempt, stores its verdict, and writes the transitions of tasks.
     pub(super) fn conclude_attempt(&mut self, end: &AttemptEnd) -> Result<()> {
         let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));

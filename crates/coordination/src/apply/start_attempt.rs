@@ -22,6 +22,8 @@ const MAX_CONTEXT_CHARS: usize = 1_000;
 const MAX_REASON_CHARS: usize = 500;
 
 impl WorkflowTx<'_, '_> {
+    /// Marks the task as in progress, drafts a session, and admits the run. Fails as stale if the task is
+    /// blocked again.
     pub(super) fn start_attempt(&mut self, attempt: &NewAttempt) -> Result<()> {
         let (task, run, session) = (&attempt.task, attempt.run, attempt.session);
         let number = task.retry_count + 1;

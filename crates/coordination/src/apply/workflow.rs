@@ -15,6 +15,7 @@ use crate::{
 };
 
 impl WorkflowTx<'_, '_> {
+    /// Admits the run of the planner and counts the attempt to plan.
     pub(super) fn start_planner(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {
         let link = WorkflowLink { workflow: Some(self.workflow.id), ..WorkflowLink::default() };
         let start = StartOptions { input: prompt.to_owned(), ..StartOptions::default() };

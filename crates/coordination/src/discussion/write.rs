@@ -26,6 +26,7 @@ const MAX_CONTEXT_CHARS: usize = 2_000;
 /// The most characters of an entry or a decision in an event.
 const MAX_EVENT_TEXT_CHARS: usize = 300;
 
+/// Opens a discussion, or writes its next step: entries, new turns and the outcome.
 pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &DiscussionWrite) -> Result<()> {
     match step {
         DiscussionWrite::Open { id, task, run, agent, proposal, settings } => {

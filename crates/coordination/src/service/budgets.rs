@@ -10,6 +10,7 @@ use emergent_store::{
 
 use crate::{dispatcher::Dispatcher, error::Result};
 
+/// The daily budgets of a project and of its agents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budgets {
     pub project: DayBudget,
@@ -17,6 +18,7 @@ pub struct Budgets {
     pub agents: Vec<(String, DayBudget)>,
 }
 
+/// A daily budget, and what was spent of it today.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DayBudget {
     pub limit: Limit,

@@ -21,6 +21,7 @@ use crate::{
     transactions::{lock_workflow, new_event, update_properties},
 };
 
+/// The object type of discussions.
 pub const DISCUSSION_TYPE: &str = "Discussion";
 
 /// A discussion with its entries and the runs of its turns.

@@ -39,6 +39,7 @@ pub struct DryRun {
     pub startable: Vec<String>,
 }
 
+/// A task of a dry run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRunTask {
     pub task: Task,

@@ -35,6 +35,7 @@ pub struct WorkflowDetail {
     pub spent: budget::WorkflowSpend,
 }
 
+/// A task with its attempts and what it waits for.
 #[derive(Debug, Clone)]
 pub struct TaskDetail {
     pub task: Task,

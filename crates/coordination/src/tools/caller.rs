@@ -20,6 +20,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Loads the workflow link of the calling run. It is empty for a caller that is not a run.
     pub fn load(tx: &mut Tx<'_>, project: ProjectId, run: Option<RunId>) -> Result<Self> {
         let found = match run {
             Some(run) => runs::get(tx, project, run)?,

@@ -60,6 +60,7 @@ impl TaskFields {
         Self(FieldSelection::only(names))
     }
 
+    /// The JSON of a task. Empty texts and lists are null.
     pub fn task(&self, object: &Object) -> Value {
         let task = Task::from_object(object);
         let list = |items: Vec<String>| if items.is_empty() { Value::Null } else { json!(items) };

@@ -310,8 +310,8 @@ impl RunDriver {
         Ok(next)
     }
 
-    /// Returns why a call is not made: the machine refuses it, or the run does not have the tool. `None` if the
-    /// call is made.
+    /// Returns why a call is not made: the machine refuses it, or the run does not have the tool. `None` if
+    /// the call is made.
     fn refusal_reason(&self, call: &ToolCall, decision: &CallDecision) -> Option<String> {
         match decision {
             CallDecision::Refuse { text, .. } => Some(text.clone()),
@@ -402,10 +402,12 @@ fn first_seq(own: &Conversation) -> i64 {
         .unwrap_or(0)
 }
 
+/// Returns the tool calls in the parts of an answer.
 pub(crate) fn tool_calls_in(parts: &[Part]) -> Vec<&ToolCall> {
     parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None }).collect()
 }
 
+/// The output of a failed tool call, as the model sees it.
 pub(crate) fn error_output(reason: impl Into<String>) -> Value {
     json!({ "error": reason.into() })
 }

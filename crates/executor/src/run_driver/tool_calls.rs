@@ -236,6 +236,7 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
+    /// Records the result of one call in a transaction of its own.
     pub(crate) async fn record_result(
         &mut self,
         index: usize,

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 const DELAYS: net::Backoff = net::Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
+/// The current pause of this server.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     /// How often in a row the queue was full.

@@ -12,6 +12,7 @@ use prometheus_client::{
 /// The kind of firings of schedules. All others have the name of their event.
 pub const SCHEDULE: &str = "schedule";
 
+/// The labels of a metric about firings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct FiringLabels {
     /// [`SCHEDULE`], or the event.
@@ -57,6 +58,7 @@ impl FiringCounts {
         }
     }
 
+    /// Adds the counts to the metrics.
     pub fn add_to(self, counters: &Family<FiringLabels, Counter>) {
         for (labels, count) in self.0 {
             counters.get_or_create(&labels).inc_by(count);
@@ -64,6 +66,7 @@ impl FiringCounts {
     }
 }
 
+/// The kind of a firing in the metrics.
 pub(super) fn firing_kind(cause: &FiringCause) -> &'static str {
     match cause {
         FiringCause::Schedule { .. } => SCHEDULE,

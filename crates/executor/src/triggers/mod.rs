@@ -132,8 +132,8 @@ impl Executor {
         POLL_INTERVAL.min(until_due).min(until_repoll)
     }
 
-    /// Makes one pass over all projects. Returns whether anything was fired or read, and when the next trigger
-    /// is due.
+    /// Makes one pass over all projects. Returns whether anything was fired or read, and when the next
+    /// trigger is due.
     async fn fire_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
         let mut did_work = false;
         match self.poll_once(&mut did_work, backoff).await {
