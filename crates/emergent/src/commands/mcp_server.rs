@@ -177,9 +177,9 @@ fn read_description(file: &PathBuf) -> Result<Value> {
 /// Finds a server by name or id; the error lists the names of the project.
 async fn resolve_server(client: &Client, name_or_id: &str) -> Result<Received<McpServerView>> {
     let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
-    let found =
+    let server =
         servers.iter().find(|server| server.name == name_or_id || server.id.to_string() == name_or_id);
-    found.cloned().ok_or_else(|| {
+    server.cloned().ok_or_else(|| {
         let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
         let existing = if names.is_empty() {
             "there are none".to_owned()

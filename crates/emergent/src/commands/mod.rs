@@ -27,10 +27,10 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use crate::error::{Error, Result};
 
 /// Parses the value of a flag as a type of the API; the error names the flag. `None` when it is not given.
-fn parse_flag<T: DeserializeOwned>(flag: &str, given: Option<&str>) -> Result<Option<T>> {
-    let Some(given) = given else { return Ok(None) };
-    let parsed = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(given));
-    parsed.map(Some).map_err(|error| Error::Usage(format!("{flag} `{given}`: {error}")))
+fn parse_flag<T: DeserializeOwned>(flag: &str, value: Option<&str>) -> Result<Option<T>> {
+    let Some(value) = value else { return Ok(None) };
+    let parsed = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(value));
+    parsed.map(Some).map_err(|error| Error::Usage(format!("{flag} `{value}`: {error}")))
 }
 
 /// Percent-encodes a value for a path segment or a query.

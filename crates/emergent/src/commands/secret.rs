@@ -25,7 +25,7 @@ pub enum Secret {
     Set {
         /// Such as GITHUB_TOKEN
         name: String,
-        /// Taken only to say where the value belongs instead.
+        /// Accepted only to refuse it with a message that says where the value belongs.
         #[arg(hide = true, allow_hyphen_values = true)]
         misplaced: Vec<String>,
     },

@@ -56,7 +56,7 @@ pub async fn events(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let mut last_seq = 0;
     while last_seq < newest {
         let event: Event<WorkflowEventView> = events.next().await?;
-        last_seq = event.known.as_ref().map_or(last_seq, |event| event.seq);
+        last_seq = event.parsed.as_ref().map_or(last_seq, |event| event.seq);
         print(&dag, &event, as_json)?;
     }
     Ok(())
@@ -119,7 +119,7 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
             Some(event) = events.next() => {
                 let event = event?;
                 let mut is_complete = false;
-                if let Some(event) = &event.known {
+                if let Some(event) = &event.parsed {
                     last_seq = event.seq;
                     is_complete = dag.apply_event(event);
                     ending |= matches!(
@@ -161,7 +161,7 @@ fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<(
     if as_json {
         return output::print_line(&event.raw.to_string());
     }
-    match event.known.as_ref().and_then(|event| dag.describe_event(event)) {
+    match event.parsed.as_ref().and_then(|event| dag.describe_event(event)) {
         Some(line) => output::print_line(&line),
         None => Ok(()),
     }

@@ -205,7 +205,7 @@ async fn written_by(client: &Client, run: &str) -> Result<Vec<String>> {
         return Ok(Vec::new());
     };
     let path = format!("/api/admin/agents/{}/runs/{}/tool-calls", run.facts.agent_id, run.facts.id);
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     let mut calls: Vec<ToolCallView> = client.get_all_pages(&format!("{path}?status=completed")).await?;
     // The list has the newest first.
     calls.reverse();
@@ -216,13 +216,13 @@ async fn written_by(client: &Client, run: &str) -> Result<Vec<String>> {
         let detail: ToolCallView = client.get(&format!("{path}/{}", call.id)).await?.data().await?;
         let output = detail.output.unwrap_or_default();
         let written = WrittenObjects::deserialize(&output).unwrap_or_default();
-        made.extend(written.objects.into_iter().map(|object| object.type_));
+        created.extend(written.objects.into_iter().map(|object| object.type_));
         if call.tool_name == "schema_pack_create" {
             let PackInput { name, version } = PackInput::deserialize(&detail.input).unwrap_or_default();
-            made.push(format!("{name} {version}"));
+            created.push(format!("{name} {version}"));
         }
     }
-    Ok(made)
+    Ok(created)
 }
 
 /// Draws the graph as a tree.

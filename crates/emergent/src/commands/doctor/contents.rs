@@ -19,12 +19,12 @@ pub struct ProjectLabel {
 }
 
 impl ProjectLabel {
-    /// ` (project `NAME`)` for the end of a sentence, or nothing.
+    /// The project in parentheses for the end of a sentence; empty when it is not named.
     pub fn suffix(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" (project `{name}`)"))
     }
 
-    /// ` -p NAME` for the end of a suggested command, or nothing.
+    /// The flag `-p NAME` for the end of a suggested command; empty when the project is not named.
     pub fn project_flag(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"))
     }

@@ -124,12 +124,12 @@ fn field_lines(fields: &[FieldChangeView]) -> Vec<String> {
         let (before, after) = (value_lines(field.before.as_ref()), value_lines(field.after.as_ref()));
         // Lines that both values begin or end with are left out.
         let same_start = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
-        let rest = before.len().min(after.len()) - same_start;
+        let max_same_end = before.len().min(after.len()) - same_start;
         let same_end = before
             .iter()
             .rev()
             .zip(after.iter().rev())
-            .take(rest)
+            .take(max_same_end)
             .take_while(|(old, new)| old == new)
             .count();
         let changed = |lines: &[String]| lines[same_start..lines.len() - same_end].to_vec();

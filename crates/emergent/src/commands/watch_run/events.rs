@@ -20,7 +20,7 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// One event: the JSON as it was sent, and its type unless this client does not know the kind.
 pub struct Event<T> {
     pub raw: Value,
-    pub known: Option<T>,
+    pub parsed: Option<T>,
 }
 
 /// The fields that every frame has.
@@ -64,7 +64,7 @@ impl<'a> Events<'a> {
                 }
                 self.last_seq = seq.unwrap_or(self.last_seq);
                 self.failures = 0;
-                return Ok(Event { known: T::deserialize(&raw).ok(), raw });
+                return Ok(Event { parsed: T::deserialize(&raw).ok(), raw });
             }
             let Some(stream) = &mut self.stream else {
                 self.connect().await?;

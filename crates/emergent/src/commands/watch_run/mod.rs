@@ -105,7 +105,7 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
         output::print_line(&event.raw.to_string())?;
-        if let Some(end) = event.known.as_ref().and_then(RunEnd::from_event) {
+        if let Some(end) = event.parsed.as_ref().and_then(RunEnd::from_event) {
             return Ok(Some(end));
         }
     }
@@ -125,7 +125,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
         tokio::select! {
             event = events.next::<RunEventView>() => {
                 // Kinds of events that only a newer server knows are not shown.
-                let Some(event) = event?.known else { continue };
+                let Some(event) = event?.parsed else { continue };
                 spinner.hide();
                 if let Some(end) = RunEnd::from_event(&event) {
                     break end;
