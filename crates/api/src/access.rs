@@ -9,8 +9,10 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 
 use crate::{App, auth, limits, openapi};
 
+/// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// Anyone, without a token.
     Public,
     /// Any valid token.
     Token,
@@ -42,14 +44,17 @@ impl Routes {
         Self(OpenApiRouter::with_openapi(openapi::empty()))
     }
 
+    /// Adds a route that needs no token.
     pub(crate) fn public(self, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Public, TimeLimit::Default, route)
     }
 
+    /// Adds a route that any valid token may call.
     pub(crate) fn any_token(self, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Token, TimeLimit::Default, route)
     }
 
+    /// Adds a route that needs a token with this scope.
     pub(crate) fn scoped(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Scope(scope), TimeLimit::Default, route)
     }
@@ -76,18 +81,20 @@ impl Routes {
         self.0.split_for_parts()
     }
 
-    fn add(self, access: Access, pace: TimeLimit, mut route: UtoipaMethodRouter<App>) -> Self {
+    fn add(self, access: Access, time_limit: TimeLimit, mut route: UtoipaMethodRouter<App>) -> Self {
         for item in route.1.paths.values_mut() {
             openapi::describe_access(item, access);
         }
-        let guarded = route.map(|methods| {
-            let timed = methods
-                .route_layer(middleware::from_fn_with_state(pace.duration(), crate::middleware::limit_time));
+        let with_layers = route.map(|methods| {
+            let with_timeout = methods.route_layer(middleware::from_fn_with_state(
+                time_limit.duration(),
+                crate::middleware::limit_time,
+            ));
             match access {
-                Access::Public => timed,
-                _ => timed.route_layer(middleware::from_fn_with_state(access, auth::authorize)),
+                Access::Public => with_timeout,
+                _ => with_timeout.route_layer(middleware::from_fn_with_state(access, auth::authorize)),
             }
         });
-        Self(self.0.routes(guarded))
+        Self(self.0.routes(with_layers))
     }
 }

@@ -1,4 +1,4 @@
-//! What every request shares.
+//! The state that all requests share: the services, caches and limits of the API.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     ttl_cache::TtlCache,
 };
 
-/// A handle on the running API; clones share it.
+/// A handle on the state of the API; clones share it.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -31,7 +31,9 @@ pub struct Inner {
     pub dispatcher: Dispatcher,
     pub products: Products,
     pub secrets: Secrets,
+    /// Valid tokens by their secret.
     pub(crate) tokens: TtlCache<String, Arc<Token>>,
+    /// Projects by the id or name in a request.
     pub(crate) projects: TtlCache<String, ProjectId>,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: mcp::Endpoint,
@@ -49,19 +51,19 @@ impl std::ops::Deref for App {
     }
 }
 
-/// What an [`App`] may be given when it is made; afterwards it is shared and stays as it is.
+/// The options of a new [`App`]. They cannot be changed later, because the app is shared.
 pub struct AppOptions {
-    /// With `None`, a dispatcher under default settings.
+    /// `None` means a dispatcher with default settings.
     pub dispatcher: Option<Dispatcher>,
-    /// With `None`, products under default settings.
+    /// `None` means products with default settings.
     pub products: Option<Products>,
-    /// The host behind `/mcp`; with `None`, the project's own.
+    /// The host behind `/mcp`; `None` means the one that offers the tools of the caller's project.
     pub mcp_host: Option<Arc<dyn Host<Caller = McpCaller>>>,
-    /// Requests answered at once; the rest gets 429.
+    /// The limits of concurrent requests; further requests get 429.
     pub requests: Capacity,
-    /// Streams open at once: events, exports and imports.
+    /// The limits of open streams: events, exports and imports.
     pub streams: Capacity,
-    /// The names that requests may call this server by; with `None`, any.
+    /// The accepted values of the header `Host`; `None` means any.
     pub allowed_hosts: Option<AllowedHosts>,
 }
 
@@ -106,7 +108,7 @@ impl App {
         }))
     }
 
-    /// Ends every open event stream, so that a server that stops does not wait for them.
+    /// Closes every open event stream, so that a server that stops does not wait for them.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -115,7 +117,7 @@ impl App {
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closing = self.closing.subscribe();
         async move {
-            // The sender lives as long as the app: an error means that it is gone, too.
+            // An error means that the app was dropped, which is also the end.
             let _ = closing.wait_for(|closing| *closing).await;
         }
     }

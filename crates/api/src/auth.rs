@@ -27,6 +27,7 @@ const DEFAULT_PROJECT: &str = "default";
 pub(crate) struct Caller {
     pub token: Arc<Token>,
     project: Option<ProjectId>,
+    /// The secret of the token, to check it again during long responses.
     secret: Arc<str>,
 }
 
@@ -56,7 +57,8 @@ impl Caller {
         }
     }
 
-    /// In whose name this caller configures programs.
+    /// Returns on whose authority this caller configures external programs: the operator's, or that of a
+    /// project.
     pub(crate) fn configures_as(&self) -> ConfiguredBy {
         match self.token.project {
             None => ConfiguredBy::Operator,
@@ -79,7 +81,7 @@ impl Caller {
     }
 }
 
-/// Authorises a request. There is no other place that does.
+/// Authorises a request: checks its token, limits, scope and project. No other code does.
 pub(crate) async fn authorize(
     State(access): State<Access>,
     mut request: Request,
@@ -93,12 +95,12 @@ pub(crate) async fn authorize(
     let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
     let token = app.log_in(&secret, peer).await?;
     let mut caller = Caller { project: token.project, token, secret };
-    let passage = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
-    passage.set_audience(caller.project);
-    if passage.is_reserved() && caller.token.project.is_some() {
+    let context = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
+    context.set_audience(caller.project);
+    if context.is_reserved() && caller.token.project.is_some() {
         return Err(app.requests.refuse());
     }
-    passage.hold(app.requests.take_share(&caller.token)?);
+    context.hold(app.requests.take_share(&caller.token)?);
     if let Access::Scope(scope) = access {
         caller.require_scope(scope)?;
     }
@@ -109,12 +111,13 @@ pub(crate) async fn authorize(
             return Err(ApiError::unknown_project(named));
         }
         caller.project = Some(project);
-        passage.set_audience(caller.project);
+        context.set_audience(caller.project);
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
+/// Returns the secret in the header `Authorization`.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let value = headers.get(header::AUTHORIZATION).ok_or_else(ApiError::no_token)?;
     let value = value.to_str().map_err(|_| ApiError::unknown_token())?;
@@ -129,7 +132,7 @@ impl FromRequestParts<App> for Caller {
             .extensions
             .get::<Caller>()
             .cloned()
-            .ok_or_else(|| ApiError::internal_text("a public route asked who calls"))
+            .ok_or_else(|| ApiError::internal_text("a handler of a public route extracts the caller"))
     }
 }
 
@@ -179,15 +182,15 @@ impl App {
         }
     }
 
-    /// Returns the valid token with this secret.
+    /// Returns the valid token with this secret; `None` if it is unknown, expired or revoked.
     async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
         let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
         if cached.is_some() {
             return Ok(cached);
         }
-        let reading = self.tokens.start_read();
+        let pending_read = self.tokens.start_read();
         let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
-        self.tokens.insert(secret.to_owned(), Arc::clone(&token), reading);
+        self.tokens.insert(secret.to_owned(), Arc::clone(&token), pending_read);
         Ok(Some(token))
     }
 
@@ -196,12 +199,12 @@ impl App {
         if let Some(cached) = self.projects.get(named) {
             return Ok(cached);
         }
-        let reading = self.projects.start_read();
+        let pending_read = self.projects.start_read();
         let project = match self.graph.find_project(named).await {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
             project => project?.id,
         };
-        self.projects.insert(named.to_owned(), project, reading);
+        self.projects.insert(named.to_owned(), project, pending_read);
         Ok(project)
     }
 }

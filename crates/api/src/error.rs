@@ -1,4 +1,5 @@
-//! Every refusal, in the envelope: a stable code, what to do, and the details a program needs.
+//! The errors of the API. Each has a status, a stable code, a message that says what to do, and details for
+//! programs. The errors of all services are converted here.
 
 use std::{fmt::Display, time::Duration};
 
@@ -21,6 +22,7 @@ use tracing::error;
 
 use crate::{failed_logins, views::product};
 
+/// An error response.
 #[derive(Debug)]
 pub struct ApiError {
     pub(crate) status: StatusCode,
@@ -69,11 +71,12 @@ impl ApiError {
         Invalid::new(field, reason).into()
     }
 
-    /// What is not even JSON, or not even a form.
+    /// A body that is not JSON, or not a form.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self::malformed_at(Invalid::new("", message))
     }
 
+    /// Like [`ApiError::malformed`], with the field where parsing stopped.
     pub(crate) fn malformed_at(invalid: Invalid) -> Self {
         Self { code: "malformed", ..invalid.into() }
     }
@@ -92,22 +95,22 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", "this server was set up without external MCP servers")
     }
 
-    /// Whoever asks may be anybody, and what they ask anything: nothing of it is cited.
+    /// Quotes nothing of the request, because the caller is not authenticated.
     pub(crate) fn no_route() -> Self {
         let message = "there is nothing at this path; `/api/docs` lists what there is";
         Self::new(StatusCode::NOT_FOUND, "no_route", message)
     }
 
-    /// As [`ApiError::no_route`], nothing is cited.
+    /// Like [`ApiError::no_route`], quotes nothing of the request.
     pub(crate) fn wrong_method() -> Self {
         let message = "this method is not answered here; the header `Allow` names those that are";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    /// `whose` says whom the limit is for: this token, this project, everybody.
-    pub(crate) fn overloaded(what: &str, whose: &str, limit: usize) -> Self {
+    /// `what` is counted, in the plural; `owner` says whose limit it is, such as "of this token".
+    pub(crate) fn overloaded(what: &str, owner: &str, limit: usize) -> Self {
         let message =
-            format!("{limit} {what} {whose} are in progress, which is the limit; try again in a second");
+            format!("{limit} {what} {owner} are in progress, which is the limit; try again in a second");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             .with_details(json!({ "limit": limit }))
     }
@@ -123,7 +126,7 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "retryAfterSeconds": wait.as_secs() + 1 }))
     }
 
-    /// The name is not cited: it comes from anybody.
+    /// Does not quote the name, because the caller is not authenticated.
     pub(crate) fn unknown_host() -> Self {
         let message = "this server is not known by the name in the header `Host`; \
                        add the name to EMERGENT_ALLOWED_HOSTS, or use the server's address";
@@ -141,18 +144,19 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// Logs what happened with every cause, and tells the caller nothing of it.
+    /// Logs the error with its causes, and does not reveal them to the caller.
     pub(crate) fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
         Self::internal_text(&emergent_net::errors::error_chain(failure))
     }
 
+    /// Like [`ApiError::internal`], for a failure that is only a text.
     pub(crate) fn internal_text(text: &str) -> Self {
         error!(cause = text, "a request failed");
         let message = "something went wrong here; the server's log has the reason under this request's id";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// The part that also stands for one item of a bulk answer.
+    /// Returns the body of the error, which is also used for an item of a bulk response.
     pub(crate) fn into_body(self) -> FailureBody {
         FailureBody { code: self.code.into(), message: self.message, details: self.details }
     }
@@ -257,8 +261,8 @@ impl From<products::Error> for ApiError {
             products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),
             products::Error::ProgramNotAllowed { .. } => new(StatusCode::FORBIDDEN, "program_not_allowed"),
             products::Error::Conflict(_) => new(StatusCode::CONFLICT, "conflict"),
-            products::Error::Source(why) => Self::invalid("source", why),
-            // The caller named it, so it is the caller's to mend.
+            products::Error::Source(reason) => Self::invalid("source", reason),
+            // The caller chose the source, so this is an error of the request.
             products::Error::Unreachable(_) => new(StatusCode::BAD_REQUEST, "source_unreachable"),
             products::Error::Executor(failure) => failure.into(),
             products::Error::Graph(failure) => failure.into(),
@@ -275,9 +279,9 @@ impl From<secrets::Error> for ApiError {
             secrets::Error::NoProject(id) => Self::not_found("project", id),
             secrets::Error::Invalid(invalid) => invalid.into(),
             secrets::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
-            // Another server changed the key: whoever runs this one has to bring it here.
+            // Another server rotated the key. The operator has to configure the new key for this server.
             secrets::Error::WrongKey { .. } => {
-                error!(cause = message, "the key of the secrets is not here");
+                error!(cause = message, "the configured key does not decrypt the secrets");
                 Self::new(StatusCode::CONFLICT, "wrong_key", message)
             }
             secrets::Error::Store(failure) => failure.into(),

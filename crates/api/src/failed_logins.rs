@@ -1,5 +1,5 @@
-//! Limits how often one address may present tokens that are not known. Each one costs a read of the
-//! database, and nobody needs many of them.
+//! Limits how often one address may present unknown tokens, because each attempt costs a read of the
+//! database.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -7,12 +7,14 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Unknown tokens of one address in one window.
+/// The maximum number of unknown tokens of one address in one window.
 pub(crate) const MAX_FAILURES: usize = 100;
+/// How long failures are counted, from the first one on.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// With more addresses than this, the one that failed longest ago starts again at zero.
 const MAX_ADDRESSES: usize = 10_000;
 
+/// The failures of recent addresses.
 pub(crate) struct FailedLogins {
     windows: Mutex<LruCache<IpAddr, Window>>,
     length: Duration,
@@ -30,14 +32,15 @@ impl Default for FailedLogins {
 }
 
 impl FailedLogins {
-    /// Returns how long this address has to wait, if it failed too often.
+    /// Returns how long this address has to wait; `None` if it may present a token now.
     pub(crate) fn must_wait(&self, address: IpAddr) -> Option<Duration> {
         let mut windows = self.windows.lock();
         let window = windows.get(&address)?;
-        let left = self.length.checked_sub(window.since.elapsed())?;
-        (window.failures >= MAX_FAILURES).then_some(left)
+        let remaining = self.length.checked_sub(window.since.elapsed())?;
+        (window.failures >= MAX_FAILURES).then_some(remaining)
     }
 
+    /// Counts one failure of this address.
     pub(crate) fn record(&self, address: IpAddr) {
         let mut windows = self.windows.lock();
         let now = Instant::now();
@@ -56,15 +59,15 @@ mod tests {
 
     #[test]
     fn an_address_that_fails_too_often_waits_and_others_do_not() {
-        let (one, two) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let (attacker, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let logins = FailedLogins { length: Duration::from_millis(500), ..FailedLogins::default() };
         for _ in 0..MAX_FAILURES {
-            assert_eq!(logins.must_wait(one), None);
-            logins.record(one);
+            assert_eq!(logins.must_wait(attacker), None);
+            logins.record(attacker);
         }
-        assert!(logins.must_wait(one).is_some_and(|left| left <= logins.length));
-        assert_eq!(logins.must_wait(two), None);
+        assert!(logins.must_wait(attacker).is_some_and(|wait| wait <= logins.length));
+        assert_eq!(logins.must_wait(other), None);
         std::thread::sleep(logins.length);
-        assert_eq!(logins.must_wait(one), None);
+        assert_eq!(logins.must_wait(attacker), None);
     }
 }

@@ -1,23 +1,24 @@
-//! Which names a request may call this server by (the header `Host`).
+//! Checks the header `Host` of requests against the names of this server.
 //!
 //! A web page can make its own name resolve to this machine and then send requests as if it came from
-//! here (DNS rebinding). The browser names that page in `Host`, so a name that nobody gave this server is
+//! here (DNS rebinding). The browser sends the page's name in `Host`, so names that are not configured are
 //! refused. A literal address cannot be made to resolve to anything else and is always accepted.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{Request, header};
 
-/// The names that are accepted.
+/// The accepted host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHosts {
-    /// In lower case; `*.example.com` stands for every name below, and `*` for every name.
+    /// In lower case; `*.example.com` matches every subdomain, and `*` every name.
     names: Vec<String>,
 }
 
 impl AllowedHosts {
-    /// `configured` has names separated by commas. Without it, the names of this machine itself are
-    /// accepted, and the host of the address that the server listens on.
+    /// `configured` is a list of names, separated by commas. If it is `None`, the host of `listen`, the
+    /// address that the server listens on, is accepted. `localhost` and literal addresses are always
+    /// accepted.
     pub fn new(configured: Option<&str>, listen: &str) -> Self {
         let mut names = vec!["localhost".to_owned()];
         match configured {
@@ -30,13 +31,14 @@ impl AllowedHosts {
         Self { names }
     }
 
+    /// Whether a request may be handled.
     pub(crate) fn allow<B>(&self, request: &Request<B>) -> bool {
-        // HTTP/2 has no `Host`, but an authority.
+        // HTTP/2 has an authority instead of `Host`.
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let header = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or("?"));
         match authority.or(header) {
             Some(host) => self.allows(host_name(host)),
-            // Only HTTP/1.0 goes without. No browser does.
+            // Only HTTP/1.0 requests lack it, which no browser sends.
             None => true,
         }
     }
@@ -47,13 +49,13 @@ impl AllowedHosts {
             || host.ends_with(".localhost")
             || self.names.iter().any(|name| match name.strip_prefix('*') {
                 Some("") => true,
-                Some(below) => host.ends_with(below) && host.len() > below.len(),
+                Some(suffix) => host.ends_with(suffix) && host.len() > suffix.len(),
                 None => *name == host,
             })
     }
 }
 
-/// Whether only programs on this machine can reach a server that listens here.
+/// Whether a server that listens on this address can be reached only from this machine.
 pub fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_gave_this_server_is_refused() {
+    fn without_configuration_only_addresses_localhost_and_the_listening_host_are_accepted() {
         check(None, "127.0.0.1:4400", "127.0.0.1:4400", true);
         check(None, "127.0.0.1:4400", "localhost:4400", true);
         check(None, "127.0.0.1:4400", "LOCALHOST", true);

@@ -1,11 +1,11 @@
 //! The HTTP API of Emergent.
 //!
-//! `routes` has one handler per endpoint. A handler reads as a sentence: extractors validate the
-//! request, one call of `graph`, `executor`, `coordination` or `products` does the work, and a view
-//! from `views` is the response. Who may call a route is declared where the route is registered
-//! (`access`), and nowhere else. All responses share one envelope (`response`, `error`), and the
-//! OpenAPI document is generated from the handlers. `/mcp` serves the same project to clients of the
-//! Model Context Protocol. The crate contains no SQL and no business rules.
+//! `routes` has one handler per endpoint. Each handler has three parts: extractors validate the request, one
+//! call of `graph`, `executor`, `coordination` or `products` does the work, and a view from `views` is the
+//! response. Who may call a route is declared where the route is registered (`access`), and nowhere else. All
+//! responses share one envelope (`response`, `error`), and the OpenAPI document is generated from the
+//! handlers. `/mcp` serves the same project to clients of the Model Context Protocol. The crate contains no
+//! SQL and no business rules.
 
 mod access;
 mod app;
@@ -54,6 +54,8 @@ pub mod limits {
     pub const CONCURRENT: usize = 1_024;
     /// The maximum number of open event streams.
     pub const STREAMS: usize = 4_096;
+    /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
+    /// The timeout of an upload.
     pub const UPLOAD_TIME: Duration = Duration::from_secs(600);
 }

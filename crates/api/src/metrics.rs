@@ -1,5 +1,5 @@
-//! The metrics that Prometheus reads: requests are counted here, and the executor and the dispatcher
-//! add their own. Values that exist only at the moment of a scrape are in [`gauges`].
+//! The metrics for Prometheus. Requests are counted here; the executor and the dispatcher add their own
+//! metrics. [`gauges`] has the values that are read at the moment of a scrape.
 
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
+/// The counters of HTTP requests.
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     request_seconds: Family<RouteLabels, Histogram>,
@@ -49,6 +50,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Counts a response, with the time until it started.
     pub(crate) fn record(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let route = RouteLabels { route: route.to_owned(), method: method_label(method) };
         self.request_seconds.get_or_create(&route).observe(took.as_secs_f64());
@@ -57,8 +59,8 @@ impl Metrics {
 
     /// Returns all metrics in the format of OpenMetrics.
     ///
-    /// The registry is made anew for each scrape: it shares the values of the counters, and the
-    /// dispatcher of an app can be replaced after the app was made.
+    /// The registry is created for each scrape: it only refers to the counters, and the gauges are values of
+    /// this moment.
     pub(crate) fn render(&self, executor: &Executor, dispatcher: &Dispatcher, gauges: Gauges) -> String {
         let mut registry = Registry::with_prefix("emergent");
         self.register(&mut registry);
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_are_counted_by_route_and_status_and_buckets_add_up() {
+    fn responses_are_counted_by_route_and_status_and_buckets_are_cumulative() {
         let metrics = Metrics::default();
         for (status, millis) in [(200, 0), (200, 3), (404, 20_000)] {
             let status = StatusCode::from_u16(status).unwrap();

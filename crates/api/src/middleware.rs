@@ -1,5 +1,5 @@
-//! The middleware of every request: a request id, the limit of concurrent requests, metrics, and a
-//! handler for panics.
+//! The middleware of every request: the request id, the limit of concurrent requests, the check of the host
+//! name, metrics, the redaction of errors, and the conversion of panics into responses.
 
 use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, time::Duration};
 
@@ -19,8 +19,12 @@ use uuid::Uuid;
 
 use crate::{ApiError, App, request_context::RequestContext, server::Peer};
 
+/// A longer request id is replaced.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+/// The header with the id of a request, which the response repeats.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Adds the middleware and the app to the routes.
 pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
     routes
         .fallback(no_route)
@@ -40,6 +44,7 @@ async fn wrong_method() -> ApiError {
     ApiError::wrong_method()
 }
 
+/// The outermost middleware.
 async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&request);
@@ -47,57 +52,61 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
     let route = request.extensions().get::<MatchedPath>().cloned();
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
 
-    // A busy server is alive, and a health check must not restart it.
-    let watched = matches!(request.uri().path(), "/health" | "/ready");
-    let on_reserved = request.extensions().get::<Peer>().is_some_and(|peer| peer.reserved);
-    let passage = match app.requests.try_acquire() {
-        Some(permit) => Some(RequestContext::new(permit, on_reserved || app.requests.only_reserved_left())),
-        None if watched => Some(RequestContext::default()),
+    // Health checks bypass the limits, so that a busy server is not taken for a dead one and restarted.
+    let is_health_check = matches!(request.uri().path(), "/health" | "/ready");
+    let reserved_connection = request.extensions().get::<Peer>().is_some_and(|peer| peer.reserved);
+    let context = match app.requests.try_acquire() {
+        Some(permit) => {
+            Some(RequestContext::new(permit, reserved_connection || app.requests.only_reserved_left()))
+        }
+        None if is_health_check => Some(RequestContext::default()),
         None => None,
     };
-    let known_host = watched || app.allowed_hosts.as_ref().is_none_or(|hosts| hosts.allow(&request));
-    let mut response = match &passage {
+    let known_host = is_health_check || app.allowed_hosts.as_ref().is_none_or(|hosts| hosts.allow(&request));
+    let mut response = match &context {
         None => app.requests.refuse().into_response(),
         Some(_) if !known_host => ApiError::unknown_host().into_response(),
-        Some(passage) => {
-            request.extensions_mut().insert(passage.clone());
+        Some(context) => {
+            request.extensions_mut().insert(context.clone());
             match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {
                 Ok(response) => response,
                 Err(panic) => span.in_scope(|| panic_response(&*panic)),
             }
         }
     };
-    if let (false, Some(passage)) = (response.status().is_success(), &passage) {
-        response = redact_errors(response, passage, app.secrets.redactor()).await;
+    if let (false, Some(context)) = (response.status().is_success(), &context) {
+        response = redact_errors(response, context, app.secrets.redactor()).await;
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let took = started.elapsed();
     app.metrics.record(&method, route, response.status(), took);
-    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "answered"));
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "the request was handled"));
     response
 }
 
-async fn redact_errors(response: Response, passage: &RequestContext, redactor: &Redactor) -> Response {
+/// Replaces secrets in an error response, which may quote the request.
+async fn redact_errors(response: Response, context: &RequestContext, redactor: &Redactor) -> Response {
     let (head, body) = response.into_parts();
-    // Error responses are never streamed, so their bytes are already there.
+    // Error responses are never streams, so this does not wait.
     let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
-    let body = match passage.redact(&bytes, redactor) {
+    let body = match context.redact(&bytes, redactor) {
         Cow::Borrowed(_) => Body::from(bytes),
-        Cow::Owned(clean) => Body::from(clean),
+        Cow::Owned(redacted) => Body::from(redacted),
     };
     Response::from_parts(head, body)
 }
 
-/// Returns the caller's request id if it is plain text, so that the logs of both sides can be joined.
+/// Returns the request id that the caller sent, so that the logs of both sides can be joined. Without one, or
+/// if it is not plain text, a new id is generated.
 fn request_id(request: &Request) -> HeaderValue {
-    let plain = |value: &&HeaderValue| {
+    let is_plain = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
-        (1..=128).contains(&bytes.len())
+        (1..=MAX_REQUEST_ID_BYTES).contains(&bytes.len())
             && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
     };
-    match request.headers().get(REQUEST_ID).filter(plain) {
-        Some(given) => given.clone(),
+    match request.headers().get(REQUEST_ID).filter(is_plain) {
+        Some(sent) => sent.clone(),
         None => {
             let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
             let text = Uuid::now_v7().hyphenated().encode_lower(&mut text);
@@ -113,7 +122,7 @@ fn panic_response(panic: &(dyn Any + Send)) -> Response {
     ApiError::internal_text(&format!("a handler panicked: {text}")).into_response()
 }
 
-/// Times out a response. A stream counts as answered once it starts.
+/// Limits the time until a response starts; a stream may take longer after that.
 pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
@@ -135,7 +144,8 @@ mod tests {
 
     use super::*;
 
-    async fn answer(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
+    /// Sends a request to these routes. Returns the status, the request id and the body of the response.
+    async fn get_response(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
         let db = TestDb::sqlite().await;
         let graph = Graph::new(db.db.clone(), Clock::system(), None);
         let keys = KeySource::Environment(Keyring::generate().unwrap());
@@ -154,17 +164,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_told_without_its_reason() {
-        let (status, id, text) = answer(Router::new().route("/boom", get(boom)), "/boom").await;
+    async fn a_panic_becomes_an_error_without_its_message() {
+        let (status, id, text) = get_response(Router::new().route("/boom", get(boom)), "/boom").await;
         assert_eq!((status, id.to_str().unwrap()), (500, "mine-1"));
         assert!(text.contains("\"internal\"") && !text.contains("secret"), "{text}");
     }
 
     #[tokio::test]
-    async fn an_answer_that_takes_too_long_is_given_up() {
+    async fn a_response_that_takes_too_long_is_a_timeout() {
         let slow = get(async || tokio::time::sleep(Duration::from_secs(60)).await);
         let limited = slow.route_layer(middleware::from_fn_with_state(Duration::from_millis(10), limit_time));
-        let (status, _, text) = answer(Router::new().route("/slow", limited), "/slow").await;
+        let (status, _, text) = get_response(Router::new().route("/slow", limited), "/slow").await;
         assert_eq!(status, 503);
         assert!(text.contains("\"timeout\""), "{text}");
     }

@@ -1,5 +1,5 @@
-//! The OpenAPI document. Routes describe themselves; what every route shares (who may call it,
-//! how it refuses) is added here when it is registered.
+//! The OpenAPI document. Handlers describe themselves with `#[utoipa::path]`; the parts that all routes
+//! share, such as access rules and error responses, are added here when a route is registered.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,12 @@ use utoipa::{
 
 use crate::{access::Access, error::Failure, routes};
 
+/// The name of the security scheme in the document.
 const SCHEME: &str = "token";
+/// The extension of an operation that names its scope.
 pub(crate) const SCOPE: &str = "x-required-scope";
 
-/// The document of every route there is.
+/// Returns the document of all routes.
 pub fn openapi() -> OpenApi {
     let mut document = routes::routes().1;
     if let Some(components) = &mut document.components {
@@ -36,7 +38,7 @@ pub fn openapi() -> OpenApi {
     document
 }
 
-/// The bodies of a path: what its operations read, and what they answer.
+/// Returns the request and response bodies of a path's operations.
 fn contents(item: &mut PathItem) -> impl Iterator<Item = &mut Content> {
     let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
     operations.into_iter().flatten().flat_map(|operation| {
@@ -55,51 +57,53 @@ fn contents(item: &mut PathItem) -> impl Iterator<Item = &mut Content> {
     })
 }
 
-/// A generic schema repeats what it is generic over. Envelopes name it instead, so that a client
-/// that is generated from the document has one type for it. `success` has but one value.
+/// Replaces the inlined `data` schema of each envelope by a reference to a named schema, so that a generated
+/// client has one type for it. Also sets the only value of `success`.
 fn reference_data_of_envelopes(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
-    let mut found = BTreeMap::new();
+    let mut inlined = BTreeMap::new();
     for (name, schema) in schemas.iter_mut() {
         let RefOr::T(Schema::Object(envelope)) = schema else { continue };
         if name == &*Failure::name() {
             set_success(envelope, false);
         }
-        let Some(of) = name.strip_prefix("Envelope_") else { continue };
+        let Some(data_name) = name.strip_prefix("Envelope_") else { continue };
         set_success(envelope, true);
         let Some(data) = envelope.properties.get_mut("data") else { continue };
-        let (of, data) = match (of.strip_prefix("Vec_"), data) {
-            (Some(of), RefOr::T(Schema::Array(list))) => match &mut list.items {
-                ArrayItems::RefOrSchema(items) => (of, &mut **items),
+        let (data_name, data) = match (data_name.strip_prefix("Vec_"), data) {
+            (Some(item_name), RefOr::T(Schema::Array(list))) => match &mut list.items {
+                ArrayItems::RefOrSchema(items) => (item_name, &mut **items),
                 ArrayItems::False => continue,
             },
-            (_, data) => (of, data),
+            (_, data) => (data_name, data),
         };
-        let written_out = std::mem::replace(data, Ref::from_schema_name(of).into());
-        found.insert(of.to_owned(), written_out);
+        let schema = std::mem::replace(data, Ref::from_schema_name(data_name).into());
+        inlined.insert(data_name.to_owned(), schema);
     }
-    for (name, mut schema) in found {
-        // Of many at once, each item is the object itself or why there is none.
-        if let (Some(of), RefOr::T(Schema::OneOf(either))) = (name.strip_prefix("BulkItem_"), &mut schema)
-            && let Some(made) = either.items.first_mut()
+    for (name, mut schema) in inlined {
+        // An item of a bulk response is the written object or an error; the object is a reference as well.
+        if let (Some(item_name), RefOr::T(Schema::OneOf(alternatives))) =
+            (name.strip_prefix("BulkItem_"), &mut schema)
+            && let Some(item) = alternatives.items.first_mut()
         {
-            *made = Ref::from_schema_name(of).into();
+            *item = Ref::from_schema_name(item_name).into();
         }
         schemas.entry(name).or_insert(schema);
     }
 }
 
+/// Declares the only value of `success` in an envelope.
 fn set_success(envelope: &mut Object, value: bool) {
     if let Some(RefOr::T(Schema::Object(success))) = envelope.properties.get_mut("success") {
         success.enum_values = Some(vec![Value::Bool(value)]);
     }
 }
 
-/// An object that names no properties may have any. Without saying so, clients that are generated
-/// from the document take it for an empty one.
+/// Declares that an object without named properties may have any property. Otherwise generated clients would
+/// treat it as an empty object.
 fn allow_any_property(object: &mut Object) {
     let is_object = match &object.schema_type {
-        SchemaType::Type(of) => *of == Type::Object,
-        SchemaType::Array(any) => any.contains(&Type::Object),
+        SchemaType::Type(type_) => *type_ == Type::Object,
+        SchemaType::Array(types) => types.contains(&Type::Object),
         SchemaType::AnyValue => false,
     };
     if is_object && object.properties.is_empty() && object.additional_properties.is_none() {
@@ -107,7 +111,7 @@ fn allow_any_property(object: &mut Object) {
     }
 }
 
-/// Calls `edit` with every object that is written out in a schema.
+/// Calls `edit` with every object in a schema, except those behind references.
 fn visit_objects(schema: &mut RefOr<Schema>, edit: &mut impl FnMut(&mut Object)) {
     let RefOr::T(schema) = schema else { return };
     match schema {
@@ -123,14 +127,14 @@ fn visit_objects(schema: &mut RefOr<Schema>, edit: &mut impl FnMut(&mut Object))
                 visit_objects(items, edit);
             }
         }
-        Schema::OneOf(any) => any.items.iter_mut().for_each(|one| visit_objects(one, edit)),
-        Schema::AllOf(all) => all.items.iter_mut().for_each(|one| visit_objects(one, edit)),
-        Schema::AnyOf(any) => any.items.iter_mut().for_each(|one| visit_objects(one, edit)),
+        Schema::OneOf(schemas) => schemas.items.iter_mut().for_each(|schema| visit_objects(schema, edit)),
+        Schema::AllOf(schemas) => schemas.items.iter_mut().for_each(|schema| visit_objects(schema, edit)),
+        Schema::AnyOf(schemas) => schemas.items.iter_mut().for_each(|schema| visit_objects(schema, edit)),
         _ => {}
     }
 }
 
-/// What the document holds before any route.
+/// Returns the document without routes: its title, tags, security scheme and error schema.
 pub(crate) fn empty() -> OpenApi {
     let tags = [
         ("server", "Whether it runs, and how it does."),
@@ -184,7 +188,7 @@ pub(crate) fn empty() -> OpenApi {
         .build()
 }
 
-/// Writes a route's access into its operations, and every way it can refuse.
+/// Adds the access rule and the error responses to the operations of a route.
 pub(crate) fn describe_access(item: &mut PathItem, access: Access) {
     let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
     for operation in operations.into_iter().flatten() {
@@ -192,29 +196,32 @@ pub(crate) fn describe_access(item: &mut PathItem, access: Access) {
     }
 }
 
+/// Adds the access rule and the error responses to one operation.
 fn describe(operation: &mut Operation, access: Access) {
     let takes_body = operation.request_body.is_some();
-    let takes_params = operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
-    let pages =
-        operation.parameters.iter().flatten().any(|one| matches!(one, RefOr::T(one) if one.name == "cursor"));
-    let mut refusals = vec![
+    let takes_params = operation.parameters.as_ref().is_some_and(|params| !params.is_empty());
+    let is_paged = operation
+        .parameters
+        .iter()
+        .flatten()
+        .any(|param| matches!(param, RefOr::T(param) if param.name == "cursor"));
+    let mut errors = vec![
         (429, "`overloaded`: more requests than can be answered at once"),
         (503, "`timeout` or `unavailable`: the answer took too long, or what it needs cannot be reached"),
     ];
     if takes_body || takes_params {
-        refusals
-            .push((400, "`malformed` or `invalid`: `details` names each field and what is wrong with it"));
+        errors.push((400, "`malformed` or `invalid`: `details` names each field and what is wrong with it"));
     }
     if takes_body {
-        refusals.push((413, "`too_large`: the body is larger than the limit, which is named"));
-        refusals.push((415, "`unsupported_media_type`"));
+        errors.push((413, "`too_large`: the body is larger than the limit, which is named"));
+        errors.push((415, "`unsupported_media_type`"));
     }
     match access {
         Access::Public => operation.security = Some(Vec::new()),
         Access::Token => require_token(operation, None),
         Access::Scope(scope) => {
             require_token(operation, Some(scope));
-            refusals.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
+            errors.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
             let conflict = match scope {
                 Scope::GraphWrite | Scope::AdminWrite => {
                     Some("`version_conflict`, `key_taken` or `conflict`: what is there does not allow it")
@@ -227,27 +234,27 @@ fn describe(operation: &mut Operation, access: Access) {
                 ),
                 _ => None,
             };
-            refusals.extend(conflict.map(|text| (409, text)));
+            errors.extend(conflict.map(|text| (409, text)));
         }
     }
     if access != Access::Public {
-        refusals.push((401, "`unauthorized`: no token, or not a valid one"));
-        refusals.push((404, "`not_found`: not there, or in another project"));
+        errors.push((401, "`unauthorized`: no token, or not a valid one"));
+        errors.push((404, "`not_found`: not there, or in another project"));
     }
-    for (status, description) in refusals {
-        let known = &mut operation.responses.responses;
-        known.entry(status.to_string()).or_insert_with(|| error_response(description).into());
+    for (status, description) in errors {
+        let responses = &mut operation.responses.responses;
+        responses.entry(status.to_string()).or_insert_with(|| error_response(description).into());
     }
-    if pages && let Some(RefOr::T(page)) = operation.responses.responses.get_mut("200") {
-        let text: Header = utoipa::openapi::HeaderBuilder::new()
+    if is_paged && let Some(RefOr::T(page)) = operation.responses.responses.get_mut("200") {
+        let next_cursor: Header = utoipa::openapi::HeaderBuilder::new()
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
             .description(Some("Where the next page begins; absent on the last."))
             .build();
-        page.headers.insert("x-next-cursor".to_owned(), text.into());
+        page.headers.insert("x-next-cursor".to_owned(), next_cursor.into());
     }
 }
 
-/// The token, its scope in a form that programs can read, and the header that names a project.
+/// Declares that an operation needs a token, its scope, and the header that names a project.
 fn require_token(operation: &mut Operation, scope: Option<Scope>) {
     let scopes: Vec<&str> = scope.map(Scope::as_str).into_iter().collect();
     operation.security = Some(vec![SecurityRequirement::new(SCHEME, scopes.iter().copied())]);

@@ -1,4 +1,4 @@
-//! Data that accompanies a request from the outer middleware to its response.
+//! The data of one request that the outermost middleware, the authorisation and long responses share.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -8,16 +8,17 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::shares::TokenShares;
 
-/// Clones share it. A clone keeps the request counted as in progress.
+/// The context of a request; clones share it. The request counts as in progress until all clones are dropped.
 #[derive(Clone, Default)]
 pub(crate) struct RequestContext(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    #[allow(dead_code, reason = "held, not used")]
+    #[allow(dead_code, reason = "dropping it ends the count of the request")]
     permit: Option<OwnedSemaphorePermit>,
-    /// Only the part of the limits that is kept for health checks and operators was left.
+    /// True if only the part of a limit was left that is reserved for health checks and operators.
     reserved: bool,
+    /// Counts the request for its token and project.
     shares: Mutex<Option<TokenShares>>,
     audience: Mutex<Audience>,
 }
@@ -49,6 +50,7 @@ impl RequestContext {
         *self.0.shares.lock() = Some(shares);
     }
 
+    /// Sets the reader of the response to a token in this project, or to a token that spans projects.
     pub(crate) fn set_audience(&self, project: Option<ProjectId>) {
         *self.0.audience.lock() = project.map_or(Audience::AllProjects, Audience::Project);
     }
@@ -56,12 +58,12 @@ impl RequestContext {
     /// Redacts an error response, which may quote the request. A caller in a project sees the names of that
     /// project's secrets instead of their values; a token that spans projects sees no names. An
     /// unauthenticated caller is never quoted anything, so redaction cannot confirm a guess.
-    pub(crate) fn redact<'a>(&self, refusal: &'a [u8], redactor: &Redactor) -> Cow<'a, [u8]> {
-        let reader = *self.0.audience.lock();
-        match reader {
-            Audience::Anonymous => Cow::Borrowed(refusal),
-            Audience::Project(project) => redactor.for_project(project).redact_bytes(refusal),
-            Audience::AllProjects => redactor.without_names().redact_bytes(refusal),
+    pub(crate) fn redact<'a>(&self, body: &'a [u8], redactor: &Redactor) -> Cow<'a, [u8]> {
+        let audience = *self.0.audience.lock();
+        match audience {
+            Audience::Anonymous => Cow::Borrowed(body),
+            Audience::Project(project) => redactor.for_project(project).redact_bytes(body),
+            Audience::AllProjects => redactor.without_names().redact_bytes(body),
         }
     }
 }

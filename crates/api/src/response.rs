@@ -1,4 +1,5 @@
-//! How an answer is written: one envelope, serialised once, straight into bytes.
+//! Successful responses: the data in the envelope `{ success, data }`, with a status and the cursor of the
+//! next page.
 
 use axum::{
     body::Body,
@@ -11,10 +12,13 @@ use serde::Serialize;
 
 use crate::{error::ApiError, views::IntoView};
 
+/// The header with the cursor of the next page.
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
+/// A successful response.
 pub(crate) struct ApiResponse<T> {
     status: StatusCode,
+    /// The cursor of the next page; `None` on the last page, and for responses without pages.
     next: Option<Cursor>,
     data: T,
 }
@@ -29,17 +33,17 @@ pub(crate) fn created<T>(data: impl IntoView<T>) -> Result<T> {
     Ok(ApiResponse { status: StatusCode::CREATED, next: None, data: data.into_view() })
 }
 
-/// It will be done, and is not done yet.
+/// 202: the work was accepted, and is done later.
 pub(crate) fn accepted<T>(data: impl IntoView<T>) -> Result<T> {
     Ok(ApiResponse { status: StatusCode::ACCEPTED, next: None, data: data.into_view() })
 }
 
-/// 201 for what was made now, 200 for what was there.
-pub(crate) fn created_if<T>(made_now: bool, data: impl IntoView<T>) -> Result<T> {
-    if made_now { created(data) } else { ok(data) }
+/// 201 if `is_new`, or 200 for data that existed before.
+pub(crate) fn created_if<T>(is_new: bool, data: impl IntoView<T>) -> Result<T> {
+    if is_new { created(data) } else { ok(data) }
 }
 
-/// One page, with the place of the next in `x-next-cursor`.
+/// 200 with one page of a list, and the cursor of the next page in `x-next-cursor`.
 pub(crate) fn page<T, U: IntoView<T>>(page: ResultPage<U>) -> Result<Vec<T>> {
     let next = page.next;
     Ok(ApiResponse {
@@ -49,6 +53,7 @@ pub(crate) fn page<T, U: IntoView<T>>(page: ResultPage<U>) -> Result<Vec<T>> {
     })
 }
 
+/// 200 with a complete list.
 pub(crate) fn list<T, U: IntoView<T>>(items: impl IntoIterator<Item = U>) -> Result<Vec<T>> {
     ok(items.into_iter().map(IntoView::into_view).collect::<Vec<T>>())
 }
@@ -62,7 +67,7 @@ impl<T: Serialize> IntoResponse for ApiResponse<T> {
         let mut response = Response::new(Body::from(bytes));
         *response.status_mut() = self.status;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // A cursor is base64, which is always a header's value.
+        // A cursor is base64, so it is always a valid header value.
         let next = self.next.and_then(|cursor| HeaderValue::from_str(&cursor.encode()).ok());
         if let Some(next) = next {
             response.headers_mut().insert(NEXT_CURSOR, next);

@@ -1,4 +1,5 @@
-//! The share of a limit that one token or one project may use, so that nobody uses all of it.
+//! Limits of concurrent requests and streams: in total, and the share of them that one token or one project
+//! may use.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -11,21 +12,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ApiError;
 
-/// How many there may be at once of requests, or of streams.
+/// The limits of concurrent requests, or of open streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     pub total: usize,
-    /// Of all tokens that are bound to one project.
+    /// The limit of all tokens of one project together.
     pub per_project: usize,
-    /// Of one token that is bound to a project.
+    /// The limit of one token that is bound to a project.
     pub per_token: usize,
-    /// Of one token that spans projects: a dashboard of the operator sees every project with it.
+    /// The limit of one token that spans projects. It is higher, because an operator's dashboard shows every
+    /// project with one token.
     pub per_operator_token: usize,
-    /// The part of the total that tokens bound to a project never get.
+    /// The part of the total that tokens bound to a project cannot use.
     pub reserved: usize,
 }
 
 impl Capacity {
+    /// Divides a total: half of it for one project, a quarter for one token, a sixteenth reserved for
+    /// operators.
     pub const fn new(total: usize) -> Self {
         Self {
             total,
@@ -36,13 +40,13 @@ impl Capacity {
         }
     }
 
-    /// Whoever comes first may use all of it.
+    /// Has no limits besides the total: one token may use all of it.
     pub const fn unshared(total: usize) -> Self {
         Self { total, per_project: total, per_token: total, per_operator_token: total, reserved: 0 }
     }
 }
 
-/// Counts what is in use, in all and by owner.
+/// Counts requests or streams in total, by token and by project.
 pub(crate) struct Limiter {
     what: &'static str,
     capacity: Capacity,
@@ -51,15 +55,15 @@ pub(crate) struct Limiter {
     projects: Shares<ProjectId>,
 }
 
-/// What one token uses: it is counted until this is dropped.
-#[expect(dead_code, reason = "held, not used")]
+/// One request or stream of a token. It is counted until this is dropped.
+#[expect(dead_code, reason = "dropping them ends the count")]
 pub(crate) struct TokenShares {
     token: Share<TokenId>,
     project: Option<Share<ProjectId>>,
 }
 
 impl Limiter {
-    /// `what` is counted, in the plural, for errors.
+    /// `what` names the counted things in errors, in the plural.
     pub(crate) fn new(what: &'static str, capacity: Capacity) -> Self {
         Self {
             what,
@@ -70,12 +74,12 @@ impl Limiter {
         }
     }
 
-    /// Takes one of the total, for whoever it is. `None` means that none is left.
+    /// Takes one of the total, whoever the caller is. Returns `None` if the total is used up.
     pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// Whether only the part that is kept for operators is left.
+    /// Whether only the part that is reserved for operators is left.
     pub(crate) fn only_reserved_left(&self) -> bool {
         self.permits.available_permits() < self.capacity.reserved
     }
@@ -89,20 +93,20 @@ impl Limiter {
             return Ok(TokenShares { token: share, project: None });
         };
         let (per_token, per_project) = (self.capacity.per_token, self.capacity.per_project);
-        let of_token = self.tokens.take(token.id, per_token);
-        let of_token = of_token.ok_or_else(|| self.refusal("of this token", per_token))?;
-        let of_project = self.projects.take(project, per_project);
-        let of_project = of_project.ok_or_else(|| self.refusal("of this project", per_project))?;
-        Ok(TokenShares { token: of_token, project: Some(of_project) })
+        let token_share = self.tokens.take(token.id, per_token);
+        let token_share = token_share.ok_or_else(|| self.refusal("of this token", per_token))?;
+        let project_share = self.projects.take(project, per_project);
+        let project_share = project_share.ok_or_else(|| self.refusal("of this project", per_project))?;
+        Ok(TokenShares { token: token_share, project: Some(project_share) })
     }
 
-    /// The error for a caller whom the total, or the part that is kept for operators, leaves no room.
+    /// Returns the error for a caller if the total is used up, or only the part for operators is left.
     pub(crate) fn refuse(&self) -> ApiError {
         self.refusal("in all", self.capacity.total)
     }
 
-    fn refusal(&self, whose: &str, limit: usize) -> ApiError {
-        ApiError::overloaded(self.what, whose, limit)
+    fn refusal(&self, owner: &str, limit: usize) -> ApiError {
+        ApiError::overloaded(self.what, owner, limit)
     }
 
     pub(crate) fn in_use(&self) -> usize {
@@ -110,43 +114,43 @@ impl Limiter {
     }
 }
 
-/// Counts what each owner holds.
+/// Counts the used shares of each owner.
 pub(crate) struct Shares<K> {
-    held: Arc<Mutex<HashMap<K, usize>>>,
+    counts: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// One part of an owner's share. It is given back when it is dropped.
+/// One counted use of an owner. Dropping it ends the count.
 pub(crate) struct Share<K: Eq + Hash> {
-    held: Arc<Mutex<HashMap<K, usize>>>,
+    counts: Arc<Mutex<HashMap<K, usize>>>,
     owner: K,
 }
 
 impl<K> Default for Shares<K> {
     fn default() -> Self {
-        Self { held: Arc::default() }
+        Self { counts: Arc::default() }
     }
 }
 
 impl<K: Eq + Hash + Copy> Shares<K> {
-    /// Returns `None` if the owner holds `limit` already.
+    /// Counts one more use of the owner. Returns `None` if it has `limit` already.
     pub(crate) fn take(&self, owner: K, limit: usize) -> Option<Share<K>> {
-        let mut held = self.held.lock();
-        let count = held.entry(owner).or_default();
+        let mut counts = self.counts.lock();
+        let count = counts.entry(owner).or_default();
         if *count >= limit {
             return None;
         }
         *count += 1;
-        Some(Share { held: Arc::clone(&self.held), owner })
+        Some(Share { counts: Arc::clone(&self.counts), owner })
     }
 }
 
 impl<K: Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
-        let mut held = self.held.lock();
-        if let Some(count) = held.get_mut(&self.owner) {
+        let mut counts = self.counts.lock();
+        if let Some(count) = counts.get_mut(&self.owner) {
             *count -= 1;
             if *count == 0 {
-                held.remove(&self.owner);
+                counts.remove(&self.owner);
             }
         }
     }
@@ -169,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn one_project_leaves_room_for_others_and_for_the_operator() {
+    fn one_project_cannot_use_the_share_of_others_and_of_the_operator() {
         let limiter = Limiter::new("requests", Capacity::new(64));
         let project = ProjectId::new();
         let (first, second) = (token(Some(project)), token(Some(project)));
-        let mut held: Vec<_> = (0..100).map_while(|_| limiter.take_share(&first).ok()).collect();
-        assert_eq!(held.len(), 16, "one token");
-        held.extend((0..100).map_while(|_| limiter.take_share(&second).ok()));
-        assert_eq!(held.len(), 32, "one project");
+        let mut taken: Vec<_> = (0..100).map_while(|_| limiter.take_share(&first).ok()).collect();
+        assert_eq!(taken.len(), 16, "one token");
+        taken.extend((0..100).map_while(|_| limiter.take_share(&second).ok()));
+        assert_eq!(taken.len(), 32, "one project");
         assert!(limiter.take_share(&token(Some(ProjectId::new()))).is_ok());
         assert!(limiter.take_share(&token(None)).is_ok());
         let permits: Vec<_> = (0..61).map_while(|_| limiter.try_acquire()).collect();
@@ -184,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_gets_its_share_and_others_theirs() {
+    fn each_owner_has_its_own_limit() {
         let shares = Shares::default();
-        let held: Vec<_> = (0..2).filter_map(|_| shares.take("a", 2)).collect();
-        assert_eq!(held.len(), 2);
+        let taken: Vec<_> = (0..2).filter_map(|_| shares.take("a", 2)).collect();
+        assert_eq!(taken.len(), 2);
         assert!(shares.take("a", 2).is_none() && shares.take("b", 2).is_some());
-        drop(held);
+        drop(taken);
         assert!(shares.take("a", 2).is_some());
-        assert!(shares.held.lock().is_empty(), "owners that hold nothing take no memory");
+        assert!(shares.counts.lock().is_empty(), "owners without a share use no memory");
     }
 }

@@ -1,4 +1,5 @@
-//! Event streams: frames of JSON data, each durable one with its position as `id:`.
+//! Responses that are event streams. The data of a frame is JSON; the frame of a stored event has its
+//! position as `id:`, so that a client can resume after it.
 
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
@@ -39,21 +40,21 @@ pub(crate) struct EventsQuery {
 /// precedence over the parameter `after`; 0 is the beginning.
 pub(crate) fn resume_seq(headers: &HeaderMap, query: &EventsQuery) -> Result<i64, Invalid> {
     match last_event_id(headers, "is not a position in these events")? {
-        Some(seen) => check_seq("Last-Event-ID", seen),
+        Some(last) => check_seq("Last-Event-ID", last),
         None => check_seq("after", query.after.unwrap_or(0)),
     }
 }
 
 /// Returns the position in the header `Last-Event-ID`; `reason` describes a header that is not one.
 pub(crate) fn last_event_id<T: FromStr>(headers: &HeaderMap, reason: &str) -> Result<Option<T>, Invalid> {
-    let wrong = || Invalid::new("Last-Event-ID", reason);
+    let invalid = || Invalid::new("Last-Event-ID", reason);
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let text = value.to_str().map_err(|_| wrong())?;
+    let text = value.to_str().map_err(|_| invalid())?;
     // Browsers send an empty header if they have received no event.
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| wrong())
+    text.parse().map(Some).map_err(|_| invalid())
 }
 
 fn check_seq(field: &str, seq: i64) -> Result<i64, Invalid> {
@@ -88,7 +89,7 @@ pub(crate) fn stream(
 ) -> Response {
     let permit = match StreamPermit::acquire(&app.streams, &caller.token) {
         Ok(permit) => permit,
-        Err(full) => return full.into_response(),
+        Err(limit_reached) => return limit_reached.into_response(),
     };
     let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
     let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);

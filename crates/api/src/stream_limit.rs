@@ -1,6 +1,5 @@
-//! Limits the number of open streams: events, exports, imports. A stream counts as answered once it
-//! starts, so it is no longer among the concurrent requests; but it uses resources as long as it is
-//! open.
+//! Limits the number of open streams: events, exports, imports. A request is no longer counted as concurrent
+//! once its response starts; but a stream uses resources as long as it is open.
 
 use emergent_domain::token::Token;
 use futures_util::{Stream, StreamExt};
@@ -12,7 +11,7 @@ use crate::{
 };
 
 /// Counts one stream as open until it is dropped.
-#[expect(dead_code, reason = "held, not used")]
+#[expect(dead_code, reason = "dropping them ends the count")]
 pub(crate) struct StreamPermit {
     permit: OwnedSemaphorePermit,
     shares: TokenShares,
@@ -30,9 +29,9 @@ impl StreamPermit {
     }
 }
 
-/// Returns the same stream, which keeps `guard` until it is dropped.
+/// Returns the same stream, which owns `guard`: both are dropped together.
 pub(crate) fn with_guard<S: Stream>(stream: S, guard: impl Send + 'static) -> impl Stream<Item = S::Item> {
     stream.inspect(move |_| {
-        let _held = &guard;
+        let _owned = &guard;
     })
 }

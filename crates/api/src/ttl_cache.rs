@@ -1,6 +1,5 @@
-//! What was read a moment ago. Every request asks who its token is and which project is meant;
-//! both change rarely, so the answer of the last second is used again. A change made through this
-//! server is seen at once, one made through another server within that second.
+//! A cache whose entries are valid for one second, for the token and the project of each request. A change
+//! through this server clears the cache; a change through another server takes effect within that second.
 
 use std::{borrow::Borrow, hash::Hash, time::Duration};
 
@@ -9,18 +8,20 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(1);
-/// With more callers than this, those who have not called for the longest time are read again.
+/// The maximum number of entries; the least recently used one is dropped first.
 const MAX_ENTRIES: usize = 10_000;
 
+/// The cache, which is shared between tasks.
 pub(crate) struct TtlCache<K, V>(Mutex<Entries<K, V>>);
 
 struct Entries<K, V> {
     values: LruCache<K, (V, Instant)>,
-    /// Counts what was forgotten: a read that began before must not bring it back.
+    /// The number of times the cache was cleared. A value that was read before the last time must not be
+    /// inserted.
     generation: u64,
 }
 
-/// A read that has begun. Its age counts from here, not from when its answer comes.
+/// A read of the database that has begun. The age of its result counts from the start of the read.
 pub(crate) struct PendingRead {
     since: Instant,
     generation: u64,
@@ -38,12 +39,12 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let mut known = self.0.lock();
-        let (value, read) = known.values.get(key)?;
-        (read.elapsed() < TTL).then(|| value.clone())
+        let mut entries = self.0.lock();
+        let (value, read_at) = entries.values.get(key)?;
+        (read_at.elapsed() < TTL).then(|| value.clone())
     }
 
-    /// Whether a value was kept for this key, however long ago.
+    /// Whether there is an entry for this key, even an expired one.
     pub(crate) fn was_known<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -52,22 +53,25 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         self.0.lock().values.contains_key(key)
     }
 
+    /// Call this before a value is read, and pass the result to [`TtlCache::insert`].
     pub(crate) fn start_read(&self) -> PendingRead {
         PendingRead { since: Instant::now(), generation: self.0.lock().generation }
     }
 
-    pub(crate) fn insert(&self, key: K, value: V, reading: PendingRead) {
-        let mut known = self.0.lock();
-        if known.generation != reading.generation {
+    /// Inserts a value, unless the cache was cleared after its read began.
+    pub(crate) fn insert(&self, key: K, value: V, read: PendingRead) {
+        let mut entries = self.0.lock();
+        if entries.generation != read.generation {
             return;
         }
-        known.values.insert(key, (value, reading.since));
+        entries.values.insert(key, (value, read.since));
     }
 
+    /// Removes all entries, and rejects the results of reads that have begun.
     pub(crate) fn clear(&self) {
-        let mut known = self.0.lock();
-        known.values.clear();
-        known.generation += 1;
+        let mut entries = self.0.lock();
+        entries.values.clear();
+        entries.generation += 1;
     }
 }
 
@@ -76,14 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_before_a_change_is_not_kept_after_it() {
-        let fresh = TtlCache::default();
-        let early = fresh.start_read();
-        fresh.insert("a", 1, fresh.start_read());
-        assert_eq!(fresh.get("a"), Some(1));
-        fresh.clear();
-        assert_eq!(fresh.get("a"), None);
-        fresh.insert("a", 1, early);
-        assert_eq!(fresh.get("a"), None);
+    fn a_value_that_was_read_before_the_cache_was_cleared_is_not_inserted() {
+        let cache = TtlCache::default();
+        let early_read = cache.start_read();
+        cache.insert("a", 1, cache.start_read());
+        assert_eq!(cache.get("a"), Some(1));
+        cache.clear();
+        assert_eq!(cache.get("a"), None);
+        cache.insert("a", 1, early_read);
+        assert_eq!(cache.get("a"), None);
     }
 }

@@ -39,6 +39,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJ
     }
 }
 
+/// Parses a body. The error names the invalid field.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Tracking the path costs time, so the body is parsed again with the path only after a failure.
     if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_field() {
+    fn errors_name_the_invalid_field() {
         check(r#"{"name":1}"#, "name", "invalid type: integer `1`, expected a string");
         check(r#"{}"#, "name", "is required");
         check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a known field; expected one of `name`");

@@ -11,25 +11,25 @@ use serde::{
 
 /// Returns the names in order of appearance, each with its values.
 pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Invalid> {
-    let mut all: Vec<(String, ParamValues)> = Vec::new();
+    let mut params: Vec<(String, ParamValues)> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decode(name)
             .ok_or_else(|| Invalid::new("", "a parameter's name is not UTF-8 in percent encoding"))?;
         let value = decode(value).ok_or_else(|| Invalid::new(&name, "is not UTF-8 in percent encoding"))?;
-        match all.iter_mut().find(|(existing, _)| *existing == name) {
-            Some((_, words)) => words.0.push(value),
-            None => all.push((name, ParamValues(vec![value]))),
+        match params.iter_mut().find(|(existing, _)| *existing == name) {
+            Some((_, values)) => values.0.push(value),
+            None => params.push((name, ParamValues(vec![value]))),
         }
     }
-    Ok(all)
+    Ok(params)
 }
 
 pub(super) type ParamDeserializer =
     MapDeserializer<'static, std::vec::IntoIter<(String, ParamValues)>, ParamError>;
 
-pub(super) fn deserializer(words: Vec<(String, ParamValues)>) -> ParamDeserializer {
-    MapDeserializer::new(words.into_iter())
+pub(super) fn deserializer(params: Vec<(String, ParamValues)>) -> ParamDeserializer {
+    MapDeserializer::new(params.into_iter())
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -40,10 +40,11 @@ fn decode(text: &str) -> Option<String> {
 pub(super) struct ParamValues(Vec<String>);
 
 impl ParamValues {
+    /// Returns the only value; fails if there are several.
     fn single(mut self) -> Result<String, ParamError> {
         match self.0.len() {
             1 => Ok(self.0.remove(0)),
-            several => Err(ParamError(format!("is given {several} times and takes one value"))),
+            count => Err(ParamError(format!("is given {count} times and takes one value"))),
         }
     }
 
@@ -59,6 +60,7 @@ impl IntoDeserializer<'_, ParamError> for ParamValues {
     }
 }
 
+/// Implements methods of `Deserializer` that parse a single value.
 macro_rules! parsed {
     ($($method:ident $visit:ident $expected:literal),* $(,)?) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParamError> {

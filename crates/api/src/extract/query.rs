@@ -8,6 +8,7 @@ use utoipa::IntoParams;
 use super::{field_problem, params};
 use crate::ApiError;
 
+/// The query parameters of a request.
 pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -48,7 +49,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(deny_unknown_fields)]
-    struct Asked {
+    struct Params {
         limit: Option<i64>,
         #[serde(default, rename = "type")]
         types: Vec<String>,
@@ -56,27 +57,30 @@ mod tests {
         all: bool,
     }
 
-    fn refused(text: &str, field: &str) {
-        let body = parse_query::<Asked>(text).unwrap_err().into_body();
+    fn check_refused(text: &str, field: &str) {
+        let body = parse_query::<Params>(text).unwrap_err().into_body();
         assert_eq!(body.details.expect("details")[0]["field"], field, "{text}");
     }
 
     #[test]
     fn parameters_are_read_by_name_and_repeated_for_lists() {
-        let asked: Asked = parse_query("limit=5&type=A&type=B%20c+d&all=true").ok().unwrap();
+        let params: Params = parse_query("limit=5&type=A&type=B%20c+d&all=true").ok().unwrap();
         let types = vec!["A".to_owned(), "B c d".to_owned()];
-        assert_eq!(asked, Asked { limit: Some(5), types, all: true });
-        assert_eq!(parse_query::<Asked>("").ok().unwrap(), Asked { limit: None, types: vec![], all: false });
+        assert_eq!(params, Params { limit: Some(5), types, all: true });
+        assert_eq!(
+            parse_query::<Params>("").ok().unwrap(),
+            Params { limit: None, types: vec![], all: false }
+        );
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
-        refused("limit=many", "limit");
-        refused("limit=1&limit=2", "limit");
-        refused("limit=99999999999999999999", "limit");
-        refused("limt=1", "limt");
-        refused("all=perhaps", "all");
-        refused("type=%FF", "type");
-        refused("type=%zz", "type");
+    fn invalid_parameters_are_refused_by_name() {
+        check_refused("limit=many", "limit");
+        check_refused("limit=1&limit=2", "limit");
+        check_refused("limit=99999999999999999999", "limit");
+        check_refused("limt=1", "limt");
+        check_refused("all=perhaps", "all");
+        check_refused("type=%FF", "type");
+        check_refused("type=%zz", "type");
     }
 }

@@ -12,6 +12,7 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
+/// The values of one scrape.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     /// Open event streams of this process.
@@ -28,6 +29,7 @@ pub(crate) struct Gauges {
     pub waiting_schedules: i64,
     /// Pending firings of events, of all servers. A kind without firings may be absent.
     pub waiting_events: Vec<(EventKind, i64)>,
+    /// Jobs by queue and status, of all servers.
     pub jobs: Vec<QueueCount>,
     /// Objects and chunks that have no vector yet.
     pub embedding_queue: i64,
@@ -69,7 +71,7 @@ impl Collector for Gauges {
     }
 }
 
-/// Unlike `Registry::register`, this adds no full stop to the help text.
+/// Declares a gauge. Unlike `Registry::register`, this adds no full stop to the help text.
 fn describe<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     name: &'a str,
@@ -78,6 +80,7 @@ fn describe<'a>(
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)
 }
 
+/// Returns the total of one key; 0 if it is absent.
 fn sum<K: PartialEq>(counts: &[(K, i64)], key: &K) -> i64 {
     counts.iter().filter(|(counted, _)| counted == key).map(|(_, count)| count).sum()
 }

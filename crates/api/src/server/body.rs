@@ -1,4 +1,5 @@
-//! Bodies with a deadline, and bodies that keep their connection from counting as idle.
+//! Wrappers of HTTP bodies: a request body with a deadline for each part, and a response body that counts its
+//! request as in progress.
 
 use std::{
     pin::Pin,
@@ -13,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::connections::Busy;
 
+/// The failure of reading a request body.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("no part of the body arrived for {} seconds", .0.as_secs())]
@@ -21,17 +23,18 @@ pub enum BodyError {
     Http(#[from] hyper::Error),
 }
 
-/// A request's body that ends with an error when its next part does not come in time.
+/// A request body that fails if its next part does not arrive within `part_timeout`.
 pub struct TimedBody {
     body: Incoming,
-    patience: Duration,
-    /// Made when a part is first waited for: most bodies are there already, or empty.
+    part_timeout: Duration,
+    /// Created when a part is first waited for. Most bodies never need one, because they arrive with the
+    /// header or are empty.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedBody {
-    pub fn new(body: Incoming, patience: Duration) -> Self {
-        Self { body, patience, deadline: None }
+    pub fn new(body: Incoming, part_timeout: Duration) -> Self {
+        Self { body, part_timeout, deadline: None }
     }
 }
 
@@ -46,14 +49,14 @@ impl HttpBody for TimedBody {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             if let Some(deadline) = &mut this.deadline {
-                deadline.as_mut().reset(Instant::now() + this.patience);
+                deadline.as_mut().reset(Instant::now() + this.part_timeout);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)));
         }
-        let patience = this.patience;
-        let deadline = this.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let part_timeout = this.part_timeout;
+        let deadline = this.deadline.get_or_insert_with(|| Box::pin(sleep(part_timeout)));
         ready!(deadline.as_mut().poll(context));
-        Poll::Ready(Some(Err(BodyError::TooSlow(patience))))
+        Poll::Ready(Some(Err(BodyError::TooSlow(part_timeout))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -65,10 +68,10 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// A response's body. Its request counts as in progress until the body is dropped.
+/// A response body. Its request counts as in progress until the body is dropped.
 pub struct BusyBody {
     body: Body,
-    #[expect(dead_code, reason = "held, not used")]
+    #[expect(dead_code, reason = "dropping it ends the count")]
     busy: Busy,
 }
 

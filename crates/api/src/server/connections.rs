@@ -1,9 +1,9 @@
-//! How many connections are open, and which one makes room for the next.
+//! Limits the number of open connections, in total and per address.
 //!
-//! Whoever opens connections and sends nothing must not keep others out. So a new connection is not
-//! refused while an idle one is there: the one that has been idle for the longest time is closed. It is
-//! one of the same address when that address is at its limit, and otherwise one of the address that
-//! holds the most.
+//! A client that opens connections and sends nothing must not lock out others. So a new connection is not
+//! refused as long as there is an idle one: the connection that has been idle the longest is closed instead.
+//! If the address of the new connection is at its limit, one of its own connections is closed, otherwise one
+//! of the address with the most connections.
 
 use std::{
     collections::HashMap,
@@ -18,9 +18,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-/// Connections that are kept for health checks and for tokens that span projects.
+/// The number of connections that are reserved for health checks and for tokens that span projects.
 const RESERVED: usize = 32;
+/// The maximum number of connections, however many files may be opened.
+const MAX_TOTAL: usize = 10_000;
 
+/// The maximum numbers of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
     pub total: usize,
@@ -28,14 +31,15 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The limits for a process that may open this many files. A quarter of them stays for the database,
-    /// programs and outgoing connections.
+    /// Returns the limits for a process that may open this many files. A quarter of them is left for the
+    /// database, programs and outgoing connections.
     pub fn for_open_files(files: u64) -> Self {
-        let total = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX).clamp(RESERVED * 2, 10_000);
+        let total = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX).clamp(RESERVED * 2, MAX_TOTAL);
         Self { total, per_address: total - total / 4 }
     }
 }
 
+/// The open connections of a server.
 pub(super) struct Connections {
     limits: ConnectionLimits,
     open: Arc<Mutex<Open>>,
@@ -43,21 +47,26 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct Open {
-    next: u64,
+    next_id: u64,
     connections: HashMap<u64, Arc<State>>,
     per_address: HashMap<IpAddr, usize>,
 }
 
+/// The state of one connection.
 struct State {
     address: IpAddr,
+    /// The number of requests in progress.
     requests: AtomicUsize,
+    /// When the last request ended, or the connection was opened.
     idle_since: Mutex<Instant>,
+    /// Notified when the connection has to be closed.
     close: Notify,
 }
 
+/// The decision about a new connection.
 pub(super) enum Admission {
     Admitted(Connection),
-    /// Every connection is in the middle of a request.
+    /// The limit is reached, and every connection has a request in progress.
     Refused,
 }
 
@@ -69,7 +78,7 @@ pub(super) struct Connection {
     open: Arc<Mutex<Open>>,
 }
 
-/// A request in progress.
+/// A request in progress; it is counted until this is dropped.
 pub(super) struct Busy(Arc<State>);
 
 impl Connections {
@@ -77,10 +86,11 @@ impl Connections {
         Self { limits, open: Arc::default() }
     }
 
+    /// Decides about a new connection, and closes an idle one if a limit is reached.
     pub fn admit(&self, address: IpAddr) -> Admission {
         let mut open = self.open.lock();
-        let of_address = open.per_address.get(&address).copied().unwrap_or_default();
-        let has_room = if of_address >= self.limits.per_address {
+        let from_address = open.per_address.get(&address).copied().unwrap_or_default();
+        let has_capacity = if from_address >= self.limits.per_address {
             open.close_longest_idle(address)
         } else if open.connections.len() >= self.limits.total - RESERVED {
             let largest = open.per_address.iter().max_by_key(|(_, count)| **count);
@@ -89,7 +99,7 @@ impl Connections {
         } else {
             true
         };
-        let reserved = !has_room;
+        let reserved = !has_capacity;
         if reserved && open.connections.len() >= self.limits.total {
             return Admission::Refused;
         }
@@ -99,8 +109,8 @@ impl Connections {
             idle_since: Mutex::new(Instant::now()),
             close: Notify::new(),
         });
-        let id = open.next;
-        open.next += 1;
+        let id = open.next_id;
+        open.next_id += 1;
         open.connections.insert(id, Arc::clone(&state));
         *open.per_address.entry(address).or_default() += 1;
         Admission::Admitted(Connection { id, state, reserved, open: Arc::clone(&self.open) })
@@ -108,10 +118,10 @@ impl Connections {
 }
 
 impl Open {
-    /// Returns false if every connection of this address is in the middle of a request.
+    /// Closes the connection of this address that has been idle the longest. Returns false if none is idle.
     fn close_longest_idle(&mut self, address: IpAddr) -> bool {
-        let idle = self.connections.iter().filter(|(_, one)| one.address == address && one.is_idle());
-        let longest = idle.min_by_key(|(_, one)| *one.idle_since.lock()).map(|(id, _)| *id);
+        let idle = self.connections.iter().filter(|(_, state)| state.address == address && state.is_idle());
+        let longest = idle.min_by_key(|(_, state)| *state.idle_since.lock()).map(|(id, _)| *id);
         let Some(id) = longest else { return false };
         if let Some(closed) = self.remove(id) {
             closed.close.notify_one();
@@ -142,6 +152,7 @@ impl Connection {
         self.state.address
     }
 
+    /// Whether this is one of the reserved connections, which may serve only health checks and operators.
     pub fn is_reserved(&self) -> bool {
         self.reserved
     }
@@ -151,20 +162,21 @@ impl Connection {
         Busy(Arc::clone(&self.state))
     }
 
-    /// Resolves when the connection is idle and its place is needed, or when it was idle for `patience`.
-    pub async fn unneeded(&self, patience: Duration) {
+    /// Resolves when the connection has to be closed: another one needs its place, or it was idle for
+    /// `idle_timeout`.
+    pub async fn unneeded(&self, idle_timeout: Duration) {
         loop {
             let since = *self.state.idle_since.lock();
             tokio::select! {
                 () = self.state.close.notified() => {}
-                () = tokio::time::sleep_until(since + patience) => {
+                () = tokio::time::sleep_until(since + idle_timeout) => {
                     if *self.state.idle_since.lock() != since {
                         continue;
                     }
                     if !self.state.is_idle() {
-                        // The end of the request sets a new time; until then there is nothing to wait for
-                        // but the next look.
-                        tokio::time::sleep(patience).await;
+                        // A request is in progress. Its end sets a new `idle_since`, so it is sufficient to
+                        // check again later.
+                        tokio::time::sleep(idle_timeout).await;
                         continue;
                     }
                 }
@@ -216,14 +228,14 @@ mod tests {
         let _busy = first.begin_request();
         let fourth = admit(&connections, ONE);
         assert!(!fourth.is_reserved());
-        assert!(was_closed(&second).await, "the longest idle one makes room");
+        assert!(was_closed(&second).await, "the longest idle one is closed");
         assert!(!was_closed(&first).await && !was_closed(&third).await && !was_closed(&other).await);
         drop((second, fourth));
         assert!(!admit(&connections, ONE).is_reserved());
     }
 
     #[tokio::test]
-    async fn at_the_total_the_largest_address_makes_room() {
+    async fn at_the_total_limit_a_connection_of_the_address_with_the_most_is_closed() {
         let connections = Connections::new(ConnectionLimits { total: RESERVED + 4, per_address: 100 });
         let many: Vec<_> = (0..3).map(|_| admit(&connections, ONE)).collect();
         let (own, next) = (admit(&connections, TWO), admit(&connections, TWO));
@@ -232,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_all_are_busy_only_the_reserved_part_is_left() {
+    async fn when_all_connections_are_busy_only_the_reserved_ones_are_left() {
         let connections = Connections::new(ConnectionLimits { total: RESERVED + 2, per_address: 2 });
         let (first, second) = (admit(&connections, ONE), admit(&connections, ONE));
         let _busy = (first.begin_request(), second.begin_request());

@@ -1,8 +1,8 @@
-//! The listener: connections in, requests to the router.
+//! The HTTP server: accepts connections and passes their requests to the router.
 //!
-//! A connection costs a file and memory before anybody has shown a token, so each one has a
-//! deadline for every phase (the TLS handshake, the request's header, each part of a body, idling,
-//! each write), and their number is limited per address and in all (`connections`).
+//! A connection costs a file and memory before any token is checked, so each one has a deadline for every
+//! phase (the TLS handshake, the request's header, each part of a body, idling, each write), and their number
+//! is limited per address and in total (`connections`).
 
 mod body;
 mod connections;
@@ -55,30 +55,34 @@ mod deadlines {
     pub const BODY_PART: Duration = Duration::from_secs(20);
     /// Between two requests on one connection, and before the first.
     pub const IDLE: Duration = Duration::from_secs(75);
-    /// A write that the other side does not take.
+    /// While the client does not read what is written.
     pub const WRITE: Duration = Duration::from_secs(60);
 }
 
 const MAX_HEADER_BYTES: usize = 64 << 10;
-/// Requests at once on one HTTP/2 connection.
+/// The pause after a connection could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// The maximum number of concurrent requests on one HTTP/2 connection.
 const MAX_HTTP2_STREAMS: u32 = 128;
 
-/// Who is at the other end of the connection: an extension of each request.
+/// The client of a connection. It is an extension of each request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     pub address: IpAddr,
-    /// Nearly all connections are taken. This one is from the part that is kept for health checks and
-    /// operators, so it may serve nobody else.
+    /// True if nearly all connections are in use, and this one belongs to the part that is reserved for
+    /// health checks and operators.
     pub reserved: bool,
 }
 
+/// The settings of [`serve`].
 pub struct ServerOptions {
     pub limits: ConnectionLimits,
+    /// `None` means plain HTTP.
     pub tls: Option<TlsFiles>,
 }
 
-/// Serves connections until `stop` is true; then lets requests that have begun end. The caller decides
-/// how long it waits for them.
+/// Serves connections until `stop` is true, and then waits for the requests in progress. The caller limits
+/// how long.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -89,16 +93,16 @@ pub async fn serve(
     let acceptor = options.tls.map(TlsAcceptor::load).transpose()?;
     let server = Arc::new(Server { router, connections, acceptor, protocol: protocol() });
     let mut tasks = JoinSet::new();
-    let of_connections = stop.clone();
+    let connection_stop = stop.clone();
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
             Some(_) = tasks.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
-                    tasks.spawn(Arc::clone(&server).run(stream, from, of_connections.clone()));
+                    tasks.spawn(Arc::clone(&server).run(stream, from, connection_stop.clone()));
                 }
-                Err(error) => wait_after(&error).await,
+                Err(error) => handle_accept_error(&error).await,
             },
         }
     }
@@ -107,22 +111,24 @@ pub async fn serve(
     Ok(())
 }
 
+/// Resolves when `stop` is true.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // The sender is gone only when the process ends.
+    // The sender is dropped only when the process ends.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// A client that is gone before it was accepted is nothing to wait for. When there are no files or no
-/// memory left, trying again at once would only burn the processor.
-async fn wait_after(error: &io::Error) {
+/// Ignores clients that disconnected before they were accepted. After other errors, such as too many open
+/// files, it pauses, because a retry at once would fail as well.
+async fn handle_accept_error(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
         return;
     }
     warn!(%error, "cannot accept connections");
-    time::sleep(Duration::from_millis(200)).await;
+    time::sleep(ACCEPT_RETRY_DELAY).await;
 }
 
+/// Returns the settings of HTTP/1 and HTTP/2.
 fn protocol() -> auto::Builder<TokioExecutor> {
     let mut protocol = auto::Builder::new(TokioExecutor::new());
     protocol
@@ -148,8 +154,9 @@ struct Server {
 }
 
 impl Server {
+    /// Serves one connection, after its TLS handshake if there is one.
     async fn run(self: Arc<Self>, stream: TcpStream, from: SocketAddr, stop: watch::Receiver<bool>) {
-        // An IPv4 client of an IPv6 socket is one client, however it is written.
+        // An IPv4 address that is mapped into IPv6 is the same client as the plain address.
         let address = from.ip().to_canonical();
         let connection = match self.connections.admit(address) {
             Admission::Admitted(connection) => connection,
@@ -158,7 +165,7 @@ impl Server {
                 return;
             }
         };
-        // Answers are small: waiting to fill a packet would only cost time.
+        // Most responses are small, so waiting for more data to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(deadlines::WRITE));
@@ -173,6 +180,7 @@ impl Server {
         }
     }
 
+    /// Serves the requests of one connection until it is closed.
     async fn run_http<S>(&self, stream: S, connection: Connection, mut stop: watch::Receiver<bool>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -189,7 +197,7 @@ impl Server {
             }
         });
         let mut http = std::pin::pin!(self.protocol.serve_connection(TokioIo::new(stream), service));
-        let mut ending = false;
+        let mut shutting_down = false;
         loop {
             tokio::select! {
                 ended = http.as_mut() => {
@@ -198,13 +206,13 @@ impl Server {
                     }
                     return;
                 }
-                () = stopped(&mut stop), if !ending => {
-                    ending = true;
+                () = stopped(&mut stop), if !shutting_down => {
+                    shutting_down = true;
                     http.as_mut().graceful_shutdown();
                 }
                 () = connection.unneeded(deadlines::IDLE) => {
-                    // Whatever was being read when the room was needed for somebody else is lost, as it
-                    // is when a server closes an idle connection: clients send it again.
+                    // A request that is arriving at this moment is lost, as whenever a server closes an idle
+                    // connection. Clients send it again.
                     return;
                 }
             }

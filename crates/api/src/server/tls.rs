@@ -12,16 +12,19 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// How often the files are looked at, at most.
+/// The minimum interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The files with the certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate and those that lead to its root, in PEM.
+    /// The certificate and its intermediate certificates, in PEM.
     pub certificate: PathBuf,
+    /// The private key, in PEM.
     pub key: PathBuf,
 }
 
+/// Performs TLS handshakes with the current certificate.
 pub(super) struct TlsAcceptor {
     files: TlsFiles,
     current: Mutex<Current>,
@@ -29,11 +32,14 @@ pub(super) struct TlsAcceptor {
 
 struct Current {
     acceptor: tokio_rustls::TlsAcceptor,
+    /// When the certificate and the key were modified; `None` if that is unknown.
     changed: Option<(SystemTime, SystemTime)>,
+    /// When the files were last checked.
     checked: Instant,
 }
 
 impl TlsAcceptor {
+    /// Reads the files. Fails if they are not usable.
     pub fn load(files: TlsFiles) -> io::Result<Self> {
         let current = Current {
             acceptor: read_acceptor(&files)?,
@@ -43,8 +49,8 @@ impl TlsAcceptor {
         Ok(Self { files, current: Mutex::new(current) })
     }
 
-    /// Returns the acceptor of the files as they are now. If they cannot be read, because they are being
-    /// written for example, the one before stays.
+    /// Returns the acceptor for the current files. If the files changed and cannot be used, for example
+    /// because they are being written, the previous certificate stays in use.
     pub fn current(&self) -> tokio_rustls::TlsAcceptor {
         let mut current = self.current.lock();
         if current.checked.elapsed() < CHECK_INTERVAL {
@@ -59,7 +65,9 @@ impl TlsAcceptor {
                     current.acceptor = acceptor;
                     current.changed = changed;
                 }
-                Err(error) => warn!(%error, "the changed certificate is not used"),
+                Err(error) => {
+                    warn!(%error, "the changed certificate cannot be used; the previous one stays in use")
+                }
             }
         }
         current.acceptor.clone()
@@ -67,8 +75,8 @@ impl TlsAcceptor {
 }
 
 fn modification_times(files: &TlsFiles) -> Option<(SystemTime, SystemTime)> {
-    let of = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
-    Some((of(&files.certificate)?, of(&files.key)?))
+    let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    Some((modified(&files.certificate)?, modified(&files.key)?))
 }
 
 fn read_acceptor(files: &TlsFiles) -> io::Result<tokio_rustls::TlsAcceptor> {
