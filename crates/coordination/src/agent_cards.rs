@@ -47,7 +47,7 @@ pub(crate) fn agent_cards(agents: &[Agent], outcomes: &[TaskOutcome]) -> Vec<Age
     cards
 }
 
-/// Adds how tasks of the same kind ended in the same workflow, as it stands in memory.
+/// Adds how tasks of the same kind have ended so far in the same workflow.
 pub(crate) fn count_tasks_of_kind(cards: &mut [AgentCard], kind: &str, tasks: &[Task]) {
     if kind.is_empty() {
         return;

@@ -98,14 +98,14 @@ pub fn add_tasks(
 ) -> Result<Vec<Object>> {
     let project = writer.project.id;
     // The lock prevents that the workflow ends, or gets other tasks, before these are written.
-    let found = workflows::lock(tx, project, workflow)?;
-    let found = found.ok_or_else(|| Error::NotFound { what: "workflow", id: workflow.to_string() })?;
-    if found.status.is_terminal() {
-        let message = format!("the workflow `{workflow}` is {} and takes no more tasks", found.status);
+    let locked = workflows::lock(tx, project, workflow)?;
+    let locked = locked.ok_or_else(|| Error::NotFound { what: "workflow", id: workflow.to_string() })?;
+    if locked.status.is_terminal() {
+        let message = format!("the workflow `{workflow}` is {} and takes no more tasks", locked.status);
         return Err(Error::Conflict { message });
     }
     let references = TaskReferences::for_workflow(tx, project, workflow)?;
-    Invalid::if_any(references.problems(new, found.settings.max_tasks))?;
+    Invalid::if_any(references.problems(new, locked.settings.max_tasks))?;
     create_tasks(tx, writer, workflow, new, &references)
 }
 
@@ -297,9 +297,9 @@ fn create_tasks(
             add_edge(BLOCKS_TYPE, blocker, &task.key)?;
         }
         let judged = if task.verifies.is_empty() { &task.blocked_by } else { &task.verifies };
-        for other in judged.iter().collect::<BTreeSet<_>>() {
+        for judged_key in judged.iter().collect::<BTreeSet<_>>() {
             if task.verdict != VerdictKind::None {
-                add_edge("verifies", &task.key, other)?;
+                add_edge("verifies", &task.key, judged_key)?;
             }
         }
     }

@@ -137,8 +137,8 @@ fn decision_label(write: &WorkflowWrite) -> Option<&'static str> {
 
 /// The conclusion of an attempt, which is the transition of its own task.
 fn attempt_outcome(end: &AttemptEnd) -> &'static str {
-    let own = end.transitions.iter().find(|(transition, _)| transition.task == end.task);
-    match own.map(|(transition, _)| &transition.to) {
+    let own_transition = end.transitions.iter().find(|(transition, _)| transition.task == end.task);
+    match own_transition.map(|(transition, _)| &transition.to) {
         Some(TransitionTo::Completed { .. }) => "completed",
         Some(TransitionTo::Retry { .. }) => "retried",
         // The verdict of this attempt sends other tasks back.

@@ -17,7 +17,7 @@ use crate::{
     task_prompt::{PromptState, prepare_prompt},
 };
 
-/// The models that help to prepare an attempt, as far as they are configured.
+/// The models that help to prepare an attempt; `None` for one that is not configured.
 pub(crate) struct Models {
     pub judge: Option<Judge>,
     pub sentences: Option<SentenceModel>,
@@ -124,8 +124,8 @@ enum AgentChoice {
     NoAgent(String),
 }
 
-/// Takes the agent that the task names, else the choice of the rules. Where the rules leave it open, a
-/// sentence model is asked first, and then the judge, as far as they are configured.
+/// Takes the agent that the task names, else the choice of the rules. If their choice is not clear, a
+/// sentence model is asked first, and then the judge, if they are configured.
 fn choose_agent(
     models: &Models,
     answers: &mut JudgeAnswers,

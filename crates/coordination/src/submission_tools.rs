@@ -1,5 +1,5 @@
 //! The tools with which a run for a workflow submits its deliverable: a verdict, or a vote. Such a
-//! tool is added to the tools of that run, whatever the agent's definition lists, and is in no pool.
+//! tool is added to the tools of that run, even if the agent's definition does not list it, and is in no pool.
 //! The submission is the input of the tool call, which the run's record contains.
 
 use std::sync::{Arc, LazyLock};

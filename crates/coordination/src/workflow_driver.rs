@@ -229,8 +229,8 @@ impl WorkflowDriver {
         let Some(run) = workflow.planner_run else { return Ok(None) };
         let project = self.project;
         let read = move |tx: &mut Tx<'_>| runs::get(tx, project, run);
-        let found: Result<Option<Run>, emergent_store::Error> = self.db().read(read).await;
-        Ok(found?)
+        let planner_run: Result<Option<Run>, emergent_store::Error> = self.db().read(read).await;
+        Ok(planner_run?)
     }
 
     /// Returns writes that report the waits which the newest event of their task does not report yet. That
@@ -348,7 +348,7 @@ impl WorkflowDriver {
         }
     }
 
-    /// The model that is asked where the rules leave something open, if one is configured.
+    /// The model that is asked where the rules do not decide, if one is configured.
     fn judge(&self) -> Option<Judge> {
         let model = self.dispatcher.settings().judge.clone()?;
         Some(Judge::new(self.dispatcher.executor().clone(), model, self.project, self.id))

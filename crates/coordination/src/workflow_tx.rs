@@ -185,12 +185,12 @@ impl WorkflowTx<'_, '_> {
                 admit_linked_run(self.tx, self.executor, self.admissions, &agent, run, &start)
             }
         };
-        let why = match admitted {
+        let refusal = match admitted {
             Ok(run) => return Ok(run),
             Err(emergent_executor::Error::Store(error)) => return Err(Error::Store(error)),
             Err(other) => other.to_string(),
         };
-        Err(Error::NotStarted { task, turn, budget: self.is_budget_spent()?, why })
+        Err(Error::NotStarted { task, turn, budget: self.is_budget_spent()?, why: refusal })
     }
 
     /// Whether the workflow has spent its budget.

@@ -152,22 +152,22 @@ pub fn update(
     available: &AvailableNames,
 ) -> Result<Agent> {
     lock_agents(tx, ctx)?;
-    let before = get(tx, ctx, id)?;
-    if let Some(expected) = expected_version.filter(|expected| *expected != before.version) {
-        let (name, current) = (before.definition.name, before.version);
+    let current = get(tx, ctx, id)?;
+    if let Some(expected) = expected_version.filter(|expected| *expected != current.version) {
+        let (name, current) = (current.definition.name, current.version);
         return Err(Error::VersionConflict { name, expected, current });
     }
-    let definition = change(before.definition.clone());
-    if definition == before.definition {
-        triggers::resave(tx, ctx, &before)?;
-        return Ok(before);
+    let definition = change(current.definition.clone());
+    if definition == current.definition {
+        triggers::resave(tx, ctx, &current)?;
+        return Ok(current);
     }
     check(tx, ctx, &definition, available)?;
     check_name_free(tx, ctx, id, &definition.name)?;
     if definition.is_default {
         clear_other_defaults(tx, ctx, id, &definition)?;
     }
-    next_version(tx, ctx, before, |agent| agent.definition = definition)
+    next_version(tx, ctx, current, |agent| agent.definition = definition)
 }
 
 /// Deletes an agent and returns its tombstone, which is a version with an author as well. An agent that

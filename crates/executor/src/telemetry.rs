@@ -230,14 +230,14 @@ impl<L> Default for LimitedLabels<L> {
 impl<L: Clone + Eq + Hash> LimitedLabels<L> {
     /// Returns `labels`, or `other` if they are new and the limit is reached.
     fn limit(&self, labels: L, other: impl FnOnce() -> L) -> L {
-        let mut known = self.0.lock();
-        if known.contains(&labels) {
+        let mut label_sets = self.0.lock();
+        if label_sets.contains(&labels) {
             return labels;
         }
-        if known.len() >= MAX_NAMES {
+        if label_sets.len() >= MAX_NAMES {
             return other();
         }
-        known.insert(labels.clone());
+        label_sets.insert(labels.clone());
         labels
     }
 }

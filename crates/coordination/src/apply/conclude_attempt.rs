@@ -72,16 +72,20 @@ impl WorkflowTx<'_, '_> {
             "tokens_used": tokens_in + tokens_out,
         });
         for (step, task) in &end.transitions {
-            let own = step.task == end.task;
+            let is_own_task = step.task == end.task;
             let mut changes = transition_properties(step, task);
-            if own {
+            if is_own_task {
                 changes["summary"] = json!(truncate(&end.summary, MAX_SUMMARY_CHARS));
                 changes["metrics"] = metrics.clone();
             }
             self.update_task(step.task, task.version, changes, &step.reason)?;
-            let verdict = end.verdict.as_ref().filter(|_| own).map(|verdict| verdict.word);
+            let verdict = end.verdict.as_ref().filter(|_| is_own_task).map(|verdict| verdict.word);
             let moved = TaskMove { verdict, ..TaskMove::new(step.reason.clone()) };
-            self.push_event(Some(step.task), own.then_some(end.run), &transition_event(step, own, moved));
+            self.push_event(
+                Some(step.task),
+                is_own_task.then_some(end.run),
+                &transition_event(step, is_own_task, moved),
+            );
         }
         Ok(())
     }
@@ -126,15 +130,15 @@ pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
     }
 }
 
-/// The event of a transition. `own`: whether it is the task whose attempt has ended.
-pub(super) fn transition_event(step: &Transition, own: bool, moved: TaskMove) -> WorkflowEventBody {
+/// The event of a transition. `is_own_task`: whether it is the task whose attempt has ended.
+pub(super) fn transition_event(step: &Transition, is_own_task: bool, moved: TaskMove) -> WorkflowEventBody {
     match &step.to {
         TransitionTo::Completed { .. } => WorkflowEventBody::TaskCompleted(moved),
         TransitionTo::Retry { .. } => WorkflowEventBody::TaskRetried(moved),
         TransitionTo::SentBack { .. } | TransitionTo::FailureNoted { .. } => {
             WorkflowEventBody::TaskSentBack(moved)
         }
-        TransitionTo::Reopened if own => WorkflowEventBody::TaskVerdict(moved),
+        TransitionTo::Reopened if is_own_task => WorkflowEventBody::TaskVerdict(moved),
         TransitionTo::Reopened => WorkflowEventBody::TaskReopened(moved),
         TransitionTo::Failed { .. } => WorkflowEventBody::TaskFailed(moved),
         TransitionTo::Skipped => WorkflowEventBody::TaskSkipped(moved),

@@ -41,8 +41,8 @@ impl WorkflowTx<'_, '_> {
             "resumes": if attempt.resumed_run.is_some() { task.resumes + 1 } else { 0 },
             "metrics": { "start_time": self.now },
         });
-        let why = format!("attempt {number} by `{}`: {}", attempt.agent_name, attempt.reason);
-        self.update_task(task.id, task.version, changes, &why)?;
+        let change_reason = format!("attempt {number} by `{}`: {}", attempt.agent_name, attempt.reason);
+        self.update_task(task.id, task.version, changes, &change_reason)?;
         let author = run_author(run);
         let mut properties = json!({
             "status": "active",

@@ -188,19 +188,19 @@ fn update_discussion(
 /// Cancels the turns that still run when the discussion ends: nothing will read their results.
 fn cancel_open_turns(writing: &mut WorkflowTx<'_, '_>, id: ObjectId, end: &DiscussionEnd) -> Result<()> {
     let turns = workflows::list_turns(writing.tx, id)?;
-    let open: Vec<RunId> =
+    let open_runs: Vec<RunId> =
         turns.into_iter().filter(|run| !run.status.is_terminal()).map(|run| run.id).collect();
-    if open.is_empty() {
+    if open_runs.is_empty() {
         return Ok(());
     }
-    let why = match end {
+    let cancel_reason = match end {
         DiscussionEnd::Resolved(_) => "its discussion was decided without it".to_owned(),
         DiscussionEnd::Escalated { reason, .. } => {
             format!("its discussion ended without it: {reason}")
         }
     };
     let project = writing.workflow.project;
-    let stopped = runs::record::cancel_trees(writing.tx, project, open, &why, writing.now)?;
+    let stopped = runs::record::cancel_trees(writing.tx, project, open_runs, &cancel_reason, writing.now)?;
     let executor = writing.executor.clone();
     writing.tx.after_commit(move || executor.stop_driving(&stopped));
     Ok(())

@@ -1,10 +1,10 @@
-//! Asks a model where the rules leave something open: which agent does a task, which prior results it
+//! Asks a model where the rules do not decide: which agent does a task, which prior results it
 //! reads, whether a result is good enough, and what to do after a failure. Questions run concurrently
 //! with everything else, outside any transaction. Without a model, or without a usable answer, the
 //! rules decide.
 //!
-//! An answer costs money, so it is stored until what follows from it is written, however often that
-//! commit fails as stale. It counts only for the exact question that it answers.
+//! An answer costs money, so it is stored until the decision based on it is committed, even if commits fail
+//! as stale before. It counts only for the exact question that it answers.
 
 mod questions;
 

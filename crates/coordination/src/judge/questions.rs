@@ -131,8 +131,8 @@ impl From<Option<Judgement>> for AttemptJudgement {
     }
 }
 
-/// Judges an attempt that has ended, by a model where one is configured and the rules leave something
-/// open. `evaluates`: whether the workflow wants each result evaluated.
+/// Judges an attempt that has ended. A model judges it if one is configured and the rules do not decide.
+/// `evaluates`: whether the settings of the workflow say that each result is evaluated.
 pub(crate) fn judge_attempt(
     judge: Option<&Judge>,
     answers: &mut JudgeAnswers,

@@ -42,7 +42,7 @@ pub(super) fn check_not_ended(workflow: &Workflow) -> Result<()> {
     }
 }
 
-/// The properties of a task that is tried once more, even if its retries are used up.
+/// The properties that make a task pending again, even if its retries are used up.
 pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
     let failure_context = match note {
         Some(note) => {

@@ -105,8 +105,9 @@ fn command_changes(
     };
     match command {
         TaskCommand::Skip { reason } => {
-            let open = matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused);
-            if !open && !by_hand {
+            let can_change =
+                matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused);
+            if !can_change && !by_hand {
                 return refuse("skipping", "one that is pending, failed, paused or taken by hand");
             }
             let why = reason.clone().unwrap_or_else(|| "a person skipped the task".to_owned());
@@ -131,8 +132,9 @@ fn command_changes(
             Ok((vec![retry_properties(task, note.as_deref(), None)], why))
         }
         TaskCommand::Reassign { agent, note } => {
-            let open = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Pending);
-            if !open && !by_hand {
+            let can_change =
+                matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Pending);
+            if !can_change && !by_hand {
                 return refuse("another agent", "one that is pending, failed, was skipped or taken by hand");
             }
             if agents::get_by_name(tx, project, agent)?.is_none() {

@@ -22,11 +22,11 @@ pub(super) struct Caller {
 impl Caller {
     /// Loads the workflow link of the calling run. It is empty for a caller that is not a run.
     pub fn load(tx: &mut Tx<'_>, project: ProjectId, run: Option<RunId>) -> Result<Self> {
-        let found = match run {
+        let calling_run = match run {
             Some(run) => runs::get(tx, project, run)?,
             None => None,
         };
-        Ok(Self { run, link: found.map(|run| run.workflow_link).unwrap_or_default() })
+        Ok(Self { run, link: calling_run.map(|run| run.workflow_link).unwrap_or_default() })
     }
 
     /// The workflow of a call: the one it names, the run's own, or the one the run started.
@@ -67,8 +67,8 @@ impl TaskRef {
         workflow: Option<WorkflowId>,
     ) -> Result<Object> {
         let id = self.id(tx, project, workflow)?;
-        let found = objects::get(tx, project, id)?.filter(|object| object.type_ == TASK_TYPE);
-        found.ok_or_else(|| not_found("task", &self.0))
+        let task = objects::get(tx, project, id)?.filter(|object| object.type_ == TASK_TYPE);
+        task.ok_or_else(|| not_found("task", &self.0))
     }
 
     /// The id of the task. A key of an object is tried before a key in the workflow.

@@ -145,9 +145,10 @@ fn sort_by_urgency(mut tasks: Vec<Object>, blocks: &[(ObjectId, ObjectId)]) -> V
     }
     let waiting_count = |id: ObjectId| {
         let mut seen = HashSet::from([id]);
-        let mut open = vec![id];
-        while let Some(blocker) = open.pop() {
-            open.extend(dependents.get(&blocker).into_iter().flatten().filter(|next| seen.insert(**next)));
+        let mut to_visit = vec![id];
+        while let Some(blocker) = to_visit.pop() {
+            to_visit
+                .extend(dependents.get(&blocker).into_iter().flatten().filter(|next| seen.insert(**next)));
         }
         seen.len()
     };

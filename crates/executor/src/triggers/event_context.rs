@@ -97,10 +97,10 @@ pub(super) fn start_options(
             context["coalesced"] = json!(group.len());
         }
         if trigger.config.coalesce_by() == CoalesceBy::Agent {
-            let others: BTreeSet<Uuid> =
+            let other_entities: BTreeSet<Uuid> =
                 group.iter().filter_map(entity_id).filter(|id| id != entity).collect();
-            if !others.is_empty() {
-                context["more"] = json!(others.iter().take(MAX_LISTED_OBJECTS).collect::<Vec<_>>());
+            if !other_entities.is_empty() {
+                context["more"] = json!(other_entities.iter().take(MAX_LISTED_OBJECTS).collect::<Vec<_>>());
             }
         }
         let input = trigger.config.input.clone().unwrap_or(text);
