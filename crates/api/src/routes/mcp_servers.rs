@@ -26,7 +26,8 @@ use crate::{
     },
 };
 
-/// Shorter than the timeout of requests, so that the error names the server that hangs.
+/// The timeout of an inspection. It is shorter than the timeout of requests, so that the error names the
+/// server that does not respond.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(50);
 
 pub(super) fn routes() -> Routes {
@@ -41,13 +42,15 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(accept))
 }
 
+/// Returns the external servers, or the error if this process runs without them.
 fn servers(app: &App) -> std::result::Result<&McpServers, ApiError> {
     app.executor.tools().remote().ok_or_else(ApiError::no_external_servers)
 }
 
+/// Adds the connection status to a stored server.
 fn server_view(servers: &McpServers, counted: ServerWithCounts) -> McpServerView {
-    let (status, left_alone) = (servers.status(&counted.0), servers.breaker_open_until(&counted.0));
-    (counted, status, left_alone).into_view()
+    let (status, breaker_open_until) = (servers.status(&counted.0), servers.breaker_open_until(&counted.0));
+    (counted, status, breaker_open_until).into_view()
 }
 
 /// Lists the project's servers, newest first.
@@ -64,7 +67,7 @@ async fn list(
     let servers = servers(&app)?;
     let servers_page = servers.list(project, paging.page()?).await?;
     page(ResultPage {
-        items: servers_page.items.into_iter().map(|one| server_view(servers, one)).collect(),
+        items: servers_page.items.into_iter().map(|server| server_view(servers, server)).collect(),
         next: servers_page.next,
     })
 }
@@ -133,9 +136,9 @@ async fn delete(
     Path(id): Path<McpServerId>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    let gone = server_view(servers, servers.get(project, id).await?);
+    let deleted = server_view(servers, servers.get(project, id).await?);
     servers.delete(project, id).await?;
-    ok(gone)
+    ok(deleted)
 }
 
 /// Connects to a server now and lists its tools. An unreachable server is not an error of the request:
@@ -151,9 +154,9 @@ async fn inspect(
     Path(id): Path<McpServerId>,
 ) -> Result<InspectionView> {
     let servers = servers(&app)?;
-    let inspected = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
-    let inspected = match inspected {
-        Ok(inspected) => inspected?,
+    let inspection = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
+    let inspection = match inspection {
+        Ok(inspection) => inspection?,
         Err(_) => emergent_tools::remote::Inspection {
             protocol: None,
             tools: Vec::new(),
@@ -162,7 +165,7 @@ async fn inspect(
         },
     };
     let (server, ..) = servers.get(project, id).await?;
-    ok((server, inspected))
+    ok((server, inspection))
 }
 
 /// Lists the tools of a server as they were last listed; changed tools include the accepted definition.

@@ -124,9 +124,9 @@ async fn uninstall(
     State(app): State<App>,
     AsActor(actor): AsActor,
     Path(name): Path<String>,
-    Query(how): Query<DryRun>,
+    Query(query): Query<DryRun>,
 ) -> Result<OutcomeView> {
-    ok(app.products.uninstall(actor, &name, how.dry_run).await?)
+    ok(app.products.uninstall(actor, &name, query.dry_run).await?)
 }
 
 /// Installs the default agents in a project: the product `emergent.memory`, in the version of this

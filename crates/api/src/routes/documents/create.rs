@@ -1,3 +1,5 @@
+//! `POST /api/documents`: ingests a document.
+
 use axum::extract::State;
 
 use super::upload::Upload;
@@ -26,6 +28,6 @@ pub(super) async fn create(
     AsActor(actor): AsActor,
     Upload(document): Upload,
 ) -> Result<DocumentView> {
-    let (document, read_now) = app.graph.create_document(actor, document).await?;
-    created_if(read_now, document)
+    let (document, is_new) = app.graph.create_document(actor, document).await?;
+    created_if(is_new, document)
 }

@@ -1,4 +1,4 @@
-//! `/api/documents`
+//! `/api/documents`: ingested texts, their chunks, and the search in them.
 
 mod create;
 mod upload;
@@ -82,10 +82,10 @@ async fn get(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<DocumentId>,
-    Query(with): Query<DocumentQuery>,
+    Query(query): Query<DocumentQuery>,
 ) -> Result<DocumentView> {
     let document = DocumentView::from(app.graph.get_document(project, id).await?);
-    if !with.text {
+    if !query.text {
         return ok(document);
     }
     ok(document.with_text(app.graph.document_text(project, id).await?))

@@ -1,4 +1,4 @@
-//! A document in a request body: as JSON, or as a form with a file.
+//! Extracts a document from a request body: from JSON, or from a form with a file.
 
 use axum::{
     body::{Body, Bytes},
@@ -17,6 +17,7 @@ use crate::{
     views::document::CreateDocument,
 };
 
+/// The document of a request.
 pub(super) struct Upload(pub NewDocument);
 
 impl<S: Send + Sync> FromRequest<S> for Upload {
@@ -38,6 +39,7 @@ impl<S: Send + Sync> FromRequest<S> for Upload {
     }
 }
 
+/// Reads the fields of a form. The title defaults to the name of the file.
 async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
     let mut file = None;
     let mut file_name = None;
@@ -75,7 +77,7 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
 
 /// Returns the content type that the client declares; `application/octet-stream` counts as none.
 fn declared_type(field: &Field<'_>) -> Option<String> {
-    field.content_type().filter(|said| *said != "application/octet-stream").map(str::to_owned)
+    field.content_type().filter(|declared| *declared != "application/octet-stream").map(str::to_owned)
 }
 
 async fn text(name: &str, field: Field<'_>) -> Result<String, ApiError> {

@@ -1,4 +1,5 @@
-//! Whole graphs in and out, as NDJSON and as streams: a file of any length takes the same memory.
+//! Import and export of a whole graph as NDJSON. Both are streams, so the memory they use does not depend on
+//! the size of the file.
 
 use axum::{
     body::{Body, Bytes},
@@ -60,23 +61,23 @@ pub(super) async fn import(
     State(app): State<App>,
     caller: Caller,
     AsActor(actor): AsActor,
-    Query(how): Query<ImportQuery>,
+    Query(query): Query<ImportQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
     if ![NDJSON, "application/jsonl", "application/ndjson"]
         .iter()
-        .any(|kind| has_content_type(request.headers(), kind))
+        .any(|content_type| has_content_type(request.headers(), content_type))
     {
         return Err(ApiError::wrong_content_type(NDJSON));
     }
-    let on_error = match how.on_error {
+    let on_error = match query.on_error {
         OnLineError::Stop => OnError::Stop,
         OnLineError::Skip => OnError::Skip,
     };
     let permit = StreamPermit::acquire(&app.streams, &caller.token)?;
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
-    Ok(stream(with_guard(progress.map(|told| progress_line(told).map(Bytes::from)), permit)))
+    Ok(stream(with_guard(progress.map(|batch| progress_line(batch).map(Bytes::from)), permit)))
 }
 
 /// The project's living objects, then its relationships, as NDJSON that an import reads.
@@ -94,32 +95,33 @@ pub(super) async fn export(
     Ok(stream(with_guard(lines, permit)))
 }
 
-/// Passes lines on as long as the caller's token is valid. Then comes an error, which breaks the
-/// connection off: a half export that ended in order would look like a whole one.
+/// Passes lines on as long as the caller's token is valid. After that the stream ends with an error, which
+/// breaks the connection: otherwise the client would take the incomplete export for a complete one.
 fn until_token_ends(
     app: &App,
     caller: &Caller,
     lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static,
 ) -> impl Stream<Item = graph::Result<Bytes>> + Send + 'static {
-    let (lines, ended) = (Box::pin(lines), Box::pin(caller.token_ended(app)));
-    futures_util::stream::unfold(Some((lines, ended)), async |reading| {
-        let (mut lines, mut ended) = reading?;
+    let (lines, token_ended) = (Box::pin(lines), Box::pin(caller.token_ended(app)));
+    futures_util::stream::unfold(Some((lines, token_ended)), async |state| {
+        let (mut lines, mut token_ended) = state?;
         tokio::select! {
             biased;
-            () = &mut ended => Some((Err(graph::Error::TokenEnded), None)),
-            line = lines.next() => line.map(|line| (line, Some((lines, ended)))),
+            () = &mut token_ended => Some((Err(graph::Error::TokenEnded), None)),
+            line = lines.next() => line.map(|line| (line, Some((lines, token_ended)))),
         }
     })
 }
 
-/// An import that failed half way says so in its last line: its status is long gone.
-fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
+/// Returns the line of one batch. The failure of an import is its last line, because the status was sent
+/// before.
+fn progress_line(progress: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Failed {
         done: bool,
         error: crate::error::FailureBody,
     }
-    let text = match told {
+    let text = match progress {
         Ok(progress) => serde_json::to_vec(&IntoView::<ImportView>::into_view(progress)),
         Err(failure) => {
             serde_json::to_vec(&Failed { done: true, error: ApiError::from(failure).into_body() })
@@ -130,10 +132,11 @@ fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> 
     Ok(text)
 }
 
+/// Returns a response that streams these lines.
 fn stream(lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static) -> Response {
-    // An error here breaks the connection off, so that half an export is not taken for a whole one.
+    // An error breaks the connection, so that the client does not take the response for complete.
     let lines =
-        lines.map(|line| line.inspect_err(|failure| tracing::error!(cause = %failure, "a stream broke off")));
+        lines.map(|line| line.inspect_err(|failure| tracing::error!(cause = %failure, "a stream failed")));
     let mut response = Response::new(Body::from_stream(lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     response

@@ -41,29 +41,31 @@ pub(super) async fn call(
         reason = "awaited here; it is one transaction, and outlives a client that disconnects"
     )]
     let starting = tokio::spawn(start_run(executor.clone(), actor, agent.id, start).in_current_span());
-    let mut underway = match starting.await.map_err(Fault::internal)? {
-        Ok(underway) => underway,
+    let mut waited_run = match starting.await.map_err(Fault::internal)? {
+        Ok(waited_run) => waited_run,
         Err(Error::Store(error)) => return Err(Fault::internal(error)),
         Err(refused) => return tool_error(&refused.to_string()),
     };
-    let run = underway.run;
+    let run = waited_run.run;
     let mut events = std::pin::pin!(executor.follow(actor.project, run, 0));
-    let mut told_so_far = 0.0;
+    // The protocol requires a number that increases with each notification.
+    let mut notifications = 0.0;
     while let Some(event) = events.next().await {
         let event = event.map_err(Fault::internal)?;
         if let RunEventBody::Ended { status, summary, error, .. } = &event.body {
-            underway.ended = true;
+            waited_run.ended = true;
             return run_result(run, *status, summary, error.as_deref());
         }
         if let Some(text) = progress_text(&event) {
-            told_so_far += 1.0;
-            call.channel.progress(told_so_far, None, Some(&text));
+            notifications += 1.0;
+            call.channel.progress(notifications, None, Some(&text));
             call.channel.log(Level::Info, &call.name, &json!({ "runId": run, "message": text }));
         }
     }
     Err(Fault::internal("a run was followed to its end without a final event"))
 }
 
+/// Starts a run that is cancelled when the returned value is dropped.
 async fn start_run(
     executor: Executor,
     actor: Actor,
@@ -74,13 +76,14 @@ async fn start_run(
     Ok(WaitedRun { executor, actor, run, ended: false })
 }
 
+/// Returns the result of an ended run as text and as JSON.
 fn run_result(
     run: RunId,
     status: RunStatus,
     summary: &str,
     error: Option<&str>,
 ) -> Result<CallOutcome, Fault> {
-    let answer = json!({ "runId": run, "status": status, "summary": summary });
+    let structured = json!({ "runId": run, "status": status, "summary": summary });
     let text = match status {
         RunStatus::Completed => summary.to_owned(),
         RunStatus::Paused => format!(
@@ -88,7 +91,7 @@ fn run_result(
         ),
         _ => format!("The run `{run}` ended as {status}: {}", error.unwrap_or("no reason is recorded")),
     };
-    tool_result(&text, Some(&answer), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
+    tool_result(&text, Some(&structured), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
 }
 
 /// Returns a progress message for an event, if it is of interest to a person who waits.

@@ -1,4 +1,4 @@
-//! What a token is offered in a project: the tools that its scopes allow, and the agents with external
+//! The catalog of a token in a project: the tools that its scopes allow, and the agents with external
 //! visibility, each as a tool.
 
 use std::{
@@ -26,7 +26,7 @@ impl ScopeSet {
     }
 }
 
-/// The selected tools.
+/// Which tools a catalog contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolSelection {
     /// Including the tools of external servers, which may have to be connected first.
@@ -35,8 +35,10 @@ pub(super) enum ToolSelection {
     LocalOnly,
 }
 
+/// The tools that callers with the same project and scopes can list and call.
 pub(super) struct Catalog {
-    pub offer: Arc<ToolList>,
+    /// The list of tools, serialised.
+    pub tools: Arc<ToolList>,
     pub hashes: ListHashes,
     entries: BTreeMap<String, CatalogEntry>,
     /// Tools that exist, but need a scope that the token lacks.
@@ -50,11 +52,13 @@ pub(super) struct ListHashes {
     pub prompts: u64,
 }
 
+/// What a call of a listed tool executes.
 pub(super) enum CatalogEntry {
     Tool(Arc<dyn Tool>),
     Agent(AgentTool),
 }
 
+/// An agent that can be called as a tool.
 pub(super) struct AgentTool {
     pub id: AgentId,
     pub name: String,
@@ -75,17 +79,19 @@ const IDEMPOTENT: &[&str] = &[
 ];
 
 const AGENT_PREFIX: &str = "agent_";
+const MAX_TOOL_NAME_CHARS: usize = 128;
 
 impl Catalog {
+    /// Reads the tools and agents of the caller's project.
     pub async fn load(executor: &Executor, who: &McpCaller, selection: ToolSelection) -> Result<Self, Fault> {
-        let (mut entries, mut withheld) = (BTreeMap::new(), BTreeMap::new());
-        for (name, tool) in tools(executor, who, selection).await {
+        let (mut entries, mut missing_scopes) = (BTreeMap::new(), BTreeMap::new());
+        for (name, tool) in project_tools(executor, who, selection).await {
             // A tool without a scope is for agents only.
             let Some(scope) = tool.info().scope else { continue };
             if who.has_scope(scope) {
                 entries.insert(name, CatalogEntry::Tool(tool));
             } else {
-                withheld.insert(name, scope);
+                missing_scopes.insert(name, scope);
             }
         }
         for agent in external_agents(executor, who).await? {
@@ -97,15 +103,15 @@ impl Catalog {
             if who.has_scope(Scope::AgentsInvoke) {
                 entries.insert(name, CatalogEntry::Agent(agent));
             } else {
-                withheld.insert(name, Scope::AgentsInvoke);
+                missing_scopes.insert(name, Scope::AgentsInvoke);
             }
         }
         let listed =
             entries.iter().map(|(name, entry)| listed_tool(name, entry)).collect::<Result<Vec<_>, _>>()?;
-        let offer = ToolList::from_tools(&listed)?;
+        let tools = ToolList::from_tools(&listed)?;
         let prompts = resources::prompts(executor, who).await?;
-        let marks = ListHashes { tools: hash_list(offer.json()), prompts: hash_list(&prompts) };
-        Ok(Self { offer: Arc::new(offer), hashes: marks, entries, missing_scopes: withheld })
+        let hashes = ListHashes { tools: hash_list(tools.json()), prompts: hash_list(&prompts) };
+        Ok(Self { tools: Arc::new(tools), hashes, entries, missing_scopes })
     }
 
     /// Returns the tool with this name or alias.
@@ -128,7 +134,7 @@ fn hash_list(list: &JsonFields) -> u64 {
 }
 
 /// Returns the project's tools with their offered names.
-async fn tools(
+async fn project_tools(
     executor: &Executor,
     who: &McpCaller,
     selection: ToolSelection,
@@ -136,26 +142,28 @@ async fn tools(
     let pool = executor.tools();
     match selection {
         ToolSelection::All => {
-            let all = pool.resolve(who.project, &["*".to_owned()], 0, true).await;
-            let named = all.names().filter_map(|name| Some((name.to_owned(), Arc::clone(all.get(name)?))));
+            let tools = pool.resolve(who.project, &["*".to_owned()], 0, true).await;
+            let named =
+                tools.names().filter_map(|name| Some((name.to_owned(), Arc::clone(tools.get(name)?))));
             named.collect()
         }
         ToolSelection::LocalOnly => {
-            let known = pool.project_tools(who.project).await.into_iter();
-            let ours = known.filter(|tool| tool.info().server.is_none());
-            ours.map(|tool| (tool.info().name.clone(), tool)).collect()
+            let tools = pool.project_tools(who.project).await.into_iter();
+            let local = tools.filter(|tool| tool.info().server.is_none());
+            local.map(|tool| (tool.info().name.clone(), tool)).collect()
         }
     }
 }
 
+/// Returns the agents of the project that are visible to clients.
 async fn external_agents(executor: &Executor, who: &McpCaller) -> Result<Vec<AgentTool>, Fault> {
     let project = who.project;
-    let all = executor.graph().db().read(move |tx| rows::list_all(tx, project)).await;
-    let open = all
+    let agents = executor.graph().db().read(move |tx| rows::list_all(tx, project)).await;
+    let external = agents
         .map_err(Fault::internal)?
         .into_iter()
         .filter(|agent| agent.definition.visibility == Visibility::External);
-    Ok(open
+    Ok(external
         .map(|agent| AgentTool {
             id: agent.id,
             name: agent.definition.name,
@@ -164,11 +172,11 @@ async fn external_agents(executor: &Executor, who: &McpCaller) -> Result<Vec<Age
         .collect())
 }
 
-/// Names of tools consist of at most 128 letters, digits, `_`, `-` and `.`; names of agents may contain
-/// other characters.
+/// Returns the name of the tool for an agent. Names of tools consist of at most 128 letters, digits, `_`, `-`
+/// and `.`; names of agents may contain other characters.
 fn agent_tool_name(agent: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
-    AGENT_PREFIX.chars().chain(agent.chars().map(plain)).take(128).collect()
+    let to_allowed = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+    AGENT_PREFIX.chars().chain(agent.chars().map(to_allowed)).take(MAX_TOOL_NAME_CHARS).collect()
 }
 
 fn listed_tool(name: &str, entry: &CatalogEntry) -> Result<Listed, Fault> {
@@ -177,7 +185,7 @@ fn listed_tool(name: &str, entry: &CatalogEntry) -> Result<Listed, Fault> {
             let info = tool.info();
             (info.description.as_ref().to_owned(), input_schema(info)?, annotations(info))
         }
-        CatalogEntry::Agent(agent) => (agent.tool_description(), raw(&agent_input())?, AGENT_HINTS),
+        CatalogEntry::Agent(agent) => (agent.tool_description(), raw(&agent_input_schema())?, AGENT_HINTS),
     };
     Ok(Listed {
         name: name.to_owned(),
@@ -190,13 +198,16 @@ fn listed_tool(name: &str, entry: &CatalogEntry) -> Result<Listed, Fault> {
 
 impl AgentTool {
     fn tool_description(&self) -> String {
-        let about = self.description.trim();
-        let begin = if about.is_empty() { format!("The agent `{}`.", self.name) } else { about.to_owned() };
-        format!("{begin} Give it a task as `input`; it works on its own and answers when it is done.")
+        let description = self.description.trim();
+        let first = match description {
+            "" => format!("The agent `{}`.", self.name),
+            _ => description.to_owned(),
+        };
+        format!("{first} Give it a task as `input`; it works on its own and answers when it is done.")
     }
 }
 
-fn agent_input() -> Value {
+fn agent_input_schema() -> Value {
     json!({
         "type": "object",
         "properties": { "input": { "type": "string", "minLength": 1, "description": "What the agent should do." } },
@@ -205,6 +216,7 @@ fn agent_input() -> Value {
     })
 }
 
+/// An agent may do anything, so its hints are the most careful ones.
 const AGENT_HINTS: Annotations = Annotations {
     read_only_hint: false,
     destructive_hint: true,
@@ -232,8 +244,8 @@ fn input_schema(info: &ToolInfo) -> Result<Box<RawValue>, Fault> {
         return RawValue::from_string(info.input_schema.as_str().to_owned()).map_err(Fault::internal);
     }
     let mut schema = info.input_schema.as_value().clone();
-    for about in schema["properties"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
-        about.as_object_mut().map(|about| about.remove(HEADER));
+    for property in schema["properties"].as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
+        property.as_object_mut().map(|property| property.remove(HEADER));
     }
     raw(&schema)
 }
@@ -247,14 +259,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agents_tool_has_a_name_that_every_client_takes() {
+    fn the_tool_name_of_an_agent_has_only_allowed_characters() {
         assert_eq!(agent_tool_name("research-assistant"), "agent_research-assistant");
         assert_eq!(agent_tool_name("über agent"), "agent__ber_agent");
         assert_eq!(agent_tool_name(&"x".repeat(500)).len(), 128);
     }
 
     #[test]
-    fn tokens_with_the_same_scopes_share_an_offer_and_others_do_not() {
+    fn tokens_share_a_catalog_if_and_only_if_their_scopes_are_the_same() {
         let set = |scopes: &[Scope]| ScopeSet::from_scopes(&scopes.iter().copied().collect());
         assert_eq!(set(&[Scope::GraphRead, Scope::AdminWrite]), set(&[Scope::AdminWrite, Scope::GraphRead]));
         assert_ne!(set(&[Scope::GraphRead]), set(&[Scope::GraphWrite]));

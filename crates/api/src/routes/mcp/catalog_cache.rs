@@ -1,6 +1,6 @@
-//! What was offered a moment ago, to be offered again: lists are written out once a second, not
-//! once a request. A server of others that does not answer must not hold up what has nothing to do
-//! with it, so nobody waits long for a list that is being read anew.
+//! Caches catalogs, so that the lists of tools are built at most once a second instead of once a request. An
+//! external server that does not respond must not delay requests for other tools, so a request waits only
+//! briefly for a new catalog.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,15 +16,18 @@ use super::{
     host::McpCaller,
 };
 
+/// How long a catalog is used before it is loaded again.
 pub(super) const TTL: Duration = Duration::from_secs(1);
-/// How long to wait for a newer list when there is an old one, and when there is none.
+/// How long a request waits for a new catalog if there is an old one.
 const REFRESH_WAIT: Duration = Duration::from_millis(200);
+/// How long a request waits for a catalog if there is none.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
-/// With more kinds of tokens than this, the list that nobody asked for the longest is written out again.
+/// The maximum number of cached catalogs; the least recently used one is dropped first.
 const MAX_ENTRIES: usize = 1_000;
 
 type Key = (ProjectId, ScopeSet);
 
+/// Catalogs by project and scopes. Clones share the cache.
 #[derive(Clone)]
 pub(super) struct CatalogCache {
     executor: Executor,
@@ -32,8 +35,10 @@ pub(super) struct CatalogCache {
 }
 
 struct CachedCatalog {
-    offering: Arc<Catalog>,
+    catalog: Arc<Catalog>,
+    /// When loading it began.
     since: Instant,
+    /// True while a task loads a newer one.
     refreshing: bool,
 }
 
@@ -42,28 +47,31 @@ impl CatalogCache {
         Self { executor, entries: Arc::new(Mutex::new(LruCache::new(MAX_ENTRIES))) }
     }
 
+    /// Returns the caller's catalog: the cached one while it is fresh or another task loads a new one,
+    /// otherwise a new one. If that takes too long, it is the old catalog, or one of only the local tools.
     pub async fn get(&self, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
         let key = (who.project, ScopeSet::from_scopes(&who.token.scopes));
         let old = match self.entries.lock().get_mut(&key) {
-            Some(kept) if kept.refreshing || kept.since.elapsed() < TTL => {
-                return Ok(Arc::clone(&kept.offering));
+            Some(cached) if cached.refreshing || cached.since.elapsed() < TTL => {
+                return Ok(Arc::clone(&cached.catalog));
             }
-            Some(kept) => {
-                kept.refreshing = true;
-                Some(Arc::clone(&kept.offering))
+            Some(cached) => {
+                cached.refreshing = true;
+                Some(Arc::clone(&cached.catalog))
             }
             None => None,
         };
-        let (shelf, reader) = (self.clone(), who.clone());
-        // A task of its own: what takes longer than this request waits is there for the next.
+        let (cache, caller) = (self.clone(), who.clone());
+        // The catalog is loaded in its own task: if that takes longer than this request waits, the next
+        // request gets it.
         #[expect(
             clippy::disallowed_methods,
-            reason = "awaited here; what takes longer fills the cache, and one reads at a time where there is a list"
+            reason = "awaited here, or else it fills the cache; one task at a time replaces an old catalog"
         )]
-        let reading = tokio::spawn(async move { shelf.refresh(key, &reader).await });
-        let patience = if old.is_some() { REFRESH_WAIT } else { FIRST_WAIT };
-        match (tokio::time::timeout(patience, reading).await, old) {
-            (Ok(read), _) => read.map_err(Fault::internal)?,
+        let loading = tokio::spawn(async move { cache.refresh(key, &caller).await });
+        let max_wait = if old.is_some() { REFRESH_WAIT } else { FIRST_WAIT };
+        match (tokio::time::timeout(max_wait, loading).await, old) {
+            (Ok(loaded), _) => loaded.map_err(Fault::internal)?,
             (Err(_), Some(old)) => Ok(old),
             (Err(_), None) => {
                 Catalog::load(&self.executor, who, ToolSelection::LocalOnly).await.map(Arc::new)
@@ -71,20 +79,21 @@ impl CatalogCache {
         }
     }
 
+    /// Loads the complete catalog into the cache.
     async fn refresh(&self, key: Key, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
         let since = Instant::now();
-        let _over = RefreshGuard { entries: &self.entries, key };
-        let read = Catalog::load(&self.executor, who, ToolSelection::All).await.map(Arc::new);
-        // One that failed is tried again; the old one stays for those who ask meanwhile.
-        if let Ok(offering) = &read {
-            let fresh = CachedCatalog { offering: Arc::clone(offering), since, refreshing: false };
-            self.entries.lock().insert(key, fresh);
+        let _guard = RefreshGuard { entries: &self.entries, key };
+        let loaded = Catalog::load(&self.executor, who, ToolSelection::All).await.map(Arc::new);
+        // After a failure, the old catalog stays, and the next request tries again.
+        if let Ok(catalog) = &loaded {
+            let entry = CachedCatalog { catalog: Arc::clone(catalog), since, refreshing: false };
+            self.entries.lock().insert(key, entry);
         }
-        read
+        loaded
     }
 }
 
-/// However a reading ends, by a panic too, the next one may begin.
+/// Clears `refreshing` however a refresh ends, also by a panic, so that the next one can begin.
 struct RefreshGuard<'a> {
     entries: &'a Mutex<LruCache<Key, CachedCatalog>>,
     key: Key,
@@ -92,8 +101,8 @@ struct RefreshGuard<'a> {
 
 impl Drop for RefreshGuard<'_> {
     fn drop(&mut self) {
-        if let Some(kept) = self.entries.lock().peek_mut(&self.key) {
-            kept.refreshing = false;
+        if let Some(cached) = self.entries.lock().peek_mut(&self.key) {
+            cached.refreshing = false;
         }
     }
 }

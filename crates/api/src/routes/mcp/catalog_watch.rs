@@ -16,9 +16,11 @@ use super::{
     host::McpCaller,
 };
 
-/// For changes without a wake-up: agents, and changes through another server whose wake-up was lost.
+/// How often the lists are checked for changes without a wake-up: agents, and a lost wake-up of another
+/// server.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The state of one stream of list changes.
 struct CatalogWatch {
     cache: CatalogCache,
     caller: McpCaller,
@@ -29,14 +31,15 @@ struct CatalogWatch {
     ready: VecDeque<ListKind>,
 }
 
+/// Streams the changes of the caller's lists of tools and prompts.
 pub(super) fn list_changes(
     executor: &Executor,
-    shelf: CatalogCache,
+    cache: CatalogCache,
     who: McpCaller,
 ) -> BoxStream<'static, ListKind> {
     let waiter = executor.graph().db().waiter(&format!("mcp:{}", who.project));
     let watch = CatalogWatch {
-        cache: shelf,
+        cache,
         caller: who,
         waiter,
         poll_interval: POLL_INTERVAL,
@@ -53,8 +56,8 @@ impl CatalogWatch {
                 return change;
             }
             match self.cache.get(&self.caller).await {
-                Ok(offering) => {
-                    let now = offering.hashes;
+                Ok(catalog) => {
+                    let now = catalog.hashes;
                     if let Some(seen) = self.seen.replace(now) {
                         self.ready.extend((seen.tools != now.tools).then_some(ListKind::Tools));
                         self.ready.extend((seen.prompts != now.prompts).then_some(ListKind::Prompts));

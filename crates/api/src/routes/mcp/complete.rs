@@ -57,27 +57,29 @@ enum ArgumentKind {
     Id,
 }
 
+/// Returns the result of `completion/complete`.
 pub(super) async fn complete(
     executor: &Executor,
     who: &McpCaller,
     params: Value,
 ) -> Result<JsonFields, Fault> {
-    let asked: CompleteParams = serde_json::from_value(params)
-        .map_err(|error| Fault::invalid(format!("`params` do not fit: {error}")))?;
-    let kind = match &asked.r#ref {
-        CompletionRef::Prompt { name } => prompt_argument(executor, who, name, &asked.argument.name).await?,
-        CompletionRef::Resource { uri } => template_argument(uri, &asked)?,
+    let params: CompleteParams = serde_json::from_value(params)
+        .map_err(|error| Fault::invalid(format!("`params` are invalid: {error}")))?;
+    let kind = match &params.r#ref {
+        CompletionRef::Prompt { name } => prompt_argument(executor, who, name, &params.argument.name).await?,
+        CompletionRef::Resource { uri } => template_argument(uri, &params)?,
     };
-    let (mut values, more) = match who.has_scope(Scope::GraphRead) {
-        true => candidates(executor, who, kind, &asked.argument.value).await?,
+    let (mut values, has_more) = match who.has_scope(Scope::GraphRead) {
+        true => candidates(executor, who, kind, &params.argument.value).await?,
         false => (Vec::new(), false),
     };
-    let more = more || values.len() > MAX_VALUES;
+    let has_more = has_more || values.len() > MAX_VALUES;
     values.truncate(MAX_VALUES);
-    JsonFields::from_object(&json!({ "completion": { "values": values, "hasMore": more } }))
+    JsonFields::from_object(&json!({ "completion": { "values": values, "hasMore": has_more } }))
 }
 
-/// Arguments of prompts are free text: most name an entity, and some name a type.
+/// Guesses the kind of a prompt's argument from its name. Arguments of prompts are free text: most name an
+/// entity, and some name a type.
 async fn prompt_argument(
     executor: &Executor,
     who: &McpCaller,
@@ -86,7 +88,7 @@ async fn prompt_argument(
 ) -> Result<ArgumentKind, Fault> {
     who.require_scope(Scope::AgentsRead)?;
     let prompt = resources::prompt_named(executor, who, name).await?;
-    if !prompt.arguments.iter().any(|one| one.name == argument) {
+    if !prompt.arguments.iter().any(|declared| declared.name == argument) {
         return Err(Fault::invalid(format!("the prompt `{name}` has no argument `{argument}`")));
     }
     match argument == "type" || argument.ends_with("_type") {
@@ -95,12 +97,13 @@ async fn prompt_argument(
     }
 }
 
-fn template_argument(uri: &str, asked: &CompleteParams) -> Result<ArgumentKind, Fault> {
-    match (uri, asked.argument.name.as_str()) {
+/// Returns the kind of an argument of a resource template.
+fn template_argument(uri: &str, params: &CompleteParams) -> Result<ArgumentKind, Fault> {
+    match (uri, params.argument.name.as_str()) {
         (resources::TYPE_TEMPLATE, "type") => Ok(ArgumentKind::Type { of_objects: false }),
         (resources::KEY_TEMPLATE, "type") => Ok(ArgumentKind::Type { of_objects: true }),
         (resources::KEY_TEMPLATE, "key") => {
-            Ok(ArgumentKind::Key { type_: asked.context.arguments.get("type").cloned() })
+            Ok(ArgumentKind::Key { type_: params.context.arguments.get("type").cloned() })
         }
         (resources::ID_TEMPLATE, "id") => Ok(ArgumentKind::Id),
         (resources::TYPE_TEMPLATE | resources::KEY_TEMPLATE | resources::ID_TEMPLATE, other) => {
@@ -120,24 +123,25 @@ async fn candidates(
     typed: &str,
 ) -> Result<(Vec<String>, bool), Fault> {
     let typed = typed.to_lowercase();
-    let fits = |text: &str| text.to_lowercase().starts_with(&typed);
+    let matches = |text: &str| text.to_lowercase().starts_with(&typed);
     match kind {
         ArgumentKind::Type { of_objects } => {
             let types = resources::types(executor, who, of_objects).await?;
-            Ok((types.into_iter().filter(|name| fits(name)).collect(), false))
+            Ok((types.into_iter().filter(|name| matches(name)).collect(), false))
         }
         ArgumentKind::Key { type_ } => {
-            let of_key = |object: &Object| object.key.clone().filter(|key| fits(key));
-            objects(executor, who, type_, of_key).await
+            let matching_key = |object: &Object| object.key.clone().filter(|key| matches(key));
+            object_values(executor, who, type_, matching_key).await
         }
         ArgumentKind::Id => {
-            let of_id = |object: &Object| Some(object.id.to_string()).filter(|id| fits(id));
-            objects(executor, who, None, of_id).await
+            let matching_id = |object: &Object| Some(object.id.to_string()).filter(|id| matches(id));
+            object_values(executor, who, None, matching_id).await
         }
     }
 }
 
-async fn objects(
+/// Returns the distinct values that `value` finds in the newest objects, and whether there may be more.
+async fn object_values(
     executor: &Executor,
     who: &McpCaller,
     type_: Option<String>,
@@ -147,13 +151,13 @@ async fn objects(
     if filter.check().is_err() {
         return Ok((Vec::new(), false));
     }
-    let (mut values, mut known, mut cursor) = (Vec::new(), BTreeSet::new(), None::<String>);
+    let (mut values, mut seen, mut cursor) = (Vec::new(), BTreeSet::new(), None::<String>);
     for _ in 0..MAX_PAGES {
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
-        let page = page.map_err(|wrong| Fault::invalid(wrong.to_string()))?;
+        let page = page.map_err(|invalid| Fault::invalid(invalid.to_string()))?;
         let objects = executor.graph().list_objects(who.project, filter.clone(), page).await;
         let objects = objects.map_err(Fault::internal)?;
-        values.extend(objects.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
+        values.extend(objects.items.iter().filter_map(&value).filter(|value| seen.insert(value.clone())));
         match objects.next {
             Some(next) if values.len() <= MAX_VALUES => cursor = Some(next.encode()),
             next => return Ok((values, next.is_some())),

@@ -1,4 +1,4 @@
-//! The host behind the protocol: what a project offers to a token over MCP.
+//! The MCP host: connects the protocol to the tools, prompts and resources of the caller's project.
 
 use std::{
     hash::{Hash, Hasher},
@@ -24,7 +24,7 @@ use super::{
     resources, tool_calls,
 };
 
-/// The caller over MCP: a token in a project.
+/// The caller over MCP: a token in a project. Two callers are equal if both have the same ids.
 #[derive(Debug, Clone)]
 pub struct McpCaller {
     pub project: ProjectId,
@@ -55,27 +55,29 @@ impl McpCaller {
     }
 }
 
-/// `/mcp` with any host: the project's own, or one of a test.
+/// The MCP endpoint with any host: [`ProjectHost`], or the host of a test.
 pub(crate) type Endpoint = Server<dyn Host<Caller = McpCaller>>;
 
+/// Returns the endpoint that serves projects.
 pub(crate) fn endpoint(executor: &Executor) -> Endpoint {
     Endpoint::new(Arc::new(ProjectHost::new(executor.clone())))
 }
 
+/// The instructions for the client's model.
 const INSTRUCTIONS: &str = "A knowledge graph: typed entities with properties, and typed relationships between them. \
 Look with `schema_list_types` before you write; find things with `search_hybrid` or `entities_query`; entities are \
 named by their id or as `Type/key`. Every change is a version that stays readable.";
 
-/// What a project offers.
+/// The host that serves the project of each caller.
 struct ProjectHost {
     executor: Executor,
-    about: ServerInfo,
+    server_info: ServerInfo,
     catalog_cache: CatalogCache,
 }
 
 impl ProjectHost {
     fn new(executor: Executor) -> Self {
-        let about = ServerInfo {
+        let server_info = ServerInfo {
             server: json!({ "name": "emergent", "title": "Emergent", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({
                 "tools": { "listChanged": true },
@@ -86,7 +88,7 @@ impl ProjectHost {
             }),
             instructions: Some(INSTRUCTIONS.to_owned()),
         };
-        Self { catalog_cache: CatalogCache::new(executor.clone()), executor, about }
+        Self { catalog_cache: CatalogCache::new(executor.clone()), executor, server_info }
     }
 }
 
@@ -95,16 +97,16 @@ impl Host for ProjectHost {
     type Caller = McpCaller;
 
     fn server_info(&self) -> &ServerInfo {
-        &self.about
+        &self.server_info
     }
 
     async fn tools(&self, who: &McpCaller) -> Result<Arc<ToolList>, Fault> {
-        Ok(Arc::clone(&self.catalog_cache.get(who).await?.offer))
+        Ok(Arc::clone(&self.catalog_cache.get(who).await?.tools))
     }
 
     async fn call(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
-        let offering = self.catalog_cache.get(&call.caller).await?;
-        match offering.find(&call.name)? {
+        let catalog = self.catalog_cache.get(&call.caller).await?;
+        match catalog.find(&call.name)? {
             CatalogEntry::Tool(tool) => {
                 tool_calls::call(&self.executor, &call.caller, tool, call.arguments).await
             }
@@ -140,8 +142,12 @@ impl Host for ProjectHost {
         resource_watch::subscribe(&self.executor, who, uri).await
     }
 
-    fn updates(&self, who: &McpCaller, of: Receiver<SubscribedResources>) -> BoxStream<'static, String> {
-        resource_watch::updates(&self.executor, who.clone(), of)
+    fn updates(
+        &self,
+        who: &McpCaller,
+        subscribed: Receiver<SubscribedResources>,
+    ) -> BoxStream<'static, String> {
+        resource_watch::updates(&self.executor, who.clone(), subscribed)
     }
 
     fn changes(&self, who: &McpCaller) -> BoxStream<'static, ListKind> {

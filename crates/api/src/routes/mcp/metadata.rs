@@ -12,6 +12,7 @@ use emergent_domain::token::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// The path of the metadata for `/mcp`, as RFC 9728 defines it.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource/mcp";
 
 /// The metadata of the protected resource `/mcp`.
@@ -64,11 +65,11 @@ pub(super) async fn challenge(request: Request, next: Next) -> Response {
 
 /// Returns the address of this server as the caller or its proxy names it.
 fn base_url(headers: &HeaderMap) -> String {
-    let plain = |name: &str| {
+    let host_like = |name: &str| {
         let text = headers.get(name).and_then(|value| value.to_str().ok())?;
-        let fine = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
-        (!text.is_empty() && text.chars().all(fine)).then_some(text)
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
+        (!text.is_empty() && text.chars().all(is_allowed)).then_some(text)
     };
-    let scheme = plain("x-forwarded-proto").filter(|scheme| *scheme == "https").unwrap_or("http");
-    format!("{scheme}://{}", plain("host").unwrap_or("localhost"))
+    let scheme = host_like("x-forwarded-proto").filter(|scheme| *scheme == "https").unwrap_or("http");
+    format!("{scheme}://{}", host_like("host").unwrap_or("localhost"))
 }

@@ -64,7 +64,7 @@ pub(super) fn routes() -> Routes {
 )]
 async fn post(
     State(app): State<App>,
-    Extension(passage): Extension<RequestContext>,
+    Extension(context): Extension<RequestContext>,
     caller: Caller,
     InProject(project): InProject,
     headers: HeaderMap,
@@ -75,14 +75,14 @@ async fn post(
         return Err(ApiError::wrong_content_type("application/json"));
     }
     let body = read_limited(&headers, body, limits::BODY, "the body").await?;
-    let who = McpCaller { project, token: Arc::clone(&caller.token) };
-    let reply = app.mcp.post(&who, &headers, &body).await;
+    let mcp_caller = McpCaller { project, token: Arc::clone(&caller.token) };
+    let reply = app.mcp.post(&mcp_caller, &headers, &body).await;
     let hold = match &reply.body {
         // A call in progress must not fail because the stream limit is reached: it then stays counted as a
         // request.
         ReplyBody::Events(_) => {
             let permit = StreamPermit::acquire(&app.streams, &caller.token);
-            Some(permit.map_or_else(|_| StreamHold::Request(passage), StreamHold::Stream))
+            Some(permit.map_or_else(|_| StreamHold::Request(context), StreamHold::Stream))
         }
         ReplyBody::Changes(_) => {
             Some(StreamHold::Stream(StreamPermit::acquire(&app.streams, &caller.token)?))
@@ -111,10 +111,10 @@ async fn get_stream(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
-    let who = McpCaller { project, token: Arc::clone(&caller.token) };
+    let mcp_caller = McpCaller { project, token: Arc::clone(&caller.token) };
     // The permit is acquired before the session is used, because opening a stream closes the previous one.
     let hold = StreamHold::Stream(StreamPermit::acquire(&app.streams, &caller.token)?);
-    Ok(to_response(&app, &caller, app.mcp.get(&who, &headers), Some(hold)))
+    Ok(to_response(&app, &caller, app.mcp.get(&mcp_caller, &headers), Some(hold)))
 }
 
 /// Ends a session and cancels everything in progress in it.
@@ -135,21 +135,22 @@ async fn delete_session(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
-    let who = McpCaller { project, token: Arc::clone(&caller.token) };
-    Ok(to_response(&app, &caller, app.mcp.delete(&who, &headers), None))
+    let mcp_caller = McpCaller { project, token: Arc::clone(&caller.token) };
+    Ok(to_response(&app, &caller, app.mcp.delete(&mcp_caller, &headers), None))
 }
 
-/// What a stream is counted as while it is open.
+/// What an open stream is counted as, until it is dropped: a stream or a request in progress.
 enum StreamHold {
-    Stream(#[allow(dead_code, reason = "held, not used")] StreamPermit),
-    Request(#[allow(dead_code, reason = "held, not used")] RequestContext),
+    Stream(#[allow(dead_code, reason = "dropping it ends the count")] StreamPermit),
+    Request(#[allow(dead_code, reason = "dropping it ends the count")] RequestContext),
 }
 
+/// Converts a reply of the protocol into an HTTP response.
 fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold>) -> Response {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
         return ApiError::internal_text("an MCP reply has an invalid status").into_response();
     };
-    let (body, kind) = match reply.body {
+    let (body, content_type) = match reply.body {
         ReplyBody::Empty => (Body::empty(), None),
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
@@ -161,10 +162,10 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    if let Some(kind) = kind {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Some(content_type) = content_type {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    if kind == Some("text/event-stream") {
+    if content_type == Some("text/event-stream") {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         // Proxies that buffer would delay events.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, header};
 
 use crate::{ApiError, hosts::host_name};
 
+/// Refuses a request that a web page of another machine sent.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or("?"));
     let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
@@ -20,12 +21,13 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     )))
 }
 
+/// Whether requests of pages with this origin are accepted; `host` is the header `Host`.
 fn is_trusted(origin: &str, host: &str) -> bool {
     let Some((_, authority)) = origin.split_once("://") else { return false };
     let name = host_name(authority);
-    let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let itself = authority.eq_ignore_ascii_case(host) && name.parse::<IpAddr>().is_ok();
-    loopback || itself || name.eq_ignore_ascii_case("localhost")
+    let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_own_address = authority.eq_ignore_ascii_case(host) && name.parse::<IpAddr>().is_ok();
+    is_loopback || is_own_address || name.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -33,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_whose_name_nobody_else_can_have_are_let_in() {
+    fn only_pages_of_this_machine_or_of_a_literal_address_are_trusted() {
         let check =
             |origin, host, expected| assert_eq!(is_trusted(origin, host), expected, "{origin} {host}");
         check("http://127.0.0.1:4400", "127.0.0.1:4400", true);

@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use super::{host::McpCaller, resources};
 
-/// For changes without a wake-up: template packs, and a lost wake-up of another server.
+/// How often resources are checked for changes without a wake-up: template packs, and a lost wake-up of
+/// another server.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Resources are not read more often than this, however much changes.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,17 +28,18 @@ pub(super) async fn subscribe(executor: &Executor, who: &McpCaller, uri: &str) -
     Ok(hash_text(resources::read(executor, who, uri).await?.as_bytes()))
 }
 
+/// Streams the URIs of subscribed resources that have changed.
 pub(super) fn updates(
     executor: &Executor,
     who: McpCaller,
-    of: watch::Receiver<SubscribedResources>,
+    subscribed: watch::Receiver<SubscribedResources>,
 ) -> BoxStream<'static, String> {
     let waiter = executor.graph().db().waiter(&feed::feed_channel(who.project));
     let executor = executor.clone();
     let updates = ResourceWatch {
         executor,
         caller: who,
-        subscribed: of,
+        subscribed,
         waiter,
         seen: BTreeMap::new(),
         ready: VecDeque::new(),
@@ -45,6 +47,7 @@ pub(super) fn updates(
     stream::unfold(updates, |mut updates| async move { Some((updates.next().await?, updates)) }).boxed()
 }
 
+/// The state of one stream of updates.
 struct ResourceWatch {
     executor: Executor,
     caller: McpCaller,
@@ -69,35 +72,39 @@ impl ResourceWatch {
         }
     }
 
+    /// Reads all subscribed resources, and queues those that have changed.
     async fn poll(&mut self) {
         let subscribed = self.subscribed.borrow_and_update().clone();
         self.seen.retain(|uri, _| subscribed.contains_key(uri));
-        for (uri, first) in subscribed {
+        for (uri, hash_when_subscribed) in subscribed {
             let now = match resources::read(&self.executor, &self.caller, &uri).await {
                 Ok(fields) => hash_text(fields.as_bytes()),
                 Err(Fault::ResourceNotFound { .. }) => MISSING_HASH,
                 // The read failed, so the next check decides.
                 Err(_) => continue,
             };
-            let before = self.seen.insert(uri.clone(), now).unwrap_or(first);
-            if before != now {
+            let previous = self.seen.insert(uri.clone(), now).unwrap_or(hash_when_subscribed);
+            if previous != now {
                 self.ready.push_back(uri);
             }
         }
     }
 
+    /// Waits for a change of the graph or of the subscriptions. Returns `None` when the subscriptions have
+    /// ended.
     async fn wait(&mut self) -> Option<()> {
         if self.subscribed.borrow().is_empty() {
             return self.subscribed.changed().await.ok();
         }
         tokio::select! {
             () = self.waiter.wait(POLL_INTERVAL) => tokio::time::sleep(MIN_INTERVAL).await,
-            more = self.subscribed.changed() => more.ok()?,
+            changed = self.subscribed.changed() => changed.ok()?,
         }
         Some(())
     }
 }
 
+/// Hashes a content; the result is never [`MISSING_HASH`].
 fn hash_text(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);

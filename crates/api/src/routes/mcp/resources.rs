@@ -1,4 +1,5 @@
-//! What can be read: the schema and the objects as resources, and the products' prompts.
+//! Resources and prompts of a project: its schema and its objects are resources, and its products have
+//! prompts.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub(super) const TYPE_TEMPLATE: &str = "emergent://schema/{type}";
 pub(super) const ID_TEMPLATE: &str = "emergent://objects/{id}";
 pub(super) const KEY_TEMPLATE: &str = "emergent://objects/{type}/{key}";
 
+/// Returns a page of `resources/list`: the schema first, then the objects. Empty without the scope.
 pub(super) async fn list(
     executor: &Executor,
     who: &McpCaller,
@@ -34,9 +36,9 @@ pub(super) async fn list(
         return JsonFields::from_object(&json!({ "resources": [] }));
     }
     let page =
-        Page::new(Some(Page::MAX as i64), cursor).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-    let found = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
-    let found = found.map_err(Fault::internal)?;
+        Page::new(Some(Page::MAX as i64), cursor).map_err(|invalid| Fault::invalid(invalid.to_string()))?;
+    let objects = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
+    let objects = objects.map_err(Fault::internal)?;
     let mut resources = Vec::new();
     if cursor.is_none() {
         resources.push(json!({
@@ -44,9 +46,9 @@ pub(super) async fn list(
             "description": "The types of entities and relationships of this project.",
         }));
     }
-    resources.extend(found.items.iter().map(resource_json));
+    resources.extend(objects.items.iter().map(resource_json));
     let mut result = json!({ "resources": resources });
-    if let Some(next) = found.next {
+    if let Some(next) = objects.next {
         result["nextCursor"] = next.encode().into();
     }
     JsonFields::from_object(&result)
@@ -60,6 +62,7 @@ fn resource_json(object: &Object) -> Value {
     json!({ "uri": format!("{OBJECTS}{}", object.id), "name": name, "mimeType": JSON })
 }
 
+/// Returns `resources/templates/list`.
 pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
     let mut templates = Vec::new();
     if who.has_scope(Scope::GraphRead) {
@@ -73,6 +76,7 @@ pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
     JsonFields::from_object(&json!({ "resourceTemplates": templates }))
 }
 
+/// Returns `resources/read`: the JSON that the matching tool returns to agents.
 pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
     let unknown = || Fault::ResourceNotFound { uri: uri.to_owned() };
     let (tool, input) = if uri == SCHEMA {
@@ -85,58 +89,61 @@ pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Res
         return Err(unknown());
     };
     who.require_scope(Scope::GraphRead)?;
-    let answer = call_read_tool(executor, who, tool, input).await.ok_or_else(unknown)?;
-    let content = json!({ "uri": uri, "mimeType": JSON, "text": answer.to_string() });
+    let value = call_read_tool(executor, who, tool, input).await.ok_or_else(unknown)?;
+    let content = json!({ "uri": uri, "mimeType": JSON, "text": value.to_string() });
     JsonFields::from_object(&json!({ "contents": [content] }))
 }
 
-/// The tools read the same things for agents; a resource is one of their answers.
+/// Calls a local read-only tool of the project. Returns `None` if the tool does not exist or fails.
 async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input: Value) -> Option<Value> {
-    let known = executor.tools().project_tools(who.project).await;
-    let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
+    let tools = executor.tools().project_tools(who.project).await;
+    let tool =
+        tools.iter().find(|candidate| candidate.info().server.is_none() && candidate.info().name == tool)?;
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
-        GuardedOutput::Answer(answer) => Some(answer),
+        GuardedOutput::Answer(value) => Some(value),
         _ => None,
     }
 }
 
-/// The names of the project's types; those of relationships come after those of objects.
+/// Returns the names of the project's object types and, unless `only_objects`, then of its relationship
+/// types.
 pub(super) async fn types(
     executor: &Executor,
     who: &McpCaller,
     only_objects: bool,
 ) -> Result<Vec<String>, Fault> {
-    let known = call_read_tool(executor, who, "schema_list_types", json!({})).await;
-    let known = known.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
+    let types = call_read_tool(executor, who, "schema_list_types", json!({})).await;
+    let types = types.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
     let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
-    let all = lists.iter().flat_map(|list| known[*list].as_array().into_iter().flatten());
-    Ok(all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
+    let listed = lists.iter().flat_map(|list| types[*list].as_array().into_iter().flatten());
+    Ok(listed.filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// The prompts of installed products. Two products may have one of the same name: each is then
-/// called by its product as well.
+/// Returns the prompts of installed products with their listed names. If several products have a prompt of
+/// the same name, each is listed as `product.name`.
 async fn project_prompts(executor: &Executor, who: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
     let project = who.project;
-    let all =
+    let stored =
         executor.graph().db().read(move |tx| rows::list_all(tx, project)).await.map_err(Fault::internal)?;
-    let times = |name: &str| all.iter().filter(|one| one.prompt.name == name).count();
-    let named = all.iter().map(|one| {
-        let name = match times(&one.prompt.name) {
-            1 => one.prompt.name.clone(),
-            _ => format!("{}.{}", one.product, one.prompt.name),
+    let count_named = |name: &str| stored.iter().filter(|row| row.prompt.name == name).count();
+    let named = stored.iter().map(|row| {
+        let name = match count_named(&row.prompt.name) {
+            1 => row.prompt.name.clone(),
+            _ => format!("{}.{}", row.product, row.prompt.name),
         };
-        (name, one.prompt.clone())
+        (name, row.prompt.clone())
     });
     Ok(named.collect())
 }
 
+/// Returns `prompts/list`; empty without the scope.
 pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<JsonFields, Fault> {
     if !who.has_scope(Scope::AgentsRead) {
         return JsonFields::from_object(&json!({ "prompts": [] }));
     }
-    let all = project_prompts(executor, who).await?;
-    let listed = all.iter().map(|(name, prompt)| {
+    let prompts = project_prompts(executor, who).await?;
+    let listed = prompts.iter().map(|(name, prompt)| {
         let mut listed = json!({ "name": name });
         for (field, text) in [("title", &prompt.title), ("description", &prompt.description)] {
             if let Some(text) = text {
@@ -151,24 +158,25 @@ pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<Json
     JsonFields::from_object(&json!({ "prompts": listed.collect::<Vec<_>>() }))
 }
 
-/// A prompt by the name it is listed with.
+/// Returns the prompt that is listed with this name.
 pub(super) async fn prompt_named(executor: &Executor, who: &McpCaller, name: &str) -> Result<Prompt, Fault> {
-    let all = project_prompts(executor, who).await?;
-    let found = all.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
-    found.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
+    let prompts = project_prompts(executor, who).await?;
+    let prompt = prompts.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
+    prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
 }
 
+/// Returns `prompts/get`: the messages of a prompt with the caller's arguments.
 pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
     call.caller.require_scope(Scope::AgentsRead)?;
     let prompt = prompt_named(executor, &call.caller, &call.name).await?;
-    let given: BTreeMap<String, String> = match &call.arguments {
+    let arguments: BTreeMap<String, String> = match &call.arguments {
         Value::Null => BTreeMap::new(),
-        given => serde_json::from_value(given.clone())
-            .map_err(|_| Fault::invalid("the arguments of a prompt are texts"))?,
+        arguments => serde_json::from_value(arguments.clone())
+            .map_err(|_| Fault::invalid("the arguments of a prompt must be strings"))?,
     };
-    let messages = prompt.render(&given).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-    let said = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });
-    let mut result = json!({ "messages": messages.iter().map(said).collect::<Vec<_>>() });
+    let messages = prompt.render(&arguments).map_err(|invalid| Fault::invalid(invalid.to_string()))?;
+    let message_json = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });
+    let mut result = json!({ "messages": messages.iter().map(message_json).collect::<Vec<_>>() });
     if let Some(description) = &prompt.description {
         result["description"] = description.as_str().into();
     }

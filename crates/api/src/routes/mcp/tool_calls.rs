@@ -15,11 +15,13 @@ use serde_json::Value;
 use super::host::McpCaller;
 
 impl McpCaller {
+    /// Returns the author of the caller's writes.
     pub(super) fn to_actor(&self) -> Actor {
         Actor { project: self.project, author: Author::Token { id: self.token.id } }
     }
 }
 
+/// Calls a tool, and commits its changes.
 pub(super) async fn call(
     executor: &Executor,
     who: &McpCaller,
@@ -29,11 +31,11 @@ pub(super) async fn call(
     let (guard, info) = (&executor.settings().guard, tool.info());
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match guard.call(tool.as_ref(), &context, arguments).await {
-        GuardedOutput::Answer(answer) => success(&answer),
+        GuardedOutput::Answer(value) => success(&value),
         GuardedOutput::Error(reason) => tool_error(&reason),
         GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
             match commit(executor, who, change).await {
-                Ok(answer) => success(&guard.truncate_for(info, answer)),
+                Ok(value) => success(&guard.truncate_for(info, value)),
                 Err(graph::Error::Store(error)) => Err(Fault::internal(error)),
                 Err(refused) => tool_error(&refused.to_string()),
             }
@@ -70,18 +72,19 @@ struct Text<'a> {
 
 /// Returns a JSON result as text for models and as a value for programs. Plain text of an external
 /// server stays plain.
-pub(super) fn success(answer: &Value) -> Result<CallOutcome, Fault> {
-    match answer {
+pub(super) fn success(value: &Value) -> Result<CallOutcome, Fault> {
+    match value {
         Value::String(text) => tool_result(text, None, false),
-        other => tool_result(&other.to_string(), Some(other).filter(|answer| answer.is_object()), false),
+        other => tool_result(&other.to_string(), Some(other).filter(|value| value.is_object()), false),
     }
 }
 
-/// Returns an error that the model can correct.
+/// Returns a failed call with the reason, which the model reads.
 pub(super) fn tool_error(reason: &str) -> Result<CallOutcome, Fault> {
     tool_result(reason, None, true)
 }
 
+/// Returns the result of a call.
 pub(super) fn tool_result(
     text: &str,
     structured_content: Option<&Value>,
