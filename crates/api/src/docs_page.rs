@@ -8,6 +8,7 @@ use utoipa::openapi::OpenApi;
 
 const STYLE: &str = include_str!("docs_page.css");
 
+/// Renders the document as HTML.
 pub(crate) fn render(document: &OpenApi) -> String {
     let document = serde_json::to_value(document).unwrap_or_default();
     let mut page = Page { document: &document, html: String::with_capacity(256 << 10) };
@@ -52,7 +53,7 @@ impl Page<'_> {
         for (path, item) in self.document["paths"].as_object().into_iter().flatten() {
             for method in ["get", "post", "put", "patch", "delete"] {
                 let operation = &item[method];
-                if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|one| one == tag)) {
+                if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|name| name == tag)) {
                     operations.push((path.clone(), method.to_owned(), operation.clone()));
                 }
             }
@@ -60,6 +61,7 @@ impl Page<'_> {
         operations
     }
 
+    /// Writes the entry of a tag in the table of contents.
     fn contents(&mut self, tag: &str) -> std::fmt::Result {
         write!(self.html, "<h4>{}</h4><ul>", escape(tag))?;
         for (path, method, operation) in self.operations(tag) {
@@ -145,10 +147,10 @@ impl Page<'_> {
                     other => write!(kinds, "<code>{}</code>", escape(other))?,
                 }
             }
-            let tone = if status.starts_with('2') { "fine" } else { "refused" };
+            let css_class = if status.starts_with('2') { "fine" } else { "refused" };
             write!(
                 self.html,
-                "<tr><td class=\"{tone}\">{}</td><td>{kinds}</td><td>{}</td></tr>",
+                "<tr><td class=\"{css_class}\">{}</td><td>{kinds}</td><td>{}</td></tr>",
                 escape(status),
                 prose(text(&response["description"]))
             )?;
@@ -170,10 +172,10 @@ impl Page<'_> {
             let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().map(text).collect();
             self.html.push_str("<table><tr><th>Field</th><th>Type</th><th></th></tr>");
             for (field, schema) in properties {
-                let needed = if required.contains(&field.as_str()) { " <i>required</i>" } else { "" };
+                let required_mark = if required.contains(&field.as_str()) { " <i>required</i>" } else { "" };
                 write!(
                     self.html,
-                    "<tr><td><code>{}</code>{needed}</td><td>{}</td><td>{}</td></tr>",
+                    "<tr><td><code>{}</code>{required_mark}</td><td>{}</td><td>{}</td></tr>",
                     escape(field),
                     schema_summary(schema),
                     prose(text(&schema["description"]))
@@ -210,17 +212,17 @@ fn schema_summary(schema: &Value) -> String {
             values.iter().map(|value| format!("<code>{}</code>", escape(text(value)))).collect();
         return values.join(" | ");
     }
-    let named = match &schema["type"] {
-        Value::String(one) => one.clone(),
-        Value::Array(several) => {
-            several.iter().map(text).filter(|one| *one != "null").collect::<Vec<_>>().join(" | ")
+    let type_name = match &schema["type"] {
+        Value::String(name) => name.clone(),
+        Value::Array(names) => {
+            names.iter().map(text).filter(|name| *name != "null").collect::<Vec<_>>().join(" | ")
         }
         _ => "any".to_owned(),
     };
     let format = schema["format"].as_str().map(|format| format!(" ({})", escape(format))).unwrap_or_default();
-    match named.as_str() {
+    match type_name.as_str() {
         "array" => format!("list of {}", schema_summary(&schema["items"])),
-        _ => format!("{}{format}", escape(&named)),
+        _ => format!("{}{format}", escape(&type_name)),
     }
 }
 
@@ -232,12 +234,12 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Renders text with inline code.
+/// Renders text in which backticks enclose code.
 fn prose(text: &str) -> String {
     let mut html = String::new();
-    for (at, part) in text.split('`').enumerate() {
+    for (index, part) in text.split('`').enumerate() {
         let part = escape(part);
-        let _ = if at % 2 == 1 { write!(html, "<code>{part}</code>") } else { write!(html, "{part}") };
+        let _ = if index % 2 == 1 { write!(html, "<code>{part}</code>") } else { write!(html, "{part}") };
     }
     html
 }
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_and_type_is_on_the_page_and_nothing_is_fetched() {
+    fn the_page_has_every_operation_and_type_and_loads_nothing_else() {
         let document = crate::openapi();
         let page = render(&document);
         let document = serde_json::to_value(document).unwrap();

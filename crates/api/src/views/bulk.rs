@@ -1,4 +1,4 @@
-//! Many at once: each item is answered with what was made of it, or with why nothing was.
+//! Converts the results of bulk requests: each item is the written object or an error.
 
 use emergent_graph as graph;
 pub(crate) use emergent_wire::bulk::*;
@@ -6,6 +6,7 @@ pub(crate) use emergent_wire::bulk::*;
 use super::IntoView;
 use crate::{ApiError, limits};
 
+/// Checks the number of items in one request; `field` is the list.
 pub(crate) fn check_count(field: &str, count: usize) -> Result<(), ApiError> {
     if count > limits::BULK {
         let reason = format!("has {count} items, more than the limit of {} in one request", limits::BULK);
@@ -17,7 +18,7 @@ pub(crate) fn check_count(field: &str, count: usize) -> Result<(), ApiError> {
 impl<T, U: IntoView<T>> IntoView<BulkItem<T>> for graph::Result<U> {
     fn into_view(self) -> BulkItem<T> {
         match self {
-            Ok(made) => BulkItem::Made(made.into_view()),
+            Ok(written) => BulkItem::Made(written.into_view()),
             Err(failure) => BulkItem::Refused(Refused { error: ApiError::from(failure).into_body() }),
         }
     }

@@ -1,5 +1,5 @@
-//! Workflows as the outside sees them: the graph of tasks with each one's state, what it cost, and
-//! what a person is asked. Tasks by themselves are in `coordination_task`.
+//! Converts workflows for the API, with their tasks and their spend. Requests about single tasks are in
+//! `coordination_task`.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use super::{IntoView, coordination_budget::budget_view};
 
 impl IntoView<WorkflowView> for WorkflowDetail {
     fn into_view(self) -> WorkflowView {
-        let shown = self;
+        let detail = self;
         let keys: HashMap<ObjectId, String> =
-            shown.tasks.iter().map(|one| (one.task.id, one.task.key.clone())).collect();
-        let limit = shown.workflow.settings.budget;
+            detail.tasks.iter().map(|task| (task.task.id, task.task.key.clone())).collect();
+        let limit = detail.workflow.settings.budget;
         WorkflowView {
-            facts: shown.workflow.into(),
-            tasks: shown.tasks.into_iter().map(IntoView::into_view).collect(),
-            budget: budget_view(limit, shown.spent, &keys),
+            facts: detail.workflow.into(),
+            tasks: detail.tasks.into_iter().map(IntoView::into_view).collect(),
+            budget: budget_view(limit, detail.spent, &keys),
         }
     }
 }
 
 impl IntoView<WorkflowTaskView> for TaskDetail {
     fn into_view(self) -> WorkflowTaskView {
-        let shown = self;
-        let task = shown.task;
+        let detail = self;
+        let task = detail.task;
         WorkflowTaskView {
             id: task.id.0,
             key: task.key,
@@ -35,11 +35,11 @@ impl IntoView<WorkflowTaskView> for TaskDetail {
             status: task.status,
             priority: task.priority,
             agent: task.assigned_agent,
-            attempts: shown.runs.len(),
+            attempts: detail.runs.len(),
             max_retries: task.max_retries,
-            run_ids: shown.runs.into_iter().map(Into::into).collect(),
-            blocked_by: shown.blocked_by,
-            waiting: shown.waiting,
+            run_ids: detail.runs.into_iter().map(Into::into).collect(),
+            blocked_by: detail.blocked_by,
+            waiting: detail.waiting,
             requires_collaboration: task.requires_collaboration,
             verdict: task.verdict,
             summary: task.summary,

@@ -1,5 +1,5 @@
-//! Money and tokens: what may be spent, and what was. Inside, money is whole micro-dollars; outside
-//! it is dollars.
+//! Converts budgets and spend for the API. Internally, money is in whole micro-dollars; in the API it is in
+//! dollars.
 
 use std::collections::HashMap;
 
@@ -10,6 +10,7 @@ pub(crate) use emergent_wire::budget::*;
 
 use super::IntoView;
 
+/// Converts the spend of a workflow; `keys` are the keys of its tasks.
 pub(crate) fn budget_view(
     limit: Limit,
     spending: WorkflowSpend,

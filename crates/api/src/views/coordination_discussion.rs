@@ -1,3 +1,5 @@
+//! Converts discussions for the API.
+
 use emergent_coordination::DiscussionDetail;
 pub(crate) use emergent_wire::discussion::*;
 

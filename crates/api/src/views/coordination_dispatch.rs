@@ -1,4 +1,4 @@
-//! How a workflow is started, and what would be done.
+//! Converts a request to start a workflow, and the result of a dry run.
 
 use emergent_coordination::{DryRun, DryRunTask, create::NewWorkflow};
 use emergent_domain::{invalid::Invalid, task::NewTask, workflow::WorkflowSettings};
@@ -7,17 +7,18 @@ pub(crate) use emergent_wire::dispatch::*;
 use super::IntoView;
 use crate::views::coordination_budget::parse_limit;
 
-/// What a workflow is called that was given as tasks.
+/// Returns the description of a workflow that was given as a list of tasks: the titles of the first ones.
 fn default_description(tasks: &[NewTask]) -> String {
-    const NAMED: usize = 3;
-    let named: Vec<&str> = tasks.iter().take(NAMED).map(|task| task.title.as_str()).collect();
-    let more = tasks.len().saturating_sub(NAMED);
+    const MAX_TITLES: usize = 3;
+    let titles: Vec<&str> = tasks.iter().take(MAX_TITLES).map(|task| task.title.as_str()).collect();
+    let more = tasks.len().saturating_sub(MAX_TITLES);
     let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let text = format!("{}{rest}", named.join(", "));
-    // A title that is missing is refused with its place.
+    let text = format!("{}{rest}", titles.join(", "));
+    // Empty titles are refused later, with the position of the task.
     if text.trim().is_empty() { "tasks".to_owned() } else { text }
 }
 
+/// Converts the request. Exactly one of `description` and `tasks` must be given.
 pub(crate) fn new_workflow(body: Dispatch) -> Result<NewWorkflow, Invalid> {
     let budget = parse_limit(body.budget_usd, "budgetUsd", body.budget_tokens, "budgetTokens")?;
     let tasks: Option<Vec<NewTask>> = body.tasks.map(|tasks| tasks.into_iter().map(Into::into).collect());
@@ -30,50 +31,50 @@ pub(crate) fn new_workflow(body: Dispatch) -> Result<NewWorkflow, Invalid> {
         }
         (None, None) => return Err(Invalid::new("description", "is required, or `tasks`")),
     };
-    let usual = WorkflowSettings::default();
+    let defaults = WorkflowSettings::default();
     let max_concurrent = match body.max_concurrent {
-        // What is out of bounds is refused with the rest.
-        Some(given) => usize::try_from(given).unwrap_or(0),
-        None => usual.max_concurrent,
+        // A number out of range becomes 0, which the check of the settings refuses.
+        Some(max) => usize::try_from(max).unwrap_or(0),
+        None => defaults.max_concurrent,
     };
     let settings = WorkflowSettings {
         max_concurrent,
         budget,
-        selector: body.selector.unwrap_or(usual.selector),
+        selector: body.selector.unwrap_or(defaults.selector),
         evaluate: body.evaluate,
-        threading: body.threading.unwrap_or(usual.threading),
-        on_failure: body.on_failure.unwrap_or(usual.on_failure),
+        threading: body.threading.unwrap_or(defaults.threading),
+        on_failure: body.on_failure.unwrap_or(defaults.on_failure),
         planner: body.planner,
-        ..usual
+        ..defaults
     };
     Ok(NewWorkflow { description, settings, tasks })
 }
 
 impl IntoView<DryRunView> for DryRun {
     fn into_view(self) -> DryRunView {
-        let checked = self;
+        let dry_run = self;
         let layer = |tasks: Vec<DryRunTask>| tasks.into_iter().map(IntoView::into_view).collect();
         DryRunView {
             dry_run: true,
-            planner: checked.planner,
-            layers: checked.layers.into_iter().map(layer).collect(),
-            first: checked.startable,
+            planner: dry_run.planner,
+            layers: dry_run.layers.into_iter().map(layer).collect(),
+            first: dry_run.startable,
         }
     }
 }
 
 impl IntoView<DryRunTaskView> for DryRunTask {
     fn into_view(self) -> DryRunTaskView {
-        let checked = self;
+        let dry_run = self;
         DryRunTaskView {
-            key: checked.task.key,
-            title: checked.task.title,
-            kind: checked.task.kind,
-            priority: checked.task.priority,
-            blocked_by: checked.blocked_by,
-            agent: checked.agent,
-            reason: checked.reason,
-            clear: checked.clear,
+            key: dry_run.task.key,
+            title: dry_run.task.title,
+            kind: dry_run.task.kind,
+            priority: dry_run.task.priority,
+            blocked_by: dry_run.blocked_by,
+            agent: dry_run.agent,
+            reason: dry_run.reason,
+            clear: dry_run.clear,
         }
     }
 }

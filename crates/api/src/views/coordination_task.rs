@@ -1,4 +1,4 @@
-//! Tasks: as they are given, and as they stand in the graph.
+//! Converts commands of a person about a task: retry, reassign, skip.
 
 use emergent_coordination::TaskCommand;
 pub(crate) use emergent_wire::task::*;

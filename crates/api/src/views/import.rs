@@ -1,3 +1,5 @@
+//! Converts the progress of an import for the API.
+
 use emergent_graph::transfer::{Counts, ImportProgress, LineError};
 pub(crate) use emergent_wire::import::*;
 

@@ -1,3 +1,5 @@
+//! Converts external MCP servers and their tools for the API, and requests to create or change a server.
+
 use std::collections::BTreeMap;
 
 use emergent_domain::{
@@ -12,19 +14,23 @@ use serde_json::{Map, Value};
 
 use super::IntoView;
 
+/// Converts a map of strings to JSON; `None` becomes null.
 fn map_value(texts: Option<BTreeMap<String, String>>) -> Value {
     texts.map_or(Value::Null, |texts| {
         texts.into_iter().map(|(name, text)| (name, Value::from(text))).collect()
     })
 }
 
-/// What counts of a tool's text.
-fn accepted_tool(text: &str) -> ToolBefore {
+/// Returns the parts of a tool's definition that a person reviews.
+fn reviewed_parts(text: &str) -> ToolBefore {
     let mut tool: Value = serde_json::from_str(text).unwrap_or_default();
     ToolBefore {
         description: tool["description"].as_str().unwrap_or_default().to_owned(),
         input_schema: tool.get_mut("inputSchema").map(Value::take).unwrap_or_default(),
-        annotations: tool.get_mut("annotations").map(Value::take).filter(|notes| !notes.is_null()),
+        annotations: tool
+            .get_mut("annotations")
+            .map(Value::take)
+            .filter(|annotations| !annotations.is_null()),
     }
 }
 
@@ -33,12 +39,12 @@ impl IntoView<McpServerView> for (ServerWithCounts, Status, Option<Timestamp>) {
         let ((server, tools, changed), status, left_alone_until) = self;
         let (mut command, mut args, mut url, mut headers) = (None, None, None, None);
         match &server.spec {
-            ServerSpec::Stdio { command: program, args: given, .. } => {
-                (command, args) = (Some(program.clone()), Some(given.clone()));
+            ServerSpec::Stdio { command: spec_command, args: spec_args, .. } => {
+                (command, args) = (Some(spec_command.clone()), Some(spec_args.clone()));
             }
-            ServerSpec::Sse { url: at, headers: given, .. }
-            | ServerSpec::Http { url: at, headers: given, .. } => {
-                (url, headers) = (Some(at.clone()), Some(given.clone()));
+            ServerSpec::Sse { url: spec_url, headers: spec_headers, .. }
+            | ServerSpec::Http { url: spec_url, headers: spec_headers, .. } => {
+                (url, headers) = (Some(spec_url.clone()), Some(spec_headers.clone()));
             }
         }
         McpServerView {
@@ -68,21 +74,24 @@ impl IntoView<McpServerView> for (ServerWithCounts, Status, Option<Timestamp>) {
     }
 }
 
+/// Converts a request to add a server. Fails if a field does not belong to its transport, or is missing for
+/// it.
 pub(crate) fn new_server(body: CreateMcpServer) -> Result<NewServer, Invalid> {
     let (name, description) = (body.name, body.description);
     let env = body.env.unwrap_or_default();
     let mut problems = Vec::new();
-    let of_program = body.transport == TransportKind::Stdio;
-    let foreign = match of_program {
+    let is_program = body.transport == TransportKind::Stdio;
+    let disallowed = match is_program {
         true => [("url", body.url.is_some()), ("headers", body.headers.is_some())],
         false => [("command", body.command.is_some()), ("args", body.args.is_some())],
     };
-    for (field, _) in foreign.iter().filter(|(_, given)| *given) {
+    for (field, _) in disallowed.iter().filter(|(_, is_present)| *is_present) {
         problems.push(Problem::new(*field, format!("is not for `{}` servers", body.transport)));
     }
-    let needed = if of_program { ("command", body.command.is_none()) } else { ("url", body.url.is_none()) };
-    if needed.1 {
-        problems.push(Problem::new(needed.0, format!("is required for `{}` servers", body.transport)));
+    let (required, is_missing) =
+        if is_program { ("command", body.command.is_none()) } else { ("url", body.url.is_none()) };
+    if is_missing {
+        problems.push(Problem::new(required, format!("is required for `{}` servers", body.transport)));
     }
     Invalid::if_any(problems)?;
     let (url, headers) = (body.url.unwrap_or_default(), body.headers.unwrap_or_default());
@@ -106,6 +115,7 @@ pub(crate) fn new_server(body: CreateMcpServer) -> Result<NewServer, Invalid> {
     })
 }
 
+/// Converts a request to change a server. Only the given fields are changed.
 pub(crate) fn server_patch(body: UpdateMcpServer) -> ServerPatch {
     let mut spec = Map::new();
     let mut put = |field: &str, value: Option<Value>| {
@@ -132,13 +142,13 @@ pub(crate) fn server_patch(body: UpdateMcpServer) -> ServerPatch {
 
 impl IntoView<InspectionView> for (McpServer, Inspection) {
     fn into_view(self) -> InspectionView {
-        let (server, seen) = self;
+        let (server, inspection) = self;
         InspectionView {
-            reachable: seen.error.is_none(),
-            protocol: seen.protocol,
-            tools: seen.tools.into_iter().map(|tool| (&server, tool).into_view()).collect(),
-            error: seen.error,
-            duration_ms: seen.millis,
+            reachable: inspection.error.is_none(),
+            protocol: inspection.protocol,
+            tools: inspection.tools.into_iter().map(|tool| (&server, tool).into_view()).collect(),
+            error: inspection.error,
+            duration_ms: inspection.millis,
         }
     }
 }
@@ -147,15 +157,15 @@ impl IntoView<McpToolView> for (&McpServer, StoredTool) {
     fn into_view(self) -> McpToolView {
         let (server, tool) = self;
         let held_back = is_held_back(server, &tool);
-        let now = accepted_tool(&tool.tool);
-        let before = (tool.digest != tool.pinned_digest).then(|| accepted_tool(&tool.pinned_tool));
+        let current = reviewed_parts(&tool.tool);
+        let before = (tool.digest != tool.pinned_digest).then(|| reviewed_parts(&tool.pinned_tool));
         McpToolView {
             name: tool.name,
             status: tool.status,
             held_back,
-            description: now.description,
-            input_schema: now.input_schema,
-            annotations: now.annotations,
+            description: current.description,
+            input_schema: current.input_schema,
+            annotations: current.annotations,
             digest: tool.digest,
             pinned_digest: tool.pinned_digest,
             before,

@@ -1,5 +1,5 @@
-//! Conversions between the types of the services and those of `wire`, which the outside reads and
-//! writes. Each module also names the types of its area, so that a route imports from one place.
+//! Conversions between the types of the services and those of `wire`, which are the JSON of the API. Each
+//! module also re-exports the `wire` types of its area, so that a route imports from one module.
 
 pub(crate) mod bulk;
 pub(crate) mod coordination;
@@ -27,8 +27,8 @@ pub(crate) use emergent_wire::{
     token, tool_call, traverse, workflow_event as coordination_event,
 };
 
-/// What a service answers becomes what the API answers. `From` cannot be implemented here, because
-/// both types belong to other crates.
+/// Converts a service's result into a response type. `From` cannot be implemented here, because both types
+/// belong to other crates.
 pub(crate) trait IntoView<V> {
     fn into_view(self) -> V;
 }
@@ -39,7 +39,7 @@ impl<V> IntoView<V> for V {
     }
 }
 
-/// Types of `domain`, which `wire` converts itself.
+/// Implements [`IntoView`] for types of `domain` that `wire` converts with `From`.
 macro_rules! converted_by_wire {
     ($($from:ty => $view:ty),* $(,)?) => {$(
         impl IntoView<$view> for $from {

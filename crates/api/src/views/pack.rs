@@ -1,3 +1,5 @@
+//! Converts template packs for the API.
+
 use emergent_graph::StoredPack;
 pub(crate) use emergent_wire::pack::*;
 

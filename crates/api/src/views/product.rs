@@ -1,4 +1,4 @@
-//! Products as the outside sees them, and what changing one does.
+//! Converts products for the API, with the plans of their installations, upgrades and removals.
 
 use emergent_products::{
     ManifestInput, ManifestProblem, ManifestSource, Plan, Product, ProductOutcome, ProductUpdate,
@@ -6,16 +6,21 @@ use emergent_products::{
     plan::{OwnChange, Step, StepChange, Warning},
 };
 pub(crate) use emergent_wire::product::*;
+
+const MAX_SOURCE_BYTES: usize = 2_000;
+const MAX_PROBLEMS: usize = 100;
 use serde_json::Value;
 
 use super::IntoView;
 use crate::ApiError;
 
+/// Returns the manifest or source to install, which is required.
 pub(crate) fn install_input(body: InstallProduct) -> Result<ManifestInput, ApiError> {
-    let none = || ApiError::invalid("source", "is required, or `manifest`");
-    manifest_input(body.manifest, body.source)?.ok_or_else(none)
+    let missing = || ApiError::invalid("source", "is required, or `manifest`");
+    manifest_input(body.manifest, body.source)?.ok_or_else(missing)
 }
 
+/// Returns the manifest or source of an upgrade; `None` means the source of the installed version.
 pub(crate) fn upgrade_input(body: UpgradeProduct) -> Result<Option<ManifestInput>, ApiError> {
     manifest_input(body.manifest, body.source)
 }
@@ -27,12 +32,12 @@ fn manifest_input(
     match (manifest, source) {
         (None, None) => Ok(None),
         (Some(manifest), None) => Ok(Some(ManifestInput::Manifest(Box::new(manifest)))),
-        (None, Some(source)) if source.len() > 2_000 => {
-            Err(ApiError::invalid("source", "is longer than 2000 bytes"))
+        (None, Some(source)) if source.len() > MAX_SOURCE_BYTES => {
+            Err(ApiError::invalid("source", format!("is longer than {MAX_SOURCE_BYTES} bytes")))
         }
         (None, Some(source)) => {
             let source: ManifestSource =
-                source.parse().map_err(|why: String| ApiError::invalid("source", why))?;
+                source.parse().map_err(|reason: String| ApiError::invalid("source", reason))?;
             Ok(Some(ManifestInput::Source(source)))
         }
         (Some(_), Some(_)) => {
@@ -44,9 +49,9 @@ fn manifest_input(
 impl IntoView<ProductView> for Product {
     fn into_view(self) -> ProductView {
         let product = self;
-        let names = |list: &str| {
-            let all = product.raw.pointer(list).and_then(Value::as_array).into_iter().flatten();
-            all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        let names = |pointer: &str| {
+            let entries = product.raw.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+            entries.filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
         };
         let packs = product.raw["template_packs"].as_array().into_iter().flatten().map(|pack| ProductPack {
             name: pack["name"].as_str().unwrap_or_default().to_owned(),
@@ -153,14 +158,15 @@ impl IntoView<UpdateView> for ProductUpdate {
     }
 }
 
-/// As `details` of a refusal: at most a hundred, since a manifest may be wrong everywhere.
+/// Converts problems of a manifest into the `details` of an error. There are at most [`MAX_PROBLEMS`], since
+/// every entry of a manifest may be invalid.
 pub(crate) fn problems_json(problems: &[ManifestProblem]) -> Value {
-    let told = problems.iter().take(100).map(|problem| {
-        let mut told = serde_json::json!({ "pointer": problem.pointer, "message": problem.message });
+    let entries = problems.iter().take(MAX_PROBLEMS).map(|problem| {
+        let mut entry = serde_json::json!({ "pointer": problem.pointer, "message": problem.message });
         if let Some(fix) = &problem.fix {
-            told["fix"] = Value::from(fix.as_str());
+            entry["fix"] = Value::from(fix.as_str());
         }
-        told
+        entry
     });
-    told.collect()
+    entries.collect()
 }

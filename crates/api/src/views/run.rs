@@ -1,4 +1,5 @@
-//! Runs: as they are started, listed, and drawn as a tree. One at a glance is in `run_detail`.
+//! Converts runs for the API: requests to start one, lists, and trees of child runs. A single run is in
+//! `run_detail`.
 
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
@@ -13,7 +14,7 @@ pub(crate) use emergent_wire::run::*;
 
 use super::IntoView;
 
-/// A model named here keeps the rules of one in a definition.
+/// Converts a request to start a run. Its model is checked like the model of an agent's definition.
 pub(crate) fn start_options(body: TriggerRun) -> Result<StartOptions, Invalid> {
     let definition = AgentDefinition { model: body.model.map(Into::into), ..AgentDefinition::new("any") };
     definition.check(&AvailableNames::default())?;

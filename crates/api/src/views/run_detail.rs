@@ -1,3 +1,5 @@
+//! Converts one run with its usage, tool calls and child runs for the API.
+
 use emergent_executor::history::{ChildRun, RunDetail, TokenTotals, ToolCallSummary};
 pub(crate) use emergent_wire::run_detail::*;
 
@@ -24,7 +26,9 @@ impl IntoView<ToolCallSummaryView> for ToolCallSummary {
         ToolCallSummaryView {
             total: summary.total,
             by_tool: by_tool
-                .map(|one| (one.tool, ToolUseView { count: one.count, avg_duration_ms: one.average_ms }))
+                .map(|usage| {
+                    (usage.tool, ToolUseView { count: usage.count, avg_duration_ms: usage.average_ms })
+                })
                 .collect(),
             errors: summary.errors,
         }

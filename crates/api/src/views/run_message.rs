@@ -1,4 +1,4 @@
-//! What was said in a run. The content's shape depends on who said it.
+//! Converts the messages of a run for the API. The JSON of the content depends on the kind of message.
 
 use emergent_executor::timeline::{RunMessage, RunMessageContent, ToolCallRef};
 pub(crate) use emergent_wire::run_message::*;

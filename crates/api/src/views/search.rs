@@ -1,3 +1,5 @@
+//! Converts and checks search requests.
+
 use emergent_domain::{
     fusion::Weights,
     ids::DocumentId,
@@ -11,9 +13,10 @@ const DEFAULT_LIMIT: i64 = 10;
 
 const MAX_LIMIT: i64 = 100;
 
-/// Characters: a query is what a person asks, not a document.
+/// The maximum length of a query, which is a question and not a document.
 const MAX_QUERY_CHARS: usize = 2_500;
 
+/// Converts and checks a search for objects.
 pub(crate) fn search_query(body: SearchObjects) -> Result<SearchQuery, ApiError> {
     let filter = ObjectFilter {
         types: body.types,
@@ -34,14 +37,15 @@ pub(crate) fn search_query(body: SearchObjects) -> Result<SearchQuery, ApiError>
 }
 
 fn check_query(query: &str) -> Result<(), ApiError> {
-    let long = query.chars().count();
-    if long > MAX_QUERY_CHARS {
-        let reason = format!("has {long} characters, more than the limit of {MAX_QUERY_CHARS}");
+    let length = query.chars().count();
+    if length > MAX_QUERY_CHARS {
+        let reason = format!("has {length} characters, more than the limit of {MAX_QUERY_CHARS}");
         return Err(ApiError::invalid("query", reason));
     }
     Ok(())
 }
 
+/// Returns the maximum number of results.
 pub(crate) fn parse_limit(limit: Option<i64>) -> Result<usize, ApiError> {
     usize::try_from(limit.unwrap_or(DEFAULT_LIMIT))
         .ok()
@@ -49,17 +53,18 @@ pub(crate) fn parse_limit(limit: Option<i64>) -> Result<usize, ApiError> {
         .ok_or_else(|| ApiError::invalid("limit", format!("must be 1 to {MAX_LIMIT}")))
 }
 
-fn parse_weights(given: Option<WeightsInput>) -> Result<Weights, ApiError> {
-    let usual = Weights::default();
-    let Some(given) = given else { return Ok(usual) };
+fn parse_weights(input: Option<WeightsInput>) -> Result<Weights, ApiError> {
+    let defaults = Weights::default();
+    let Some(input) = input else { return Ok(defaults) };
     let weights = Weights::new(
-        given.text.unwrap_or(usual.text()),
-        given.vector.unwrap_or(usual.vector()),
-        given.k.unwrap_or(usual.k()),
+        input.text.unwrap_or(defaults.text()),
+        input.vector.unwrap_or(defaults.vector()),
+        input.k.unwrap_or(defaults.k()),
     );
     weights.map_err(|invalid| invalid.prefixed("weights").into())
 }
 
+/// Checks a search for chunks. Returns the query, the mode, the limit, and the document to search in.
 pub(crate) fn chunk_query(
     body: SearchChunks,
 ) -> Result<(String, SearchMode, usize, Option<DocumentId>), ApiError> {

@@ -1,3 +1,5 @@
+//! Converts the names and versions of secrets for the API; never their values.
+
 use emergent_secrets::{KeyRotation, SecretInfo};
 pub(crate) use emergent_wire::secret::*;
 
@@ -18,7 +20,7 @@ impl IntoView<SecretView> for SecretInfo {
 
 impl IntoView<RotatedView> for KeyRotation {
     fn into_view(self) -> RotatedView {
-        let rotated = self;
-        RotatedView { key: rotated.key, resealed: rotated.resealed }
+        let rotation = self;
+        RotatedView { key: rotation.key, resealed: rotation.resealed }
     }
 }

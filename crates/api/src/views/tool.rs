@@ -1,3 +1,5 @@
+//! Converts the description of a tool for the API.
+
 use emergent_domain::tool_name;
 use emergent_tools::{Effect, ToolInfo};
 pub(crate) use emergent_wire::tool::*;

@@ -1,4 +1,4 @@
-//! Triggers as they stand, and their firings.
+//! Converts triggers and their firings for the API.
 
 use emergent_domain::{
     ids::AgentId,
@@ -14,17 +14,17 @@ impl IntoView<TriggersView> for Triggers {
         let triggers = self;
         let names = triggers.agents;
         let name_of = |agent: &AgentId| names.get(agent).cloned().unwrap_or_default();
-        let schedule = |one: Schedule| {
-            let name = name_of(&one.agent);
-            ScheduleView::new(one, name)
+        let schedule_view = |schedule: Schedule| {
+            let name = name_of(&schedule.agent);
+            ScheduleView::new(schedule, name)
         };
-        let event = |one: EventTrigger| {
-            let name = name_of(&one.agent);
-            EventTriggerView::new(one, name)
+        let event_view = |trigger: EventTrigger| {
+            let name = name_of(&trigger.agent);
+            EventTriggerView::new(trigger, name)
         };
         TriggersView {
-            schedules: triggers.schedules.into_iter().map(schedule).collect(),
-            events: triggers.events.into_iter().map(event).collect(),
+            schedules: triggers.schedules.into_iter().map(schedule_view).collect(),
+            events: triggers.events.into_iter().map(event_view).collect(),
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Lists and returns agents.
+
 use axum::extract::State;
 use emergent_domain::{cursor::Page, ids::AgentId};
 use serde::Deserialize;
@@ -33,10 +35,10 @@ pub(super) struct AgentListQuery {
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<AgentListQuery>,
+    Query(query): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.executor.list_agents(project, which.include_internal, requested).await?)
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    page(app.executor.list_agents(project, query.include_internal, requested).await?)
 }
 
 /// Returns one agent, internal or not.

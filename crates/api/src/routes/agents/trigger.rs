@@ -1,3 +1,5 @@
+//! Starts a run of an agent.
+
 use axum::extract::State;
 use emergent_domain::ids::AgentId;
 

@@ -1,3 +1,5 @@
+//! The daily budgets of a project and of its agents.
+
 use axum::extract::State;
 
 use crate::{

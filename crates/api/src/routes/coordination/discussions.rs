@@ -1,3 +1,5 @@
+//! Returns a discussion, and lets a person decide an escalated one.
+
 use axum::extract::State;
 use emergent_domain::ids::ObjectId;
 
@@ -35,12 +37,12 @@ pub(super) async fn decide(
     Path(id): Path<ObjectId>,
     Json(body): Json<DecideDiscussion>,
 ) -> Result<DiscussionView> {
-    let says_nothing = match &body.decision {
+    let is_empty = match &body.decision {
         serde_json::Value::Null => true,
         serde_json::Value::String(text) => text.trim().is_empty(),
         _ => false,
     };
-    if says_nothing {
+    if is_empty {
         return Err(ApiError::invalid("decision", "is empty"));
     }
     ok(app.dispatcher.decide(actor, id, body.decision, body.reason).await?)

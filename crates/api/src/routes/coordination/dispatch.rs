@@ -1,3 +1,5 @@
+//! Starts a workflow, or shows what starting it would do.
+
 use axum::extract::State;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! The events of a workflow as an event stream.
+
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -42,6 +44,7 @@ pub(super) async fn follow(
     Ok(sse::stream(&app, &caller, events))
 }
 
+/// Returns the frame of one event, or the last frame of a stream that failed.
 fn frame(id: WorkflowId, event: coordination::Result<WorkflowEvent>) -> Event {
     match event {
         Ok(event) => sse::frame(Some(event.seq.to_string()), &WorkflowEventView::new(id, event)),

@@ -1,3 +1,5 @@
+//! Lists and adds tasks; retries, reassigns and skips them.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
@@ -47,10 +49,10 @@ pub(super) struct TaskListQuery {
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<TaskListQuery>,
+    Query(query): Query<TaskListQuery>,
 ) -> Result<Vec<TaskView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    let filter = TaskFilter { workflow: which.workflow, status: which.status, available: which.available };
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let filter = TaskFilter { workflow: query.workflow, status: query.status, available: query.available };
     page(app.dispatcher.tasks(project, filter, requested).await?)
 }
 

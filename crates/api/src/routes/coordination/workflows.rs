@@ -1,3 +1,5 @@
+//! Lists, returns, cancels and resumes workflows.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
@@ -41,10 +43,10 @@ pub(super) struct WorkflowListQuery {
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<WorkflowListQuery>,
+    Query(query): Query<WorkflowListQuery>,
 ) -> Result<Vec<WorkflowSummaryView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.dispatcher.workflows(project, which.status, requested).await?)
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    page(app.dispatcher.workflows(project, query.status, requested).await?)
 }
 
 /// Returns a workflow with the status of its tasks and its cost.

@@ -1,3 +1,5 @@
+//! The change feed of a project as an event stream.
+
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -40,12 +42,12 @@ pub(super) async fn follow(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
-    Query(from): Query<ChangesQuery>,
+    Query(query): Query<ChangesQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let last_seen: Option<FeedPosition> =
         sse::last_event_id(&headers, "is not a position in the change feed")?;
-    let after = match (last_seen, from.after) {
+    let after = match (last_seen, query.after) {
         (Some(position), _) => position,
         (None, Some(text)) => text.parse()?,
         (None, None) => app.graph.latest_position(project).await?,
@@ -56,6 +58,7 @@ pub(super) async fn follow(
     Ok(sse::stream(&app, &caller, stream::iter([ready]).chain(changes)))
 }
 
+/// Returns the frame of one change, or the last frame of a stream that failed.
 fn frame(change: graph::Result<emergent_domain::change::Change>) -> Event {
     match change {
         Ok(change) => {

@@ -1,3 +1,5 @@
+//! The progress of embedding: how many objects and chunks have their vector.
+
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;

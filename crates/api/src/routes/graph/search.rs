@@ -1,3 +1,5 @@
+//! Searches objects.
+
 use axum::extract::State;
 
 use crate::{

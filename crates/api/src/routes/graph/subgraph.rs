@@ -1,3 +1,5 @@
+//! Creates objects and the relationships between them in one request.
+
 use axum::extract::State;
 
 use crate::{

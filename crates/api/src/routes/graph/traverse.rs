@@ -1,3 +1,5 @@
+//! Traverses the graph, and finds a path between two objects.
+
 use axum::extract::State;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! The OpenAPI document, as JSON and as an HTML page.
+
 use std::sync::LazyLock;
 
 use axum::{

@@ -1,3 +1,5 @@
+//! Liveness, readiness and metrics.
+
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_graph as graph;
 use emergent_store::{
@@ -20,7 +22,7 @@ pub(super) struct HealthView {
     version: &'static str,
 }
 
-const FINE: HealthView = HealthView { status: "ok", version: env!("CARGO_PKG_VERSION") };
+const HEALTHY: HealthView = HealthView { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
 /// Whether the process runs.
 #[utoipa::path(
@@ -28,7 +30,7 @@ const FINE: HealthView = HealthView { status: "ok", version: env!("CARGO_PKG_VER
     responses((status = 200, description = "It does", body = Envelope<HealthView>)),
 )]
 pub(super) async fn health() -> Result<HealthView> {
-    ok(FINE)
+    ok(HEALTHY)
 }
 
 /// Whether requests can be answered: the database is reached and set up.
@@ -38,10 +40,10 @@ pub(super) async fn health() -> Result<HealthView> {
 )]
 pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     match app.graph.find_project("default").await {
-        Ok(_) => ok(FINE),
+        Ok(_) => ok(HEALTHY),
         Err(graph::Error::NotFound { .. }) => Err(ApiError::unavailable("the server is still setting up")),
         Err(failure) => {
-            tracing::warn!(cause = %failure, "not ready");
+            tracing::warn!(cause = %failure, "the server is not ready: the database cannot be reached");
             Err(ApiError::unavailable("the database cannot be reached"))
         }
     }
@@ -57,7 +59,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
 )]
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
     let max_queued = app.executor.settings().max_queued;
-    let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
+    let read_database = move |tx: &mut Tx<'_>| -> store::Result<_> {
         Ok(Gauges {
             queued_runs: runs::count_queued(tx, max_queued)?,
             active_workflows: workflows::count_active(tx)?,
@@ -72,7 +74,7 @@ pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl 
         event_streams: app.streams.in_use(),
         running_runs: app.executor.driven_count(),
         driven_workflows: app.dispatcher.driven_count(),
-        ..app.graph.db().read(count).await?
+        ..app.graph.db().read(read_database).await?
     };
     let text = app.metrics.render(&app.executor, &app.dispatcher, gauges);
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))

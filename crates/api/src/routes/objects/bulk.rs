@@ -1,3 +1,5 @@
+//! Creates many objects in one request.
+
 use axum::extract::State;
 use emergent_domain::object::NewObject;
 

@@ -1,3 +1,5 @@
+//! Changes, deletes and restores an object.
+
 use axum::extract::State;
 use emergent_domain::ids::ObjectId;
 use serde::Deserialize;

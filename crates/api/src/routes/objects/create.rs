@@ -1,3 +1,5 @@
+//! Creates one object.
+
 use axum::extract::State;
 
 use crate::{

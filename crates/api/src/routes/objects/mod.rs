@@ -1,4 +1,4 @@
-//! `/api/graph/objects`
+//! `/api/graph/objects`: the objects of a project.
 
 mod bulk;
 mod change;

@@ -1,3 +1,5 @@
+//! Lists and returns objects, their versions, their relationships, and similar objects.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
@@ -49,7 +51,7 @@ impl ObjectListQuery {
         let requested = Page::new(self.limit, self.cursor.as_deref())?;
         let filters = match &self.filters {
             Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
-                .map(|filters| filters.into_iter().map(|one| one.0).collect())
+                .map(|filters| filters.into_iter().map(|filter| filter.0).collect())
                 .map_err(|failure| Invalid::new("filters", format!("is not a list of filters: {failure}")))?,
             None => Vec::new(),
         };
@@ -69,9 +71,9 @@ impl ObjectListQuery {
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<ObjectListQuery>,
+    Query(query): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
-    let (filter, requested) = which.into_filter()?;
+    let (filter, requested) = query.into_filter()?;
     page(app.graph.list_objects(project, filter, requested).await?)
 }
 
@@ -131,10 +133,10 @@ pub(super) async fn edges(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<ObjectId>,
-    Query(which): Query<EdgeListQuery>,
+    Query(query): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.graph.object_edges(project, id, which.direction, which.types, requested).await?)
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    page(app.graph.object_edges(project, id, query.direction, query.types, requested).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -163,10 +165,10 @@ pub(super) async fn similar(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<ObjectId>,
-    Query(alike): Query<SimilarQuery>,
+    Query(query): Query<SimilarQuery>,
 ) -> Result<SearchView> {
-    let limit = parse_limit(alike.limit)?;
-    let SimilarQuery { types, labels, status, .. } = alike;
+    let limit = parse_limit(query.limit)?;
+    let SimilarQuery { types, labels, status, .. } = query;
     let filter = ObjectFilter { types, labels, status, ..ObjectFilter::default() };
     filter.check()?;
     ok(app.graph.similar(project, id, filter, limit).await?)

@@ -1,3 +1,5 @@
+//! Creates an object, or changes the existing one with the same type and key.
+
 use axum::extract::State;
 use emergent_graph::UpsertOutcome;
 

@@ -1,4 +1,4 @@
-//! `/api/template-packs`
+//! `/api/template-packs`: sets of type schemas, and which of them a project uses.
 
 use axum::extract::State;
 use emergent_domain::{

@@ -1,3 +1,5 @@
+//! Creates, changes and deletes projects.
+
 use axum::extract::State;
 use emergent_domain::ids::ProjectId;
 

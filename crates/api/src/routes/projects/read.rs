@@ -1,3 +1,5 @@
+//! Lists and returns projects.
+
 use axum::extract::State;
 use emergent_domain::{cursor::ResultPage, ids::ProjectId};
 

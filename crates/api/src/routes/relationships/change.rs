@@ -1,3 +1,5 @@
+//! Changes and deletes a relationship.
+
 use axum::extract::State;
 use emergent_domain::ids::RelationshipId;
 use serde::Deserialize;

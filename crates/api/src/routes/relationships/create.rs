@@ -1,3 +1,5 @@
+//! Creates one relationship, or many in one request.
+
 use axum::extract::State;
 use emergent_domain::relationship::NewRelationship;
 
@@ -26,8 +28,8 @@ pub(super) async fn create(
     AsActor(actor): AsActor,
     Json(body): Json<CreateRelationship>,
 ) -> Result<RelationshipView> {
-    let (relationship, made_now) = app.graph.create_relationship(actor, body.into()).await?;
-    created_if(made_now, relationship)
+    let (relationship, is_new) = app.graph.create_relationship(actor, body.into()).await?;
+    created_if(is_new, relationship)
 }
 
 /// Creates up to 1,000 relationships. The response has, in order, the relationship or the error of each

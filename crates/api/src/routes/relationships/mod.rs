@@ -1,4 +1,4 @@
-//! `/api/graph/relationships`
+//! `/api/graph/relationships`: the relationships between objects.
 
 mod change;
 mod create;

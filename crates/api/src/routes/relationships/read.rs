@@ -1,3 +1,5 @@
+//! Lists and returns relationships.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
@@ -42,13 +44,13 @@ pub(super) struct RelationshipListQuery {
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<RelationshipListQuery>,
+    Query(query): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
     let filter = RelationshipFilter {
-        types: which.types,
-        from: which.from_id.map(ObjectId),
-        to: which.to_id.map(ObjectId),
+        types: query.types,
+        from: query.from_id.map(ObjectId),
+        to: query.to_id.map(ObjectId),
     };
     page(app.graph.list_relationships(project, filter, requested).await?)
 }

@@ -1,3 +1,5 @@
+//! Cancels and resumes a run, and reverts its changes of the graph.
+
 use axum::extract::State;
 use emergent_domain::ids::{AgentId, RunId};
 

@@ -1,3 +1,5 @@
+//! The messages and tool calls of a run.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -50,14 +52,14 @@ pub(super) async fn messages(
     State(app): State<App>,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(which): Query<MessageListQuery>,
+    Query(query): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    if which.step.is_some_and(|step| step < 0) {
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    if query.step.is_some_and(|step| step < 0) {
         return Err(Invalid::new("step", "must be 0 or more").into());
     }
     get_agent_run(&app, project, agent, run).await?;
-    let filter = MessageFilter { role: which.role, step: which.step };
+    let filter = MessageFilter { role: query.role, step: query.step };
     page(app.executor.run_messages(project, run, filter, requested).await?)
 }
 
@@ -87,15 +89,15 @@ pub(super) async fn tool_calls(
     State(app): State<App>,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(which): Query<ToolCallListQuery>,
+    Query(query): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
-    let requested = Page::new(which.limit, which.cursor.as_deref())?;
-    if let Some(name) = &which.tool_name {
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    if let Some(name) = &query.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }
     get_agent_run(&app, project, agent, run).await?;
     let filter =
-        ToolCallFilter { tool_name: which.tool_name, status: which.status.map(ToolCallStatus::from) };
+        ToolCallFilter { tool_name: query.tool_name, status: query.status.map(ToolCallStatus::from) };
     let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, requested).await?;
     page(ResultPage {
         items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),

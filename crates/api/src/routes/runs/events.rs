@@ -1,3 +1,5 @@
+//! The events of a run as an event stream.
+
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -45,6 +47,7 @@ pub(super) async fn follow(
     Ok(sse::stream(&app, &caller, events))
 }
 
+/// Returns the frame of one event, or the last frame of a stream that failed.
 fn frame(event: executor::Result<RunEvent>) -> Event {
     match event {
         Ok(event) => {

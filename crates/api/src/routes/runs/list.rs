@@ -1,3 +1,5 @@
+//! Lists runs: of one agent, or of all agents.
+
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
@@ -17,7 +19,7 @@ use crate::{
     views::run::RunView,
 };
 
-/// Lower than for other lists, because a run has many fields.
+/// The default size of a page. It is lower than for other lists, because a run has many fields.
 const DEFAULT_LIMIT: i64 = 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -45,11 +47,12 @@ impl RunListQuery {
     }
 }
 
-fn parse_status(word: &str) -> std::result::Result<RunStatus, Invalid> {
-    let word = if word == "success" { "completed" } else { word };
-    RunStatus::parse(word).ok_or_else(|| {
-        let words: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Invalid::new("status", format!("must be one of {}", words.join(", ")))
+/// Parses the status of a run; `success` is an alias of `completed`.
+fn parse_status(text: &str) -> std::result::Result<RunStatus, Invalid> {
+    let text = if text == "success" { "completed" } else { text };
+    RunStatus::parse(text).ok_or_else(|| {
+        let names: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+        Invalid::new("status", format!("must be one of {}", names.join(", ")))
     })
 }
 
@@ -63,10 +66,10 @@ pub(super) async fn list_for_agent(
     State(app): State<App>,
     InProject(project): InProject,
     Path(agent): Path<AgentId>,
-    Query(which): Query<RunListQuery>,
+    Query(query): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, wanted) = which.into_filter(Some(agent))?;
-    page(app.executor.list_runs(project, filter, wanted).await?)
+    let (filter, requested) = query.into_filter(Some(agent))?;
+    page(app.executor.list_runs(project, filter, requested).await?)
 }
 
 /// Lists the runs of all agents, newest first.
@@ -77,8 +80,8 @@ pub(super) async fn list_for_agent(
 pub(super) async fn list_all(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<RunListQuery>,
+    Query(query): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, wanted) = which.into_filter(None)?;
-    page(app.executor.list_runs(project, filter, wanted).await?)
+    let (filter, requested) = query.into_filter(None)?;
+    page(app.executor.list_runs(project, filter, requested).await?)
 }

@@ -1,3 +1,5 @@
+//! Returns a run, and the tree of its child runs.
+
 use axum::extract::State;
 use emergent_domain::ids::{AgentId, RunId};
 

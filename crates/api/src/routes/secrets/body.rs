@@ -1,5 +1,5 @@
-//! The body that contains a secret. Errors about other bodies quote the request; errors about this one
-//! quote nothing, since any misplaced text may be the secret.
+//! Extracts a request body that contains a secret. Errors about other bodies quote the request; errors about
+//! this one quote nothing, since any misplaced text may be the secret.
 
 use axum::extract::{FromRequest, Request};
 use emergent_secrets::{MAX_VALUE_BYTES, Secret};
@@ -10,9 +10,12 @@ use crate::{
     views::secret::PutSecret,
 };
 
-/// Sufficient for a value in which JSON escapes every character.
+/// Sufficient for a value of the maximum size in which JSON escapes every character (`\u0000`).
 const MAX_BODY_BYTES: usize = 6 * MAX_VALUE_BYTES + 1_024;
+/// Longer names of unknown fields are not quoted in errors.
+const MAX_QUOTED_FIELD_BYTES: usize = 32;
 
+/// The value of the secret in the body.
 pub(super) struct SecretBody(pub Secret);
 
 impl<S: Send + Sync> FromRequest<S> for SecretBody {
@@ -41,9 +44,10 @@ fn parse_body(bytes: &[u8]) -> Result<SecretBody, ApiError> {
     let text = failure.to_string();
     if let Some(rest) = text.strip_prefix("unknown field `") {
         let field = rest.split('`').next().unwrap_or_default();
-        let plain = field.len() <= 32 && field.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let is_word =
+            field.len() <= MAX_QUOTED_FIELD_BYTES && field.bytes().all(|byte| byte.is_ascii_alphabetic());
         // A plain word is probably a misspelt field; anything else may be the secret itself.
-        let field = if plain { field } else { "" };
+        let field = if is_word { field } else { "" };
         return Err(ApiError::invalid(field, "is not a known field; expected only `value`"));
     }
     Err(match text {
@@ -58,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read() {
+    fn the_value_is_parsed() {
         let Ok(SecretBody(secret)) = parse_body(br#" {"value":"a\nb\u00fc"} "#) else {
-            panic!("it is well formed")
+            panic!("the body is valid, but was refused")
         };
         assert_eq!(secret.expose(), "a\nbü");
     }
 
     #[test]
-    fn a_refusal_names_the_field_and_repeats_nothing() {
+    fn an_error_names_the_field_and_quotes_nothing() {
         let secret = "S3cr3t-17";
         for (body, field) in [
             (r#"{"value":S3cr3t-17}"#, ""),
@@ -85,12 +89,12 @@ mod tests {
             (r#"{"S3cr3t-17":"x"}"#, ""),
             (r#"{"value":"S3cr3t-17","comment":"x"}"#, "comment"),
         ] {
-            let Err(refusal) = parse_body(body.as_bytes()) else { panic!("{body} was read") };
-            let told = serde_json::to_value(refusal.into_body()).unwrap();
-            assert_eq!(told["details"][0]["field"], field, "{body}: {told}");
+            let Err(error) = parse_body(body.as_bytes()) else { panic!("{body} was accepted") };
+            let body_json = serde_json::to_value(error.into_body()).unwrap();
+            assert_eq!(body_json["details"][0]["field"], field, "{body}: {body_json}");
             assert!(
-                !told.to_string().contains(secret) && !told.to_string().contains("317"),
-                "{body}: {told}"
+                !body_json.to_string().contains(secret) && !body_json.to_string().contains("317"),
+                "{body}: {body_json}"
             );
         }
     }

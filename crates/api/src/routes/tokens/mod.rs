@@ -49,10 +49,10 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
     let scopes: BTreeSet<_> = body.scopes.into_iter().collect();
     scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
     let expires_at = match (body.expires_at, caller.token.expires_at) {
-        (Some(wanted), Some(own)) if wanted > own => {
+        (Some(requested), Some(own)) if requested > own => {
             return Err(ApiError::invalid("expiresAt", format!("is after the expiry of this token, {own}")));
         }
-        (wanted, own) => wanted.or(own),
+        (requested, own) => requested.or(own),
     };
     created(app.graph.create_token(&body.name, scopes, project, expires_at).await?)
 }
@@ -69,6 +69,8 @@ async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<TokenId>)
     ok(revoked)
 }
 
+/// Returns the project of a new token: the named one, or else that of the caller. `None` means that the token
+/// spans projects, which only such a token can create.
 async fn new_token_project(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! `/api/admin/tools`
+//! `/api/admin/tools`: the tools that a project's agents can use.
 
 use axum::extract::State;
 use emergent_domain::token::Scope::AgentsRead;

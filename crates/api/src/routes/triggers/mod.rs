@@ -61,10 +61,10 @@ impl FiringListQuery {
     }
 }
 
-fn parse_status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
-    FiringStatus::parse(word).ok_or_else(|| {
-        let words: Vec<_> = FiringStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Invalid::new("status", format!("must be one of {}", words.join(", ")))
+fn parse_status(text: &str) -> std::result::Result<FiringStatus, Invalid> {
+    FiringStatus::parse(text).ok_or_else(|| {
+        let names: Vec<_> = FiringStatus::ALL.iter().map(|status| status.as_str()).collect();
+        Invalid::new("status", format!("must be one of {}", names.join(", ")))
     })
 }
 
@@ -76,8 +76,8 @@ fn parse_status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
 async fn firings(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<FiringListQuery>,
+    Query(query): Query<FiringListQuery>,
 ) -> Result<Vec<FiringView>> {
-    let (filter, wanted) = which.into_filter()?;
-    page(app.executor.list_firings(project, filter, wanted).await?)
+    let (filter, requested) = query.into_filter()?;
+    page(app.executor.list_firings(project, filter, requested).await?)
 }
