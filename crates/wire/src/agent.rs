@@ -1,3 +1,5 @@
+//! Agent definitions, and requests to create and change them.
+
 use emergent_domain::{
     agent::{Agent, AgentDefinition, FlowType, Visibility},
     time::Timestamp,
@@ -141,7 +143,7 @@ impl From<CreateAgent> for AgentDefinition {
             visibility: body.visibility,
             acp: body.acp.map(Into::into),
             config: body.config,
-            // Only an installation makes an agent a product's.
+            // Only the installation of a product sets this.
             product: None,
         }
     }
@@ -200,32 +202,33 @@ pub struct UpdateAgent {
 }
 
 impl UpdateAgent {
-    /// May run more than once, as every transaction may.
-    pub fn apply_to(&self, mut to: AgentDefinition) -> AgentDefinition {
-        fn set<T: Clone>(value: &Option<T>, to: &mut T) {
+    /// Returns the definition with the given fields replaced. It takes `&self`, because the transaction that
+    /// calls it may be repeated.
+    pub fn apply_to(&self, mut definition: AgentDefinition) -> AgentDefinition {
+        fn set<T: Clone>(value: &Option<T>, target: &mut T) {
             if let Some(value) = value {
-                to.clone_from(value);
+                target.clone_from(value);
             }
         }
-        fn set_part<T: Clone, U: From<T>>(value: &Option<Option<T>>, to: &mut Option<U>) {
+        fn set_nullable<T: Clone, U: From<T>>(value: &Option<Option<T>>, target: &mut Option<U>) {
             if let Some(value) = value {
-                *to = value.clone().map(Into::into);
+                *target = value.clone().map(Into::into);
             }
         }
-        set(&self.name, &mut to.name);
-        set(&self.description, &mut to.description);
-        set(&self.system_prompt, &mut to.system_prompt);
-        set_part(&self.model, &mut to.model);
-        set(&self.tools, &mut to.tools);
-        set(&self.trigger, &mut to.trigger);
-        set(&self.flow_type, &mut to.flow_type);
-        set_part(&self.flow_config, &mut to.flow_config);
-        set(&self.is_default, &mut to.is_default);
-        set(&self.max_steps, &mut to.max_steps);
-        set(&self.default_timeout, &mut to.default_timeout);
-        set(&self.visibility, &mut to.visibility);
-        set_part(&self.acp, &mut to.acp);
-        set(&self.config, &mut to.config);
-        to
+        set(&self.name, &mut definition.name);
+        set(&self.description, &mut definition.description);
+        set(&self.system_prompt, &mut definition.system_prompt);
+        set_nullable(&self.model, &mut definition.model);
+        set(&self.tools, &mut definition.tools);
+        set(&self.trigger, &mut definition.trigger);
+        set(&self.flow_type, &mut definition.flow_type);
+        set_nullable(&self.flow_config, &mut definition.flow_config);
+        set(&self.is_default, &mut definition.is_default);
+        set(&self.max_steps, &mut definition.max_steps);
+        set(&self.default_timeout, &mut definition.default_timeout);
+        set(&self.visibility, &mut definition.visibility);
+        set_nullable(&self.acp, &mut definition.acp);
+        set(&self.config, &mut definition.config);
+        definition
     }
 }

@@ -1,4 +1,5 @@
-//! The parts of an agent's definition that have a shape of their own.
+//! The nested objects of an agent's definition: its model, its flow, and its description for other systems
+//! (ACP).
 
 use emergent_domain::agent::{AcpConfig, FlowConfig, ModelConfig, Until, UntilRule};
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! The author of a version: a token, or a run and its tool call.
+
 use emergent_domain::author::Author;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,5 +1,5 @@
-//! Money and tokens: what may be spent, and what was. Inside, money is whole micro-dollars; outside
-//! it is dollars.
+//! Budgets and spend, in money and tokens. Internally, money is in whole micro-dollars; in the API it is in
+//! dollars.
 
 use emergent_domain::{
     invalid::Invalid,
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// More than anybody has; it keeps sums from running over.
+/// The maximum limit in dollars, low enough that sums of limits do not overflow.
 const MAX_USD: f64 = 1e9;
-
+/// The maximum limit in tokens.
 const MAX_TOKENS: i64 = 1_000_000_000_000_000;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -48,7 +48,7 @@ fn dollars(microusd: i64) -> f64 {
     microusd as f64 / 1e6
 }
 
-/// A limit as somebody wrote it, in dollars and tokens; both fields are named in what is refused.
+/// Checks a limit in dollars and tokens. The names of both fields are used in errors.
 pub fn parse_limit(
     usd: Option<f64>,
     usd_field: &str,
@@ -150,6 +150,7 @@ pub struct PutBudget {
 }
 
 impl PutBudget {
+    /// Returns the requested limit, if it is valid.
     pub fn limit(&self) -> Result<Limit, Invalid> {
         parse_limit(self.usd, "usd", self.tokens, "tokens")
     }
@@ -160,11 +161,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dollars_become_whole_micro_dollars_and_come_back() {
-        for (usd, micro) in [(0.000_001, 1), (0.1, 100_000), (1.0, 1_000_000), (12.345_678, 12_345_678)] {
-            let read = parse_limit(Some(usd), "u", Some(7), "t").unwrap();
-            assert_eq!((read.microusd, read.tokens), (Some(micro), Some(7)));
-            assert_eq!(LimitView::from(read).usd, Some(usd));
+    fn dollars_are_converted_to_whole_micro_dollars_and_back() {
+        for (usd, microusd) in [(0.000_001, 1), (0.1, 100_000), (1.0, 1_000_000), (12.345_678, 12_345_678)] {
+            let limit = parse_limit(Some(usd), "u", Some(7), "t").unwrap();
+            assert_eq!((limit.microusd, limit.tokens), (Some(microusd), Some(7)));
+            assert_eq!(LimitView::from(limit).usd, Some(usd));
         }
         for usd in [0.0, -1.0, 1e10, f64::NAN] {
             assert_eq!(parse_limit(Some(usd), "u", None, "t").unwrap_err().problems[0].field, "u", "{usd}");

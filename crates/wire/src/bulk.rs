@@ -1,4 +1,5 @@
-//! Many at once: each item is answered with what was made of it, or with why nothing was.
+//! Bulk requests: many objects or relationships at once. Each item of the response is the written one, or an
+//! error.
 
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -44,15 +45,15 @@ pub struct Refused {
     pub error: FailureBody,
 }
 
-/// By hand: serde reads an untagged enum through a buffer that cannot hold the raw JSON of an
-/// object's properties.
+/// Implemented by hand, because serde buffers an untagged enum in a form that cannot contain the raw JSON of
+/// an object's properties.
 impl<'de, T: DeserializeOwned> Deserialize<'de> for BulkItem<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let item = Value::deserialize(from)?;
-        let read = match item.get("error") {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let item = Value::deserialize(deserializer)?;
+        let parsed = match item.get("error") {
             Some(_) => serde_json::from_value(item).map(Self::Refused),
             None => serde_json::from_value(item).map(Self::Made),
         };
-        read.map_err(D::Error::custom)
+        parsed.map_err(D::Error::custom)
     }
 }

@@ -1,3 +1,5 @@
+//! Entries of the change feed of a graph.
+
 use emergent_domain::{
     change::{Change, ChangeKind},
     time::Timestamp,

@@ -1,3 +1,5 @@
+//! Discussions with their entries and turns, and the decision of a person.
+
 use emergent_domain::{object::Object as GraphObject, run::Run, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -77,10 +79,10 @@ pub struct TurnView {
 }
 
 impl DiscussionView {
-    /// From the discussion's object, those of its entries, and the runs of its turns.
+    /// Builds the view from the graph objects of the discussion and its entries, and the runs of its turns.
     pub fn new(discussion: &GraphObject, entries: &[GraphObject], runs: Vec<Run>) -> Self {
         let map = discussion.properties.to_map();
-        let some = |name: &str| map.get(name).filter(|value| !value.is_null()).cloned();
+        let non_null = |name: &str| map.get(name).filter(|value| !value.is_null()).cloned();
         let participants = map.get("participating_agents").and_then(Value::as_array).into_iter().flatten();
         Self {
             id: discussion.id.0,
@@ -90,9 +92,9 @@ impl DiscussionView {
             task_id: text(&map, "task_id"),
             participants: participants.filter_map(Value::as_str).map(str::to_owned).collect(),
             consensus_level: map.get("consensus_level").and_then(Value::as_f64),
-            final_decision: some("final_decision"),
-            escalation: some("escalation"),
-            decided_by_person: some("decided_by_person"),
+            final_decision: non_null("final_decision"),
+            escalation: non_null("escalation"),
+            decided_by_person: non_null("decided_by_person"),
             entries: entries.iter().map(Into::into).collect(),
             runs: runs.into_iter().map(Into::into).collect(),
             created_at: discussion.created_at,
@@ -126,6 +128,7 @@ impl From<Run> for TurnView {
     }
 }
 
+/// Returns a property that is a string.
 fn text(map: &Map<String, Value>, name: &str) -> Option<String> {
     map.get(name).and_then(Value::as_str).map(str::to_owned)
 }
@@ -142,17 +145,18 @@ pub struct DecideDiscussion {
     pub reason: Option<String>,
 }
 
+/// Returns the schema of a decision: a string, or an object.
 fn decision_schema() -> RefOr<Schema> {
-    let words = |about: &str| {
-        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).description(Some(about))
+    let string = |description: &str| {
+        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).description(Some(description))
     };
     let object = ObjectBuilder::new()
         .schema_type(Type::Object)
-        .property("text", words("The decision in words."))
-        .property("option", words("The option that is chosen."))
+        .property("text", string("The decision in words."))
+        .property("option", string("The option that is chosen."))
         .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)));
     OneOfBuilder::new()
-        .item(words("In words."))
+        .item(string("In words."))
         .item(object)
         .description(Some("In words, or an object with `text` or `option`."))
         .examples([Value::from("Go with the first proposal")])

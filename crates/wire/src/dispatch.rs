@@ -1,4 +1,4 @@
-//! How a workflow is started, and what would be done.
+//! Requests to start and resume a workflow, and the result of a dry run.
 
 use emergent_domain::{
     invalid::Invalid,
@@ -78,7 +78,7 @@ pub struct ResumeWorkflow {
 }
 
 impl ResumeWorkflow {
-    /// The new budget, if one was given.
+    /// Returns the new budget; `None` if the request has none.
     pub fn budget(&self) -> Result<Option<Limit>, Invalid> {
         let limit = parse_limit(self.budget_usd, "budgetUsd", self.budget_tokens, "budgetTokens")?;
         Ok(Some(limit).filter(|limit| !limit.is_unlimited()))

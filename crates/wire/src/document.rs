@@ -1,3 +1,5 @@
+//! Documents and their chunks, and requests to ingest a document.
+
 use emergent_domain::{
     document::{Chunk, Document, NewDocument},
     json::JsonObject,
@@ -49,6 +51,7 @@ impl From<Document> for DocumentView {
 }
 
 impl DocumentView {
+    /// Adds the text that was extracted from the document.
     pub fn with_text(mut self, text: String) -> Self {
         self.text = Some(text);
         self

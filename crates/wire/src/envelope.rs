@@ -1,4 +1,4 @@
-//! What every answer is wrapped in.
+//! The envelope of every response: `{ success, data }` or `{ success, error }`.
 
 use std::borrow::Cow;
 

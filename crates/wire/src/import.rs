@@ -1,3 +1,5 @@
+//! The progress of an import, one line for each batch.
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

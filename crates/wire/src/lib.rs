@@ -1,10 +1,9 @@
-//! The JSON of the HTTP API: requests, responses and events, each readable and writable, each with
-//! its schema.
+//! The JSON types of the HTTP API: requests, responses and events. Each can be serialised and deserialised,
+//! and has an OpenAPI schema.
 //!
-//! The server answers with these types and the command line reads them, so a field that is renamed
-//! on one side fails to compile on the other. They are ours to keep stable; the types of `domain`
-//! are free to change. What is made from types of `domain` alone is converted here; what needs a
-//! service (`executor`, `graph`, `coordination`, …) is converted in `api`.
+//! The server and the command line use the same types, so they cannot disagree about a field. These types
+//! must stay compatible; the types of `domain` may change. Conversions that need only types of `domain` are
+//! here; conversions of the types of services (`executor`, `graph`, `coordination` and others) are in `api`.
 
 pub mod agent;
 pub mod agent_parts;

@@ -1,3 +1,5 @@
+//! External MCP servers and their tools, and requests to add and change a server.
+
 use std::collections::BTreeMap;
 
 use emergent_domain::{

@@ -1,3 +1,5 @@
+//! Objects of the graph, and requests to create and change them.
+
 use emergent_domain::{
     json::JsonObject,
     merge::Source,

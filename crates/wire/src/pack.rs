@@ -1,3 +1,5 @@
+//! Template packs, and requests to create them.
+
 use std::collections::BTreeMap;
 
 use emergent_domain::{

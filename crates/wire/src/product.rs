@@ -1,4 +1,4 @@
-//! Products as the outside sees them, and what changing one does.
+//! Installed products, requests to install and upgrade one, and the plan of what that changes.
 
 use emergent_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};

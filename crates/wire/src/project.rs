@@ -1,3 +1,5 @@
+//! Projects, and requests to create and change them.
+
 use emergent_domain::{project::Project, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,3 +1,5 @@
+//! Relationships of the graph, and requests to create and change them.
+
 use emergent_domain::{
     ids::ObjectId,
     json::JsonObject,

@@ -1,3 +1,5 @@
+//! The report of a reverted run: what was undone, and what could not be.
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;

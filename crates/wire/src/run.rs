@@ -1,4 +1,4 @@
-//! Runs: as they are started, listed, and drawn as a tree. One at a glance is in `run_detail`.
+//! Requests to start a run, lists of runs, and trees of child runs. A single run is in `run_detail`.
 
 use emergent_domain::{
     run::{Origin, Reason, Run, RunStatus},
@@ -67,6 +67,7 @@ pub struct SummaryView {
 }
 
 impl SummaryView {
+    /// Returns `None` for a run without a text.
     pub fn from_text(text: Option<String>) -> Option<Self> {
         text.filter(|text| !text.is_empty()).map(|text| Self { text })
     }

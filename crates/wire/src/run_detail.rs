@@ -1,3 +1,5 @@
+//! One run with its token usage, tool calls and child runs.
+
 use std::collections::BTreeMap;
 
 use emergent_domain::run::RunStatus;

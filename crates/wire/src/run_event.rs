@@ -1,3 +1,5 @@
+//! The events of a run, which are also the frames of its event stream.
+
 use emergent_domain::{
     run::{Reason, RunStatus},
     run_event::{RunEvent, RunEventBody},
@@ -27,7 +29,7 @@ pub struct RunEventView {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schema(as = RunEventBody)]
-// `rename_all_fields` would do for serde, but the schema ignores it: each variant says it.
+// Each variant has its own `rename_all`, because the schema ignores `rename_all_fields`.
 pub enum BodyView {
     /// `recovered`: another process had it before.
     RunStarted {

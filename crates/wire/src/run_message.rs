@@ -1,4 +1,4 @@
-//! What was said in a run. The content's shape depends on who said it.
+//! The messages of a run. The JSON of the content depends on the kind of message.
 
 use emergent_domain::{
     chat::{Part, Usage},
@@ -110,7 +110,8 @@ impl From<Usage> for MessageTokens {
 }
 
 impl RunMessageView {
-    /// As an event tells it: the calls are those the message itself names.
+    /// Builds the view of a message in an event. Its tool calls have no status, because they are only those
+    /// that the message itself names.
     pub fn from_recorded(run: RunId, message: RecordedMessage) -> Self {
         let content = match message.content {
             MessageContent::Text { text, injected } => {
@@ -119,7 +120,7 @@ impl RunMessageView {
             MessageContent::Summary { text, .. } => {
                 ContentView::Text(TextContent { text, injected: None, summary: true })
             }
-            MessageContent::Parts(parts) => ContentView::Answer(answer(parts)),
+            MessageContent::Parts(parts) => ContentView::Answer(answer_content(parts)),
         };
         Self {
             id: message.id.0,
@@ -134,7 +135,8 @@ impl RunMessageView {
     }
 }
 
-fn answer(parts: Vec<Part>) -> AnswerContent {
+/// Collects the parts of a model's answer.
+fn answer_content(parts: Vec<Part>) -> AnswerContent {
     let mut answer = AnswerContent { text: String::new(), thoughts: None, tool_calls: Vec::new() };
     for part in parts {
         match part {

@@ -1,5 +1,6 @@
-//! Schemas of enums that `domain` owns. A field has the domain's type, and names its schema with
-//! `#[schema(value_type = schema::RunStatus)]`; the values come from the enum itself.
+//! OpenAPI schemas of enums of `domain`, which has no dependency on OpenAPI. A field has the enum of `domain`
+//! as its type, and names its schema with `#[schema(value_type = schema::RunStatus)]`; the values come from
+//! the enum itself.
 
 use std::borrow::Cow;
 
@@ -17,18 +18,20 @@ use utoipa::{
     },
 };
 
-fn string_enum(values: impl Iterator<Item = String>, about: &str) -> RefOr<Schema> {
-    let about = Some(about.trim().to_owned()).filter(|about| !about.is_empty());
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).description(about).into()
+/// Returns the schema of a string with these values.
+fn string_enum(values: impl Iterator<Item = String>, description: &str) -> RefOr<Schema> {
+    let description = Some(description.trim().to_owned()).filter(|text| !text.is_empty());
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).description(description).into()
 }
 
-/// The name of a variant as it is sent.
-fn sent_as(variant: impl Serialize) -> String {
+/// Returns the JSON name of a variant.
+fn json_name(variant: impl Serialize) -> String {
     let value = serde_json::to_value(variant).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// `Component => enum, its values`. The name of the component is part of the API.
+/// Declares schemas as `Component => values`. The name of the component and its doc comment are part of the
+/// API.
 macro_rules! enum_schemas {
     ($($(#[doc = $about:literal])* $name:ident => $values:expr;)*) => {$(
         $(#[doc = $about])*
@@ -36,7 +39,7 @@ macro_rules! enum_schemas {
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                string_enum($values.iter().map(sent_as), concat!($($about),*))
+                string_enum($values.iter().map(json_name), concat!($($about),*))
             }
         }
 

@@ -1,3 +1,5 @@
+//! Searches for objects and chunks, and their results.
+
 use emergent_domain::{
     document::Chunk,
     filter::{Filter, Op},
@@ -131,13 +133,13 @@ impl From<ChannelHit> for Channel {
 }
 
 impl From<SearchResult<Object>> for SearchView {
-    fn from(found: SearchResult<Object>) -> Self {
-        let view = |hit: Hit<Object>| HitView {
+    fn from(result: SearchResult<Object>) -> Self {
+        let hit_view = |hit: Hit<Object>| HitView {
             object: hit.item.into(),
             score: hit.score,
             channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
         };
-        Self { hits: found.hits.into_iter().map(view).collect(), embedding: found.embedding }
+        Self { hits: result.hits.into_iter().map(hit_view).collect(), embedding: result.embedding }
     }
 }
 
@@ -158,12 +160,12 @@ pub struct ChunkHitView {
 }
 
 impl From<SearchResult<Chunk>> for ChunkSearchView {
-    fn from(found: SearchResult<Chunk>) -> Self {
-        let view = |hit: Hit<Chunk>| ChunkHitView {
+    fn from(result: SearchResult<Chunk>) -> Self {
+        let hit_view = |hit: Hit<Chunk>| ChunkHitView {
             chunk: hit.item.into(),
             score: hit.score,
             channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
         };
-        Self { hits: found.hits.into_iter().map(view).collect(), embedding: found.embedding }
+        Self { hits: result.hits.into_iter().map(hit_view).collect(), embedding: result.embedding }
     }
 }

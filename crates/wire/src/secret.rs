@@ -1,3 +1,5 @@
+//! Secrets: their names and versions, and requests to set a value. No response contains a value.
+
 use emergent_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

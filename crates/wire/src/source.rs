@@ -1,3 +1,5 @@
+//! The citations of an object or relationship: the chunks that back it.
+
 use emergent_domain::merge::Source;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,3 +1,5 @@
+//! Requests to create objects and the relationships between them at once.
+
 use std::collections::BTreeMap;
 
 use emergent_domain::ids::ObjectId;

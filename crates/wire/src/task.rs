@@ -1,4 +1,4 @@
-//! Tasks: as they are given, and as they stand in the graph.
+//! Tasks, requests to add them, and commands of a person about a task.
 
 use emergent_domain::{
     ids::WorkflowId,

@@ -1,3 +1,5 @@
+//! API tokens, and requests to create them.
+
 use emergent_domain::{
     time::Timestamp,
     token::{Scope, Token},

@@ -1,3 +1,5 @@
+//! The tools that agents can use.
+
 use emergent_domain::token::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! The tool calls of a run.
+
 use emergent_domain::{ids::RunId, run::ToolCallStatus, run_event::RecordedToolCall, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,7 +63,7 @@ impl CallStatusView {
 impl From<ToolCallStatus> for CallStatusView {
     fn from(status: ToolCallStatus) -> Self {
         match status {
-            // What has not begun will, in a moment: nobody outside needs to tell the two apart.
+            // A pending call starts within moments, so the API does not distinguish the two.
             ToolCallStatus::Pending | ToolCallStatus::Running => Self::Running,
             ToolCallStatus::Completed => Self::Completed,
             ToolCallStatus::Error => Self::Error,

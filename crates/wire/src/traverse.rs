@@ -1,3 +1,5 @@
+//! Traversals of the graph and shortest paths, with their results.
+
 use emergent_domain::{
     ids::ObjectId,
     json::JsonObject,
@@ -112,14 +114,17 @@ pub struct TraversalView {
 }
 
 impl From<Subgraph> for TraversalView {
-    fn from(found: Subgraph) -> Self {
+    fn from(subgraph: Subgraph) -> Self {
         Self {
-            nodes: found.nodes.into_iter().map(NodeView::from).collect(),
-            edges: found.edges.into_iter().map(RelationshipView::from).collect(),
-            truncated: found.truncated,
+            nodes: subgraph.nodes.into_iter().map(NodeView::from).collect(),
+            edges: subgraph.edges.into_iter().map(RelationshipView::from).collect(),
+            truncated: subgraph.truncated,
         }
     }
 }
+
+/// The schema of [`FindPath`] repeats this value.
+const DEFAULT_PATH_DEPTH: usize = 8;
 
 /// Two objects, and what may lie between them.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -148,7 +153,7 @@ impl From<FindPath> for PathQuery {
             to: ObjectId(body.to_id),
             direction: body.direction,
             relationship_types: body.relationship_types,
-            max_depth: body.max_depth.unwrap_or(8),
+            max_depth: body.max_depth.unwrap_or(DEFAULT_PATH_DEPTH),
             as_of: body.as_of,
         }
     }

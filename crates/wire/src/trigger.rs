@@ -1,4 +1,4 @@
-//! Triggers as they stand, and their firings.
+//! Schedules and event triggers, and their firings.
 
 use emergent_domain::{
     filter::Filter,

@@ -1,5 +1,5 @@
-//! Workflows as the outside sees them: the graph of tasks with each one's state, what it cost, and
-//! what a person is asked. Tasks by themselves are in `coordination_task`.
+//! Workflows: their settings, their tasks with status and spend, and the question that they ask a person.
+//! Single tasks are in `task`.
 
 use emergent_domain::{
     task::{Priority, TaskStatus, VerdictKind},

@@ -1,4 +1,4 @@
-//! Events of a workflow. The server passes on what was recorded; a client reads it by its kind.
+//! The events of a workflow. The server sends the recorded JSON; clients parse it by its kind.
 
 use emergent_domain::{
     ids::WorkflowId,
@@ -43,7 +43,7 @@ impl WorkflowEventView {
         }
     }
 
-    /// What it says, by its kind.
+    /// Parses the data according to the kind. Returns [`WorkflowEventBody::Unknown`] if that is not possible.
     pub fn body(&self) -> WorkflowEventBody {
         let data = if self.data.is_null() { json!({}) } else { self.data.clone() };
         let tagged = json!({ "type": self.kind, "data": data });
@@ -51,8 +51,8 @@ impl WorkflowEventView {
     }
 }
 
-/// What an event says. Every kind that a workflow records has its variant here. A field that an
-/// older record lacks is `None`.
+/// The parsed data of an event. Every kind that a workflow records has a variant here. A field that an older
+/// record lacks is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum WorkflowEventBody {
@@ -73,14 +73,14 @@ pub enum WorkflowEventBody {
         status: Option<WorkflowStatus>,
         reason: Option<String>,
     },
-    /// A person has to say how it goes on.
+    /// A person has to decide how the workflow continues.
     Escalated {
         reason: Option<String>,
     },
     TaskAdded {
         key: Option<String>,
     },
-    /// Tasks that a discussion asked for and that could not be added.
+    /// Tasks that a discussion requested could not be added.
     TasksRefused {
         reason: Option<String>,
     },
@@ -159,13 +159,13 @@ mod tests {
 
     fn body(kind: &str, data: Value) -> WorkflowEventBody {
         let id = Uuid::nil();
-        let sent = json!({ "seq": 1, "type": kind, "workflowId": id, "taskId": null, "runId": null,
+        let event = json!({ "seq": 1, "type": kind, "workflowId": id, "taskId": null, "runId": null,
             "data": data, "at": "2026-01-01T00:00:00Z" });
-        serde_json::from_value::<WorkflowEventView>(sent).unwrap().body()
+        serde_json::from_value::<WorkflowEventView>(event).unwrap().body()
     }
 
     #[test]
-    fn a_kind_is_read_with_its_data_and_an_unknown_one_is_no_error() {
+    fn data_is_parsed_by_kind_and_an_unknown_kind_is_not_an_error() {
         let ended = WorkflowEventBody::WorkflowEnded {
             status: Some(WorkflowStatus::Failed),
             reason: Some("no money".to_owned()),

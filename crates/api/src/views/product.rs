@@ -6,13 +6,13 @@ use emergent_products::{
     plan::{OwnChange, Step, StepChange, Warning},
 };
 pub(crate) use emergent_wire::product::*;
-
-const MAX_SOURCE_BYTES: usize = 2_000;
-const MAX_PROBLEMS: usize = 100;
 use serde_json::Value;
 
 use super::IntoView;
 use crate::ApiError;
+
+const MAX_SOURCE_BYTES: usize = 2_000;
+const MAX_PROBLEMS: usize = 100;
 
 /// Returns the manifest or source to install, which is required.
 pub(crate) fn install_input(body: InstallProduct) -> Result<ManifestInput, ApiError> {
