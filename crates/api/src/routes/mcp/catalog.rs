@@ -83,24 +83,28 @@ const MAX_TOOL_NAME_CHARS: usize = 128;
 
 impl Catalog {
     /// Reads the tools and agents of the caller's project.
-    pub async fn load(executor: &Executor, who: &McpCaller, selection: ToolSelection) -> Result<Self, Fault> {
+    pub async fn load(
+        executor: &Executor,
+        caller: &McpCaller,
+        selection: ToolSelection,
+    ) -> Result<Self, Fault> {
         let (mut entries, mut missing_scopes) = (BTreeMap::new(), BTreeMap::new());
-        for (name, tool) in project_tools(executor, who, selection).await {
+        for (name, tool) in project_tools(executor, caller, selection).await {
             // A tool without a scope is for agents only.
             let Some(scope) = tool.info().scope else { continue };
-            if who.has_scope(scope) {
+            if caller.has_scope(scope) {
                 entries.insert(name, CatalogEntry::Tool(tool));
             } else {
                 missing_scopes.insert(name, scope);
             }
         }
-        for agent in external_agents(executor, who).await? {
+        for agent in external_agents(executor, caller).await? {
             let name = agent_tool_name(&agent.name);
             // An external tool may have the same name; the first one is offered.
             if entries.contains_key(&name) {
                 continue;
             }
-            if who.has_scope(Scope::AgentsInvoke) {
+            if caller.has_scope(Scope::AgentsInvoke) {
                 entries.insert(name, CatalogEntry::Agent(agent));
             } else {
                 missing_scopes.insert(name, Scope::AgentsInvoke);
@@ -109,7 +113,7 @@ impl Catalog {
         let listed =
             entries.iter().map(|(name, entry)| listed_tool(name, entry)).collect::<Result<Vec<_>, _>>()?;
         let tools = ToolList::from_tools(&listed)?;
-        let prompts = resources::prompts(executor, who).await?;
+        let prompts = resources::prompts(executor, caller).await?;
         let hashes = ListHashes { tools: hash_list(tools.json()), prompts: hash_list(&prompts) };
         Ok(Self { tools: Arc::new(tools), hashes, entries, missing_scopes })
     }
@@ -136,19 +140,19 @@ fn hash_list(list: &JsonFields) -> u64 {
 /// Returns the project's tools with their offered names.
 async fn project_tools(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     selection: ToolSelection,
 ) -> Vec<(String, Arc<dyn Tool>)> {
     let pool = executor.tools();
     match selection {
         ToolSelection::All => {
-            let tools = pool.resolve(who.project, &["*".to_owned()], 0, true).await;
+            let tools = pool.resolve(caller.project, &["*".to_owned()], 0, true).await;
             let named =
                 tools.names().filter_map(|name| Some((name.to_owned(), Arc::clone(tools.get(name)?))));
             named.collect()
         }
         ToolSelection::LocalOnly => {
-            let tools = pool.project_tools(who.project).await.into_iter();
+            let tools = pool.project_tools(caller.project).await.into_iter();
             let local = tools.filter(|tool| tool.info().server.is_none());
             local.map(|tool| (tool.info().name.clone(), tool)).collect()
         }
@@ -156,8 +160,8 @@ async fn project_tools(
 }
 
 /// Returns the agents of the project that are visible to clients.
-async fn external_agents(executor: &Executor, who: &McpCaller) -> Result<Vec<AgentTool>, Fault> {
-    let project = who.project;
+async fn external_agents(executor: &Executor, caller: &McpCaller) -> Result<Vec<AgentTool>, Fault> {
+    let project = caller.project;
     let agents = executor.graph().db().read(move |tx| rows::list_all(tx, project)).await;
     let external = agents
         .map_err(Fault::internal)?

@@ -49,8 +49,8 @@ impl CatalogCache {
 
     /// Returns the caller's catalog: the cached one while it is fresh or another task loads a new one,
     /// otherwise a new one. If that takes too long, it is the old catalog, or one of only the local tools.
-    pub async fn get(&self, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
-        let key = (who.project, ScopeSet::from_scopes(&who.token.scopes));
+    pub async fn get(&self, caller: &McpCaller) -> Result<Arc<Catalog>, Fault> {
+        let key = (caller.project, ScopeSet::from_scopes(&caller.token.scopes));
         let old = match self.entries.lock().get_mut(&key) {
             Some(cached) if cached.refreshing || cached.since.elapsed() < TTL => {
                 return Ok(Arc::clone(&cached.catalog));
@@ -61,29 +61,29 @@ impl CatalogCache {
             }
             None => None,
         };
-        let (cache, caller) = (self.clone(), who.clone());
+        let (cache, task_caller) = (self.clone(), caller.clone());
         // The catalog is loaded in its own task: if that takes longer than this request waits, the next
         // request gets it.
         #[expect(
             clippy::disallowed_methods,
             reason = "awaited here, or else it fills the cache; one task at a time replaces an old catalog"
         )]
-        let loading = tokio::spawn(async move { cache.refresh(key, &caller).await });
+        let loading = tokio::spawn(async move { cache.refresh(key, &task_caller).await });
         let max_wait = if old.is_some() { REFRESH_WAIT } else { FIRST_WAIT };
         match (tokio::time::timeout(max_wait, loading).await, old) {
             (Ok(loaded), _) => loaded.map_err(Fault::internal)?,
             (Err(_), Some(old)) => Ok(old),
             (Err(_), None) => {
-                Catalog::load(&self.executor, who, ToolSelection::LocalOnly).await.map(Arc::new)
+                Catalog::load(&self.executor, caller, ToolSelection::LocalOnly).await.map(Arc::new)
             }
         }
     }
 
     /// Loads the complete catalog into the cache.
-    async fn refresh(&self, key: Key, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
+    async fn refresh(&self, key: Key, caller: &McpCaller) -> Result<Arc<Catalog>, Fault> {
         let since = Instant::now();
         let _guard = RefreshGuard { entries: &self.entries, key };
-        let loaded = Catalog::load(&self.executor, who, ToolSelection::All).await.map(Arc::new);
+        let loaded = Catalog::load(&self.executor, caller, ToolSelection::All).await.map(Arc::new);
         // After a failure, the old catalog stays, and the next request tries again.
         if let Ok(catalog) = &loaded {
             let entry = CachedCatalog { catalog: Arc::clone(catalog), since, refreshing: false };

@@ -35,12 +35,12 @@ struct CatalogWatch {
 pub(super) fn list_changes(
     executor: &Executor,
     cache: CatalogCache,
-    who: McpCaller,
+    caller: McpCaller,
 ) -> BoxStream<'static, ListKind> {
-    let waiter = executor.graph().db().waiter(&format!("mcp:{}", who.project));
+    let waiter = executor.graph().db().waiter(&format!("mcp:{}", caller.project));
     let watch = CatalogWatch {
         cache,
-        caller: who,
+        caller,
         waiter,
         poll_interval: POLL_INTERVAL,
         seen: None,

@@ -60,17 +60,19 @@ enum ArgumentKind {
 /// Returns the result of `completion/complete`.
 pub(super) async fn complete(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     params: Value,
 ) -> Result<JsonFields, Fault> {
     let params: CompleteParams = serde_json::from_value(params)
         .map_err(|error| Fault::invalid(format!("`params` are invalid: {error}")))?;
     let kind = match &params.r#ref {
-        CompletionRef::Prompt { name } => prompt_argument(executor, who, name, &params.argument.name).await?,
+        CompletionRef::Prompt { name } => {
+            prompt_argument(executor, caller, name, &params.argument.name).await?
+        }
         CompletionRef::Resource { uri } => template_argument(uri, &params)?,
     };
-    let (mut values, has_more) = match who.has_scope(Scope::GraphRead) {
-        true => candidates(executor, who, kind, &params.argument.value).await?,
+    let (mut values, has_more) = match caller.has_scope(Scope::GraphRead) {
+        true => candidates(executor, caller, kind, &params.argument.value).await?,
         false => (Vec::new(), false),
     };
     let has_more = has_more || values.len() > MAX_VALUES;
@@ -82,12 +84,12 @@ pub(super) async fn complete(
 /// entity, and some name a type.
 async fn prompt_argument(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     name: &str,
     argument: &str,
 ) -> Result<ArgumentKind, Fault> {
-    who.require_scope(Scope::AgentsRead)?;
-    let prompt = resources::prompt_named(executor, who, name).await?;
+    caller.require_scope(Scope::AgentsRead)?;
+    let prompt = resources::prompt_named(executor, caller, name).await?;
     if !prompt.arguments.iter().any(|declared| declared.name == argument) {
         return Err(Fault::invalid(format!("the prompt `{name}` has no argument `{argument}`")));
     }
@@ -118,7 +120,7 @@ fn template_argument(uri: &str, params: &CompleteParams) -> Result<ArgumentKind,
 /// Returns the values that start with the typed text, and whether there may be more.
 async fn candidates(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     kind: ArgumentKind,
     typed: &str,
 ) -> Result<(Vec<String>, bool), Fault> {
@@ -126,16 +128,16 @@ async fn candidates(
     let matches = |text: &str| text.to_lowercase().starts_with(&typed);
     match kind {
         ArgumentKind::Type { of_objects } => {
-            let types = resources::types(executor, who, of_objects).await?;
+            let types = resources::types(executor, caller, of_objects).await?;
             Ok((types.into_iter().filter(|name| matches(name)).collect(), false))
         }
         ArgumentKind::Key { type_ } => {
             let matching_key = |object: &Object| object.key.clone().filter(|key| matches(key));
-            object_values(executor, who, type_, matching_key).await
+            object_values(executor, caller, type_, matching_key).await
         }
         ArgumentKind::Id => {
             let matching_id = |object: &Object| Some(object.id.to_string()).filter(|id| matches(id));
-            object_values(executor, who, None, matching_id).await
+            object_values(executor, caller, None, matching_id).await
         }
     }
 }
@@ -143,7 +145,7 @@ async fn candidates(
 /// Returns the distinct values that `value` finds in the newest objects, and whether there may be more.
 async fn object_values(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     type_: Option<String>,
     value: impl Fn(&Object) -> Option<String>,
 ) -> Result<(Vec<String>, bool), Fault> {
@@ -155,7 +157,7 @@ async fn object_values(
     for _ in 0..MAX_PAGES {
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
         let page = page.map_err(|invalid| Fault::invalid(invalid.to_string()))?;
-        let objects = executor.graph().list_objects(who.project, filter.clone(), page).await;
+        let objects = executor.graph().list_objects(caller.project, filter.clone(), page).await;
         let objects = objects.map_err(Fault::internal)?;
         values.extend(objects.items.iter().filter_map(&value).filter(|value| seen.insert(value.clone())));
         match objects.next {

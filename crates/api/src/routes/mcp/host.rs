@@ -100,8 +100,8 @@ impl Host for ProjectHost {
         &self.server_info
     }
 
-    async fn tools(&self, who: &McpCaller) -> Result<Arc<ToolList>, Fault> {
-        Ok(Arc::clone(&self.catalog_cache.get(who).await?.tools))
+    async fn tools(&self, caller: &McpCaller) -> Result<Arc<ToolList>, Fault> {
+        Ok(Arc::clone(&self.catalog_cache.get(caller).await?.tools))
     }
 
     async fn call(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
@@ -114,43 +114,43 @@ impl Host for ProjectHost {
         }
     }
 
-    async fn prompts(&self, who: &McpCaller) -> Result<JsonFields, Fault> {
-        resources::prompts(&self.executor, who).await
+    async fn prompts(&self, caller: &McpCaller) -> Result<JsonFields, Fault> {
+        resources::prompts(&self.executor, caller).await
     }
 
     async fn prompt(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
         resources::prompt(&self.executor, &call).await
     }
 
-    async fn resources(&self, who: &McpCaller, cursor: Option<&str>) -> Result<JsonFields, Fault> {
-        resources::list(&self.executor, who, cursor).await
+    async fn resources(&self, caller: &McpCaller, cursor: Option<&str>) -> Result<JsonFields, Fault> {
+        resources::list(&self.executor, caller, cursor).await
     }
 
-    async fn templates(&self, who: &McpCaller) -> Result<JsonFields, Fault> {
-        resources::templates(who)
+    async fn templates(&self, caller: &McpCaller) -> Result<JsonFields, Fault> {
+        resources::templates(caller)
     }
 
-    async fn read(&self, who: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
-        resources::read(&self.executor, who, uri).await
+    async fn read(&self, caller: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
+        resources::read(&self.executor, caller, uri).await
     }
 
-    async fn complete(&self, who: &McpCaller, params: Value) -> Result<JsonFields, Fault> {
-        complete::complete(&self.executor, who, params).await
+    async fn complete(&self, caller: &McpCaller, params: Value) -> Result<JsonFields, Fault> {
+        complete::complete(&self.executor, caller, params).await
     }
 
-    async fn subscribe(&self, who: &McpCaller, uri: &str) -> Result<u64, Fault> {
-        resource_watch::subscribe(&self.executor, who, uri).await
+    async fn subscribe(&self, caller: &McpCaller, uri: &str) -> Result<u64, Fault> {
+        resource_watch::subscribe(&self.executor, caller, uri).await
     }
 
     fn updates(
         &self,
-        who: &McpCaller,
+        caller: &McpCaller,
         subscribed: Receiver<SubscribedResources>,
     ) -> BoxStream<'static, String> {
-        resource_watch::updates(&self.executor, who.clone(), subscribed)
+        resource_watch::updates(&self.executor, caller.clone(), subscribed)
     }
 
-    fn changes(&self, who: &McpCaller) -> BoxStream<'static, ListKind> {
-        catalog_watch::list_changes(&self.executor, self.catalog_cache.clone(), who.clone())
+    fn changes(&self, caller: &McpCaller) -> BoxStream<'static, ListKind> {
+        catalog_watch::list_changes(&self.executor, self.catalog_cache.clone(), caller.clone())
     }
 }

@@ -24,26 +24,20 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MISSING_HASH: u64 = 0;
 
 /// Returns the hash of a resource's current content; fails if the resource does not exist.
-pub(super) async fn subscribe(executor: &Executor, who: &McpCaller, uri: &str) -> Result<u64, Fault> {
-    Ok(hash_text(resources::read(executor, who, uri).await?.as_bytes()))
+pub(super) async fn subscribe(executor: &Executor, caller: &McpCaller, uri: &str) -> Result<u64, Fault> {
+    Ok(hash_text(resources::read(executor, caller, uri).await?.as_bytes()))
 }
 
 /// Streams the URIs of subscribed resources that have changed.
 pub(super) fn updates(
     executor: &Executor,
-    who: McpCaller,
+    caller: McpCaller,
     subscribed: watch::Receiver<SubscribedResources>,
 ) -> BoxStream<'static, String> {
-    let waiter = executor.graph().db().waiter(&feed::feed_channel(who.project));
+    let waiter = executor.graph().db().waiter(&feed::feed_channel(caller.project));
     let executor = executor.clone();
-    let updates = ResourceWatch {
-        executor,
-        caller: who,
-        subscribed,
-        waiter,
-        seen: BTreeMap::new(),
-        ready: VecDeque::new(),
-    };
+    let updates =
+        ResourceWatch { executor, caller, subscribed, waiter, seen: BTreeMap::new(), ready: VecDeque::new() };
     stream::unfold(updates, |mut updates| async move { Some((updates.next().await?, updates)) }).boxed()
 }
 

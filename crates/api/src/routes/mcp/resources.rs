@@ -29,15 +29,15 @@ pub(super) const KEY_TEMPLATE: &str = "emergent://objects/{type}/{key}";
 /// Returns a page of `resources/list`: the schema first, then the objects. Empty without the scope.
 pub(super) async fn list(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     cursor: Option<&str>,
 ) -> Result<JsonFields, Fault> {
-    if !who.has_scope(Scope::GraphRead) {
+    if !caller.has_scope(Scope::GraphRead) {
         return JsonFields::from_object(&json!({ "resources": [] }));
     }
     let page =
         Page::new(Some(Page::MAX as i64), cursor).map_err(|invalid| Fault::invalid(invalid.to_string()))?;
-    let objects = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
+    let objects = executor.graph().list_objects(caller.project, ObjectFilter::default(), page).await;
     let objects = objects.map_err(Fault::internal)?;
     let mut resources = Vec::new();
     if cursor.is_none() {
@@ -63,9 +63,9 @@ fn resource_json(object: &Object) -> Value {
 }
 
 /// Returns `resources/templates/list`.
-pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
+pub(super) fn templates(caller: &McpCaller) -> Result<JsonFields, Fault> {
     let mut templates = Vec::new();
-    if who.has_scope(Scope::GraphRead) {
+    if caller.has_scope(Scope::GraphRead) {
         let template = |uri: &str, name: &str, about: &str| json!({ "uriTemplate": uri, "name": name, "description": about, "mimeType": JSON });
         templates = vec![
             template(TYPE_TEMPLATE, "type", "What a type of entity or relationship looks like."),
@@ -77,7 +77,7 @@ pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
 }
 
 /// Returns `resources/read`: the JSON that the matching tool returns to agents.
-pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
+pub(super) async fn read(executor: &Executor, caller: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
     let unknown = || Fault::ResourceNotFound { uri: uri.to_owned() };
     let (tool, input) = if uri == SCHEMA {
         ("schema_list_types", json!({}))
@@ -88,18 +88,18 @@ pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Res
     } else {
         return Err(unknown());
     };
-    who.require_scope(Scope::GraphRead)?;
-    let value = call_read_tool(executor, who, tool, input).await.ok_or_else(unknown)?;
+    caller.require_scope(Scope::GraphRead)?;
+    let value = call_read_tool(executor, caller, tool, input).await.ok_or_else(unknown)?;
     let content = json!({ "uri": uri, "mimeType": JSON, "text": value.to_string() });
     JsonFields::from_object(&json!({ "contents": [content] }))
 }
 
 /// Calls a local read-only tool of the project. Returns `None` if the tool does not exist or fails.
-async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input: Value) -> Option<Value> {
-    let tools = executor.tools().project_tools(who.project).await;
+async fn call_read_tool(executor: &Executor, caller: &McpCaller, tool: &str, input: Value) -> Option<Value> {
+    let tools = executor.tools().project_tools(caller.project).await;
     let tool =
         tools.iter().find(|candidate| candidate.info().server.is_none() && candidate.info().name == tool)?;
-    let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
+    let context = ToolContext { graph: executor.graph().clone(), project: caller.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
         GuardedOutput::Answer(value) => Some(value),
         _ => None,
@@ -110,10 +110,10 @@ async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input:
 /// types.
 pub(super) async fn types(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     only_objects: bool,
 ) -> Result<Vec<String>, Fault> {
-    let types = call_read_tool(executor, who, "schema_list_types", json!({})).await;
+    let types = call_read_tool(executor, caller, "schema_list_types", json!({})).await;
     let types = types.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
     let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
     let listed = lists.iter().flat_map(|list| types[*list].as_array().into_iter().flatten());
@@ -122,8 +122,8 @@ pub(super) async fn types(
 
 /// Returns the prompts of installed products with their listed names. If several products have a prompt of
 /// the same name, each is listed as `product.name`.
-async fn project_prompts(executor: &Executor, who: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
-    let project = who.project;
+async fn project_prompts(executor: &Executor, caller: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
+    let project = caller.project;
     let stored =
         executor.graph().db().read(move |tx| rows::list_all(tx, project)).await.map_err(Fault::internal)?;
     let count_named = |name: &str| stored.iter().filter(|row| row.prompt.name == name).count();
@@ -138,11 +138,11 @@ async fn project_prompts(executor: &Executor, who: &McpCaller) -> Result<Vec<(St
 }
 
 /// Returns `prompts/list`; empty without the scope.
-pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<JsonFields, Fault> {
-    if !who.has_scope(Scope::AgentsRead) {
+pub(super) async fn prompts(executor: &Executor, caller: &McpCaller) -> Result<JsonFields, Fault> {
+    if !caller.has_scope(Scope::AgentsRead) {
         return JsonFields::from_object(&json!({ "prompts": [] }));
     }
-    let prompts = project_prompts(executor, who).await?;
+    let prompts = project_prompts(executor, caller).await?;
     let listed = prompts.iter().map(|(name, prompt)| {
         let mut listed = json!({ "name": name });
         for (field, text) in [("title", &prompt.title), ("description", &prompt.description)] {
@@ -159,8 +159,12 @@ pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<Json
 }
 
 /// Returns the prompt that is listed with this name.
-pub(super) async fn prompt_named(executor: &Executor, who: &McpCaller, name: &str) -> Result<Prompt, Fault> {
-    let prompts = project_prompts(executor, who).await?;
+pub(super) async fn prompt_named(
+    executor: &Executor,
+    caller: &McpCaller,
+    name: &str,
+) -> Result<Prompt, Fault> {
+    let prompts = project_prompts(executor, caller).await?;
     let prompt = prompts.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
     prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
 }

@@ -24,17 +24,17 @@ impl McpCaller {
 /// Calls a tool, and commits its changes.
 pub(super) async fn call(
     executor: &Executor,
-    who: &McpCaller,
+    caller: &McpCaller,
     tool: &Arc<dyn Tool>,
     arguments: Value,
 ) -> Result<CallOutcome, Fault> {
     let (guard, info) = (&executor.settings().guard, tool.info());
-    let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
+    let context = ToolContext { graph: executor.graph().clone(), project: caller.project, run: None };
     match guard.call(tool.as_ref(), &context, arguments).await {
         GuardedOutput::Answer(value) => success(&value),
         GuardedOutput::Error(reason) => tool_error(&reason),
         GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
-            match commit(executor, who, change).await {
+            match commit(executor, caller, change).await {
                 Ok(value) => success(&guard.truncate_for(info, value)),
                 Err(graph::Error::Store(error)) => Err(Fault::internal(error)),
                 Err(refused) => tool_error(&refused.to_string()),
@@ -45,8 +45,8 @@ pub(super) async fn call(
     }
 }
 
-async fn commit(executor: &Executor, who: &McpCaller, change: GraphChange) -> graph::Result<Value> {
-    let (graph, actor) = (executor.graph().clone(), who.to_actor());
+async fn commit(executor: &Executor, caller: &McpCaller, change: GraphChange) -> graph::Result<Value> {
+    let (graph, actor) = (executor.graph().clone(), caller.to_actor());
     let work = move |tx: &mut Tx<'_>| {
         let ctx = graph.write_context(tx, actor)?;
         change(tx, &ctx)
