@@ -11,6 +11,7 @@ use std::{
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use emergent_net::backoff::{Backoff, random_spread};
+use tokio::task::JoinSet;
 use tokio_postgres::{
     Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
@@ -82,15 +83,10 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let client = self.client().await?;
         let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
         let (cache, commits) = (self.cache, Arc::clone(&self.commits));
         let runtime = tokio::runtime::Handle::current();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "awaited here; the connections of the pool limit how many there are, and only its own thread sleeps"
-        )]
-        let task = tokio::task::spawn_blocking(move || {
+        self.with_client(move |client| {
             let mut attempt = 1;
             loop {
                 match try_write(&client, &runtime, cache, &work) {
@@ -103,13 +99,17 @@ impl Postgres {
                     WriteAttempt::Failed(error) => return Err(error),
                     WriteAttempt::Conflicted(error) if attempt == MAX_ATTEMPTS => return Err(error),
                     WriteAttempt::Conflicted(_) => {
+                        #[expect(
+                            clippy::disallowed_methods,
+                            reason = "it only blocks this transaction's thread"
+                        )]
                         std::thread::sleep(backoff(attempt));
                         attempt += 1;
                     }
                 }
             }
-        });
-        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        })
+        .await
     }
 
     /// Runs reads; with `snapshot`, all statements see the same committed state.
@@ -119,17 +119,12 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let client = self.client().await?;
         let cache = self.cache;
         // Without a statement cache there may be a connection pooler in between. Only inside a transaction
         // does it run all statements on one connection.
         let snapshot = snapshot || !cache;
         let runtime = tokio::runtime::Handle::current();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "awaited here; the connections of the pool limit how many there are"
-        )]
-        let task = tokio::task::spawn_blocking(move || {
+        self.with_client(move |client| {
             if snapshot {
                 runtime
                     .block_on(client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
@@ -142,12 +137,32 @@ impl Postgres {
                 runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
             }
             result
-        });
-        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        })
+        .await
     }
 
-    async fn client(&self) -> Result<Object> {
-        self.pool.get().await.map_err(|source| Error::Pool(Box::new(source)))
+    /// Runs `work` on a blocking thread with a connection of the pool. The wait is a task of its own. A caller that is not polled, such as
+    /// a response that its client does not read, would otherwise be given a connection and keep it from
+    /// everybody.
+    async fn with_client<T, E, W>(&self, work: W) -> Result<T, E>
+    where
+        W: FnOnce(Object) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let pool = self.pool.clone();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let client = pool.get().await.map_err(|source| Error::Pool(Box::new(source)))?;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "awaited here; the connections of the pool limit how many there are"
+            )]
+            let blocking = tokio::task::spawn_blocking(move || work(client));
+            blocking.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        });
+        let result = task.join_next().await;
+        result.and_then(Result::ok).unwrap_or_else(|| Err(Error::Closed.into()))
     }
 }
 

@@ -13,7 +13,10 @@ use std::{
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    task::JoinSet,
+};
 
 use crate::{
     error::{Error, Result},
@@ -101,12 +104,7 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         let readers = Arc::clone(&self.readers);
-        let permit = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "awaited here; the permits of the readers limit how many there are"
-        )]
-        let task = tokio::task::spawn_blocking(move || {
+        let read = move |permit: OwnedSemaphorePermit| {
             // The closure owns the permit: if the caller is dropped, the connection stays in use until the
             // closure returns.
             let _permit = permit;
@@ -125,8 +123,29 @@ impl Sqlite {
             let result = result.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             readers.idle.lock().push(conn);
             result
-        });
-        task.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited below; the permits of the readers limit how many there are"
+        )]
+        let run = move |permit| tokio::task::spawn_blocking(move || read(permit));
+        let permits = Arc::clone(&self.readers.permits);
+        let result = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => run(permit).await,
+            // The wait is a task of its own. A caller that is not polled, such as a response that its client
+            // does not read, would otherwise be given the permit and keep it from everybody.
+            Err(_) => {
+                let mut waiting = JoinSet::new();
+                waiting.spawn(async move {
+                    match permits.acquire_owned().await {
+                        Ok(permit) => run(permit).await.unwrap_or_else(|_| Err(Error::Closed.into())),
+                        Err(_) => Err(Error::Closed.into()),
+                    }
+                });
+                waiting.join_next().await.unwrap_or_else(|| Ok(Err(Error::Closed.into())))
+            }
+        };
+        result.unwrap_or_else(|_| Err(Error::Closed.into()))
     }
 }
 
