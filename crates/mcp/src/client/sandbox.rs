@@ -49,6 +49,12 @@ impl Sandbox {
             | AccessFs::RemoveFile
             | AccessFs::RemoveDir
             | AccessFs::MakeSym
+            | AccessFs::MakeReg
+            | AccessFs::MakeDir
+            | AccessFs::MakeFifo
+            | AccessFs::MakeSock
+            | AccessFs::MakeChar
+            | AccessFs::MakeBlock
             | AccessFs::Refer;
         let restricted = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
@@ -58,10 +64,11 @@ impl Sandbox {
             .and_then(|rules| rules.restrict_self())
             .map_err(std::io::Error::other)?;
         drop_capabilities()?;
-        Ok(match restricted.ruleset {
-            RulesetStatus::NotEnforced => Enforcement::Unavailable,
-            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Enforcement::InForce,
-        })
+        if restricted.ruleset == RulesetStatus::NotEnforced {
+            return Ok(Enforcement::Unavailable);
+        }
+        check_hidden(&hidden)?;
+        Ok(Enforcement::InForce)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -93,16 +100,38 @@ fn drop_capabilities() -> std::io::Result<()> {
     Ok(set_capabilities(None, reduced)?)
 }
 
-/// Returns the siblings of the folder and of each of its parents, up to the root.
+/// Fails if the calling thread can still open a file in the hidden folder, for example through a mount that
+/// shows the folder under a second path.
+#[cfg(target_os = "linux")]
+fn check_hidden(hidden: &Path) -> std::io::Result<()> {
+    let entries = std::fs::read_dir(hidden)?.flatten().map(|entry| entry.path());
+    let mut files = entries.filter(|path| path.is_file());
+    match files.find(|path| std::fs::File::open(path).is_ok()) {
+        Some(path) => Err(std::io::Error::other(format!(
+            "the program could read `{}`, because the data folder has a second path; no program is started",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the siblings of the folder and of each of its parents, up to the root. Links and mounts that lead
+/// back to one of these folders are left out, whatever their name.
 fn entries_beside(hidden: &Path) -> Vec<PathBuf> {
+    let on_path: Vec<_> = hidden.ancestors().filter_map(identity).collect();
     let mut beside = Vec::new();
-    let mut on_path = hidden;
-    while let Some(parent) = on_path.parent() {
+    for parent in hidden.ancestors().skip(1) {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
-        beside.extend(entries.filter(|path| path != on_path).take(MAX_ENTRIES));
-        on_path = parent;
+        let is_beside = |path: &PathBuf| identity(path).is_some_and(|entry| !on_path.contains(&entry));
+        beside.extend(entries.filter(is_beside).take(MAX_ENTRIES));
     }
     beside
+}
+
+/// Returns what identifies a file or folder under every path that leads to it: its device and its inode.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Limits core dumps, open files, memory and file sizes of the calling process. It is called between fork and
@@ -150,6 +179,8 @@ mod tests {
         std::fs::create_dir(root.path().join("work")).unwrap();
         std::fs::write(data.join("admin-token"), "secret").unwrap();
         std::fs::write(root.path().join("work/notes"), "plain").unwrap();
+        // A link beside the folder leads to its parent, as `current` does in many deployments.
+        std::os::unix::fs::symlink(root.path(), root.path().join("current")).unwrap();
         let sandbox = Sandbox { hidden: Some(data.clone()) };
         let run = move |script: &str| {
             let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
@@ -166,8 +197,16 @@ mod tests {
             return;
         }
         assert!(!read.status.success() && read.stdout.is_empty(), "{read:?}");
-        for attempt in ["rm admin-token", "echo x > admin-token", "ln -s /tmp server", "mv ../data ../stolen"]
-        {
+        assert!(!run("cat ../current/data/admin-token").1.status.success(), "a link leads to the folder");
+        for attempt in [
+            "rm admin-token",
+            "echo x > admin-token",
+            "ln -s /tmp server",
+            "ln admin-token second",
+            "mkfifo pipe",
+            "mkdir folder",
+            "mv ../data ../stolen",
+        ] {
             assert!(!run(attempt).1.status.success(), "{attempt}");
         }
         let (_, beside) = run("cat ../work/notes && echo more > ../work/new && rm ../work/new");
