@@ -164,22 +164,18 @@ impl FromRequestParts<App> for AsActor {
 
 impl App {
     /// Returns the valid token with this secret, or the error. An address that presented too many unknown
-    /// tokens has to wait before it may present another; tokens that were valid a while ago are exempt, so
-    /// that nobody can lock out others behind the same proxy.
+    /// tokens is told to wait. Valid tokens are never refused, so nobody can lock out others behind the same
+    /// proxy.
     async fn log_in(&self, secret: &str, address: Option<IpAddr>) -> Result<Arc<Token>, ApiError> {
-        let wait = address.and_then(|address| self.failed_logins.must_wait(address));
-        if let Some(wait) = wait.filter(|_| !self.tokens.was_known(secret)) {
+        if let Some(token) = self.token(secret).await? {
+            return Ok(token);
+        }
+        let Some(address) = address else { return Err(ApiError::unknown_token()) };
+        if let Some(wait) = self.failed_logins.must_wait(address) {
             return Err(ApiError::too_many_failed_logins(wait));
         }
-        match self.token(secret).await? {
-            Some(token) => Ok(token),
-            None => {
-                if let Some(address) = address {
-                    self.failed_logins.record(address);
-                }
-                Err(ApiError::unknown_token())
-            }
-        }
+        self.failed_logins.record(address);
+        Err(ApiError::unknown_token())
     }
 
     /// Returns the valid token with this secret; `None` if it is unknown, expired or revoked.

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{Request, header};
+use axum::http::{Request, header, uri::Authority};
 
 /// The accepted host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,22 @@ impl AllowedHosts {
 
     /// Whether a request may be handled.
     pub(crate) fn allow<B>(&self, request: &Request<B>) -> bool {
-        // HTTP/2 has an authority instead of `Host`.
-        let authority = request.uri().authority().map(|authority| authority.as_str());
-        let header = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or("?"));
-        match authority.or(header) {
-            Some(host) => self.allows(host_name(host)),
-            // Only HTTP/1.0 requests lack it, which no browser sends.
-            None => true,
-        }
+        // HTTP/2 has an authority instead of `Host`, and HTTP/1 may have both. Only HTTP/1.0 requests lack
+        // both, which no browser sends.
+        let headers = request.headers().get_all(header::HOST);
+        headers.iter().count() <= 1
+            && request.uri().authority().is_none_or(|authority| self.allows_authority(authority.as_str()))
+            && headers.iter().all(|host| self.allows_authority(host.to_str().unwrap_or("?")))
+    }
+
+    /// Whether `host` or `host:port` is accepted. What browsers never send, such as a user name before the
+    /// host, is not.
+    fn allows_authority(&self, authority: &str) -> bool {
+        let Ok(parsed) = authority.parse::<Authority>() else { return false };
+        let host = parsed.host();
+        let port = authority.strip_prefix(host).unwrap_or("@");
+        let is_port = port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+        (port.is_empty() || is_port) && self.allows(host.trim_start_matches('[').trim_end_matches(']'))
     }
 
     fn allows(&self, host: &str) -> bool {
@@ -86,6 +94,9 @@ mod tests {
         check(None, "127.0.0.1:4400", "[::1]:4400", true);
         check(None, "127.0.0.1:4400", "evil.example.com", false);
         check(None, "127.0.0.1:4400", "127.0.0.1.evil.example.com", false);
+        check(None, "127.0.0.1:4400", "localhost:80@evil.example.com", false);
+        check(None, "127.0.0.1:4400", "[::1].evil.example.com", false);
+        check(None, "127.0.0.1:4400", "[127.0.0.1]evil", false);
         check(None, "emergent.internal:4400", "emergent.internal:4400", true);
         check(None, "0.0.0.0:4400", "192.168.1.7:4400", true);
         check(None, "0.0.0.0:4400", "emergent:4400", false);

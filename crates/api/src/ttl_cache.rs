@@ -44,15 +44,6 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         (read_at.elapsed() < TTL).then(|| value.clone())
     }
 
-    /// Whether there is an entry for this key, even an expired one.
-    pub(crate) fn was_known<Q>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Eq + Hash + ?Sized,
-    {
-        self.0.lock().values.contains_key(key)
-    }
-
     /// Call this before a value is read, and pass the result to [`TtlCache::insert`].
     pub(crate) fn start_read(&self) -> PendingRead {
         PendingRead { since: Instant::now(), generation: self.0.lock().generation }

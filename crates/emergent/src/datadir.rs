@@ -109,12 +109,12 @@ impl DataDir {
     }
 }
 
-/// Creates the folder if needed, readable by its owner only; a data folder that an older version created
-/// gets that mode too. An existing folder that becomes a data folder now keeps its mode, because other
-/// users may need its other files.
+/// Creates the folder if needed, readable by its owner only; an empty folder, and a data folder that an older
+/// version created, get that mode too. A folder with other files keeps its mode, because other users may need
+/// them.
 fn create_private_folder(path: &Path) -> std::io::Result<()> {
-    let is_data_folder =
-        !path.exists() || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
+    let is_empty = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+    let is_data_folder = is_empty || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
     std::fs::create_dir_all(path)?;
     #[cfg(unix)]
     if is_data_folder {
@@ -154,11 +154,25 @@ pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
 /// Reads a secret from a file; `None` when the file is missing or empty.
 fn read_secret(path: &Path) -> Result<Option<String>> {
     let mut text = String::new();
-    match File::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
+    match open_secret(path).and_then(|mut file| file.read_to_string(&mut text)) {
         Ok(_) => Ok(Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::File { path: path.to_owned(), source }),
     }
+}
+
+/// Opens the file of a secret. It has to be a regular file with one name: a link or a pipe was put there by
+/// somebody else, to have another text used as the secret.
+fn open_secret(path: &Path) -> std::io::Result<File> {
+    let found = std::fs::symlink_metadata(path)?;
+    #[cfg(unix)]
+    let is_only_name = std::os::unix::fs::MetadataExt::nlink(&found) == 1;
+    #[cfg(not(unix))]
+    let is_only_name = true;
+    if !found.is_file() || !is_only_name {
+        return Err(std::io::Error::other("is a link, or not a regular file; remove it, and start again"));
+    }
+    File::open(path)
 }
 
 /// Writes a secret to a new file; fails when the file exists.

@@ -96,6 +96,16 @@ enum Command {
     Doctor,
 }
 
+/// Keeps other programs of the same user, such as MCP servers that it starts, from reading the
+/// memory and environment of this process, which hold keys and tokens. As a side effect, no core file is written.
+fn protect_memory() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+    {
+        tracing::warn!(%error, "programs of the same user can read this process's memory");
+    }
+}
+
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -108,6 +118,7 @@ fn main() -> std::process::ExitCode {
     let telemetry = Telemetry::from_env(runtime.handle());
     start_logging(matches!(cli.command, Command::Serve(_)), &telemetry);
     telemetry.log_problems();
+    protect_memory();
     let outcome = runtime.block_on(run(cli));
     telemetry.shutdown();
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);

@@ -34,7 +34,9 @@ impl Serve {
         // cannot listen must not create it. Clients that connect now wait until the store is open.
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        protect_memory();
+        if let Some(files) = &settings.tls {
+            server::check_tls(files).map_err(|error| Error::setting("EMERGENT_TLS_CERT", error))?;
+        }
         let services = services::open_services(&settings).await?;
         if self.sample {
             sample::import_sample(&services.graph).await?;
@@ -114,16 +116,6 @@ fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Keeps other programs of the same user, such as MCP servers that this server starts, from reading its
-/// memory and environment, which hold keys and tokens. As a side effect, no core file is written.
-fn protect_memory() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-    {
-        warn!(%error, "programs of the same user can read this server's memory");
-    }
 }
 
 /// Waits for Ctrl-C or, on Unix, SIGTERM.

@@ -26,7 +26,7 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
 /// which names exist in the private network.
 fn private_address_message(host: &str) -> String {
     format!(
-        "`{host}` has no public address; an operator can allow private ones with \
+        "`{host}` is not found, or is not a public address; an operator can allow private addresses with \
          EMERGENT_ALLOW_PRIVATE_HOSTS=true"
     )
 }

@@ -62,6 +62,6 @@ mod tests {
     async fn a_host_name_that_resolves_to_this_machine_is_refused() {
         let client = public_client(false).unwrap();
         let error = client.get("http://localhost:1/").send().await.unwrap_err();
-        assert!(format!("{error:?}").contains("no public address"), "{error:?}");
+        assert!(format!("{error:?}").contains("not a public address"), "{error:?}");
     }
 }

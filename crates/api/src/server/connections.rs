@@ -89,17 +89,15 @@ impl Connections {
     /// Decides about a new connection, and closes an idle one if a limit is reached.
     pub fn admit(&self, address: IpAddr) -> Admission {
         let mut open = self.open.lock();
-        let from_address = open.per_address.get(&address).copied().unwrap_or_default();
-        let has_capacity = if from_address >= self.limits.per_address {
-            open.close_longest_idle(address)
-        } else if open.connections.len() >= self.limits.total - RESERVED {
+        let open_limit = self.limits.total - RESERVED;
+        if open.count(address) >= self.limits.per_address {
+            open.close_longest_idle(address);
+        } else if open.connections.len() >= open_limit {
             let largest = open.per_address.iter().max_by_key(|(_, count)| **count);
             let largest = largest.map_or(address, |(largest, _)| *largest);
-            open.close_longest_idle(largest)
-        } else {
-            true
-        };
-        let reserved = !has_capacity;
+            open.close_longest_idle(largest);
+        }
+        let reserved = open.connections.len() >= open_limit || open.count(address) >= self.limits.per_address;
         if reserved && open.connections.len() >= self.limits.total {
             return Admission::Refused;
         }
@@ -118,15 +116,18 @@ impl Connections {
 }
 
 impl Open {
-    /// Closes the connection of this address that has been idle the longest. Returns false if none is idle.
-    fn close_longest_idle(&mut self, address: IpAddr) -> bool {
+    /// Returns the number of open connections of an address.
+    fn count(&self, address: IpAddr) -> usize {
+        self.per_address.get(&address).copied().unwrap_or_default()
+    }
+
+    /// Closes the connection of this address that has been idle the longest, if one is idle.
+    fn close_longest_idle(&mut self, address: IpAddr) {
         let idle = self.connections.iter().filter(|(_, state)| state.address == address && state.is_idle());
         let longest = idle.min_by_key(|(_, state)| *state.idle_since.lock()).map(|(id, _)| *id);
-        let Some(id) = longest else { return false };
-        if let Some(closed) = self.remove(id) {
+        if let Some(closed) = longest.and_then(|id| self.remove(id)) {
             closed.close.notify_one();
         }
-        true
     }
 
     fn remove(&mut self, id: u64) -> Option<Arc<State>> {
@@ -248,8 +249,14 @@ mod tests {
         let connections = Connections::new(ConnectionLimits { total: RESERVED + 2, per_address: 2 });
         let (first, second) = (admit(&connections, ONE), admit(&connections, ONE));
         let _busy = (first.begin_request(), second.begin_request());
-        let reserved: Vec<_> = (0..RESERVED).map(|_| admit(&connections, TWO)).collect();
-        assert!(reserved.iter().skip(2).all(Connection::is_reserved));
+        let admit_busy = |_| {
+            let connection = admit(&connections, TWO);
+            let request = connection.begin_request();
+            (connection, request)
+        };
+        let reserved: Vec<_> = (0..RESERVED).map(admit_busy).collect();
+        assert!(reserved.iter().all(|(connection, _)| connection.is_reserved()));
+        assert!(matches!(connections.admit(TWO), Admission::Refused));
     }
 
     #[test]

@@ -81,6 +81,11 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
 }
 
+/// Checks that the certificate and the key can be used, before anybody is told that the server listens.
+pub fn check_tls(files: &TlsFiles) -> io::Result<()> {
+    TlsAcceptor::load(files.clone()).map(drop)
+}
+
 /// Serves connections until `stop` is true, and then waits for the requests in progress. The caller limits
 /// how long.
 pub async fn serve(
@@ -90,8 +95,9 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let connections = Connections::new(options.limits);
+    let is_tls = options.tls.is_some();
     let acceptor = options.tls.map(TlsAcceptor::load).transpose()?;
-    let server = Arc::new(Server { router, connections, acceptor, protocol: protocol() });
+    let server = Arc::new(Server { router, connections, acceptor, protocol: protocol(is_tls) });
     let mut tasks = JoinSet::new();
     let connection_stop = stop.clone();
     loop {
@@ -129,7 +135,9 @@ async fn handle_accept_error(error: &io::Error) {
 }
 
 /// Returns the settings of HTTP/1 and HTTP/2.
-fn protocol() -> auto::Builder<TokioExecutor> {
+/// Without TLS only HTTP/1 is spoken. Browsers do not use HTTP/2 then, and a client of HTTP/2 decides for how
+/// long unread responses stay in memory.
+fn protocol(is_tls: bool) -> auto::Builder<TokioExecutor> {
     let mut protocol = auto::Builder::new(TokioExecutor::new());
     protocol
         .http1()
@@ -143,7 +151,7 @@ fn protocol() -> auto::Builder<TokioExecutor> {
         .max_header_list_size(MAX_HEADER_BYTES as u32)
         .keep_alive_interval(deadlines::BODY_PART)
         .keep_alive_timeout(deadlines::BODY_PART);
-    protocol
+    if is_tls { protocol } else { protocol.http1_only() }
 }
 
 struct Server {

@@ -72,6 +72,35 @@ async fn slow_bodies_of_one_token_leave_room_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exports_that_nobody_reads_do_not_silence_the_server() {
+    let home = Home::sqlite();
+    let server = home.start().await;
+    let attacker = project_token(&server, "attacker", &["graph:read", "graph:write"]).await;
+    let text = "x".repeat(40_000);
+    for _ in 0..10 {
+        let objects: Vec<_> =
+            (0..25).map(|_| json!({ "type": "Note", "properties": { "text": text } })).collect();
+        let created = attacker.post("/api/graph/objects/bulk", &json!({ "objects": objects })).await;
+        assert!(created.status < 300, "{}", created.body);
+    }
+    let header = attacker.request(Method::GET, "/").build().unwrap();
+    let token = header.headers()["authorization"].to_str().unwrap().to_owned();
+    let mut unread: Vec<TcpStream> = (0..60).map(|_| connect(server.url())).collect();
+    for stream in &mut unread {
+        let head =
+            format!("GET /api/graph/export HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for _ in 0..5 {
+        assert_served(&server.api, "/api/projects").await;
+        assert_served(&server.api, "/ready").await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_with_many_unknown_tokens_has_to_wait_and_valid_tokens_do_not() {
     let home = Home::sqlite();
     let server = home.start().await;
@@ -81,5 +110,8 @@ async fn an_address_with_many_unknown_tokens_has_to_wait_and_valid_tokens_do_not
     let refused = answers.iter().find(|answer| answer.status == 429).expect("a limit");
     assert_eq!(refused.code(), "too_many_failed_logins");
     assert!(answers.iter().all(|answer| matches!(answer.status, 401 | 429)));
+    // A token that the server has never seen before is served as well.
+    let newcomer = project_token(&server, "newcomer", &["graph:read"]).await;
+    assert_served(&newcomer, "/api/graph/objects").await;
     assert_served(&server.api, "/api/graph/objects").await;
 }

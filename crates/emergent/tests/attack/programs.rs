@@ -54,6 +54,7 @@ async fn a_program_of_the_operator_cannot_be_changed_by_a_project() {
         assert_eq!((refused.status, refused.code()), (403, "program_not_allowed"), "{change}");
     }
     assert_eq!(attacker.patch(&path, &json!({ "enabled": false })).await.status, 200);
+    assert_eq!(attacker.patch(&path, &json!({ "enabled": true })).await.status, 403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,9 +134,9 @@ impl McpServers {
                 if updated.spec != current.spec || updated.tool_filter != current.tool_filter {
                     servers.check(&updated.spec, &updated.tool_filter, updated.timeout_seconds)?;
                 }
-                // A token of the project may disable a program that the operator configured, but not change
-                // its arguments or its environment.
-                if updated.spec != current.spec {
+                // A token of the project may disable a program that the operator configured, but neither enable
+                // it nor change its arguments or its environment.
+                if updated.spec != current.spec || (updated.enabled && !current.enabled) {
                     servers.check_program(&updated.spec, by)?;
                 }
                 check_timeout(updated.timeout_seconds)?;
