@@ -171,7 +171,7 @@ fn steering(home: &Home) {
     has(&why, &["completed"]);
     has(&failed(&home.run(&["task", "skip", &format!("{id}/zz")])).1, &["`zz`", "bad, after"]);
     has(&failed(&home.run(&["workflow", "resume", id])).1, &["completed"]);
-    has(&failed(&home.run(&["workflow", "cancel", id])).1, &["over"]);
+    has(&failed(&home.run(&["workflow", "cancel", id])).1, &["has ended"]);
 
     let (_, _) = failed(&home.run(&["dispatch", "--tasks", "bad.yaml", "--follow", "--on-failure", "skip"]));
     let last = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0].clone();
