@@ -48,7 +48,7 @@ both_engines! {
 
         let listen = modern.send("subscriptions/listen", json!({ "notifications": {} })).await;
         let error = listen.refused(429, "overloaded");
-        assert_eq!((&error["details"]["limit"], error["message"].as_str().unwrap().contains("3 event streams")), (&json!(3), true));
+        assert_eq!((&error["details"]["limit"], error["message"].as_str().unwrap().contains("3 streams")), (&json!(3), true));
         assert_eq!(listen.headers["retry-after"], "1");
         assert_eq!(open(&server, "/api/graph/changes").await.status(), 429);
         // The session keeps its existing stream.
