@@ -152,7 +152,7 @@ fn servers_prompts_and_jobs() {
         "agents": [{ "name": "a" }], "jobs": [{ "name": "j", "cron": "0  8 * * *", "agent": "a" }],
         "mcp": { "servers": servers, "prompts": [{ "name": "q", "messages": [{ "role": "user", "content": "hi" }] }] } }),
     );
-    let mut state = ProjectState::default();
+    let mut state = ProjectState { by: ConfiguredBy::Operator, ..ProjectState::default() };
     state.secrets.insert("B".into());
     let made = plan("p", &state, Some(&v1)).unwrap();
     for (what, name) in [(ItemKind::Server, "s"), (ItemKind::Prompt, "q"), (ItemKind::Job, "j")] {
@@ -162,6 +162,9 @@ fn servers_prompts_and_jobs() {
     assert!(made.warnings[0].to_string().contains("`A_KEY`"));
     state.allow_stdio = true;
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["secret_missing s", "not_reached_yet s"]);
+    state.by = ConfiguredBy::Project;
+    let refused = plan("p", &state, Some(&v1)).unwrap();
+    assert_eq!(refused.refused_program(), Some("x"), "a token of one project may not run a program");
     let last: Vec<_> = made.steps.iter().map(|step| step.kind).collect();
     assert_eq!(last.last(), Some(&ItemKind::Job), "a job comes after the agent it starts: {last:?}");
 }
