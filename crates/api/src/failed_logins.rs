@@ -1,5 +1,5 @@
-//! Limits how often one address may present unknown tokens, because each attempt costs a read of the
-//! database.
+//! Limits how often one address is told that a token is unknown. Guessing tokens then takes longer, and the
+//! status 429 makes it visible. Valid tokens are not limited.
 
 use std::{net::IpAddr, time::Duration};
 
