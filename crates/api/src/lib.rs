@@ -7,6 +7,8 @@
 //! handlers. `/mcp` serves the same project to clients of the Model Context Protocol. The crate contains no
 //! SQL and no business rules.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod access;
 mod app;
 mod auth;

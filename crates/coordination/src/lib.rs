@@ -6,6 +6,8 @@
 //! transaction (`apply`). The methods for people and clients are in `service`, the tools of agents in
 //! `tools`. SQL is in `store`, HTTP in `api`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod agent_cards;
 mod agent_similarity;
 mod apply;

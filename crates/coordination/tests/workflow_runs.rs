@@ -1,6 +1,6 @@
 //! Runs of a workflow: their admission, what they submit, and their session in the graph.
 
-#[path = "../../executor/tests/support/mod.rs"]
+#[path = "../../executor/tests/suite/support/mod.rs"]
 mod support;
 
 use std::time::Duration;

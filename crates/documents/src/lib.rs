@@ -16,6 +16,8 @@
 //! All functions are pure: the caller fetches the bytes, stores the chunks and embeds them. They
 //! may be slow for a large document, so an async caller must run them on a blocking thread.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod chunk;
 mod error;
 mod extract;

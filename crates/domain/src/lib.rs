@@ -8,6 +8,8 @@
 //! `graph`, `executor`, `coordination`, `api`) pass in whatever comes from a database, a model or
 //! the time of day, so every rule can be tested with plain values.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod agent;
 pub mod author;
 pub mod change;

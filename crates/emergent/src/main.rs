@@ -1,5 +1,7 @@
 //! The `emergent` binary: parses the command line, sets up logging and telemetry, and runs one command.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod client;
 mod commands;
 mod config;

@@ -8,6 +8,8 @@
 //! run can therefore continue from its record after a crash, on any server. The executor does not know what
 //! a run is for: the layer that starts runs for workflows sets `RunHooks`. SQL is in `store`, HTTP in `api`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod admission;
 mod admission_batch;
 pub mod agents;

@@ -6,6 +6,8 @@
 //! callers whose own rows must commit together with it. A method of [`Graph`] runs the same
 //! function in a transaction of its own.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 use std::sync::Arc;
 
 use emergent_domain::{ids::ProjectId, pack::PackSet, time::Clock};

@@ -9,6 +9,8 @@
 //!
 //! The caller reads the environment, and stores and compares the vectors.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod chat;
 mod embed;
 mod error;

@@ -5,6 +5,8 @@
 //! provides tools, prompts and resources; [`client`] connects to other servers and calls their tools.
 //! Which tools there are, and what they do, is decided in other crates.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod client;
 pub mod message;
 pub mod server;

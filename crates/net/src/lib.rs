@@ -3,6 +3,8 @@
 //!
 //! This crate depends on no other crate of the project, so each of them can use it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod address;
 pub mod backoff;
 pub mod errors;

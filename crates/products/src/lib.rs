@@ -5,6 +5,8 @@
 //! both are pure functions. `apply` executes the plan in one transaction, so a project is never
 //! left half-changed. HTTP is in `api`, and reading files is left to the command line.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod apply;
 pub mod builtin;
 pub mod diff;

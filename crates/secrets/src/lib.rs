@@ -5,6 +5,8 @@
 //! [`Secrets`] encrypts and decrypts with it, and [`Template`] is a text that refers to secrets.
 //! Every decrypted value is passed to the redactor before it is used.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 mod error;
 mod key_source;
 mod keyring;

@@ -1,6 +1,8 @@
 //! The store: the persistence layer over two engines, embedded SQLite and PostgreSQL with pgvector. Most
 //! statements are the same for both. No other crate contains SQL.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod agents;
 pub(crate) mod author;
 pub mod budget;

@@ -20,6 +20,10 @@ use serde_json::Value;
 
 type Names = BTreeSet<String>;
 
+/// The lints that only code of the product has to pass; `clippy.toml` says more.
+const LINTS: &str =
+    "#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]";
+
 /// Each crate with the crates that it uses.
 type Uses = BTreeMap<String, Names>;
 
@@ -39,6 +43,15 @@ fn the_diagram_has_every_arrow() {
     let mut used: Uses = manifests().iter().map(|(name, text)| (name.clone(), dependencies(text))).collect();
     used.retain(|name, _| !["bench", "testkit"].contains(&name.as_str()));
     assert_eq!(drawn, reduce(&used), "left: the diagram of ARCHITECTURE.md, right: crates/*/Cargo.toml");
+}
+
+#[test]
+fn every_crate_of_the_product_switches_its_lints_on() {
+    for name in manifests().into_keys().filter(|name| !["bench", "testkit"].contains(&name.as_str())) {
+        let root = if name == "emergent" { "main.rs" } else { "lib.rs" };
+        let file = format!("crates/{name}/src/{root}");
+        assert!(read(&file).contains(LINTS), "{file} has to start with {LINTS}");
+    }
 }
 
 #[test]

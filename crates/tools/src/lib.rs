@@ -5,6 +5,8 @@
 //! [`GraphChange`], and the caller runs it in the transaction that records the tool call. So a
 //! crash can neither lose nor repeat the change.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod builtin;
 mod guard;
 mod pool;

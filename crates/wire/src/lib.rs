@@ -5,6 +5,8 @@
 //! must stay compatible; the types of `domain` may change. Conversions that need only types of `domain` are
 //! here; conversions of the types of services (`executor`, `graph`, `coordination` and others) are in `api`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
+
 pub mod agent;
 pub mod agent_parts;
 pub mod author;

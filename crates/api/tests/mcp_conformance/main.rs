@@ -2,7 +2,7 @@
 //! and its limits are the product's; behind it stands a host of the suite's fixtures. The suite
 //! sends no token, so one is added on the way in.
 
-#[path = "../common/mod.rs"]
+#[path = "../suite/common/mod.rs"]
 mod common;
 mod fixtures;
 mod questions;

@@ -1,0 +1,128 @@
+//! Agents over HTTP: they are created, changed, listed and started.
+
+use crate::common;
+
+use common::Server;
+use emergent_domain::token::Scope;
+use emergent_testkit::both_engines;
+use serde_json::{Value, json};
+
+const AGENTS: &str = "/api/admin/agents";
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap()).collect()
+}
+
+both_engines! {
+    async fn an_agent_reads_back_as_it_was_written(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.agent("helper", json!({})).await;
+        let written = json!({
+            "name": "researcher", "description": "Finds things", "systemPrompt": "You find things.",
+            "model": { "provider": "google", "name": "gemini-2.5-flash", "temperature": 0.2, "maxTokens": 4_000 },
+            "tools": ["entities_*", "search_hybrid"], "trigger": "on_document_ingested", "flowType": "loop",
+            "flowConfig": { "agents": ["helper"], "until": { "contains": "DONE" }, "maxIterations": 3 },
+            "isDefault": true, "maxSteps": 20, "defaultTimeout": 120, "visibility": "external",
+            "acp": { "displayName": "Researcher", "description": "Ask me", "capabilities": ["chat"], "inputModes": ["text"], "outputModes": ["text"] },
+            "config": { "allow_delegation": true },
+        });
+        let made = client.post(AGENTS, written.clone()).await.is(201).clone();
+        for (field, value) in written.as_object().unwrap() {
+            assert_eq!(made[field], *value, "{field}");
+        }
+        assert_eq!((&made["version"], &made["product"]), (&json!(1), &Value::Null));
+        let path = format!("{AGENTS}/{}", made["id"].as_str().unwrap());
+        assert_eq!(client.get(&path).await.is(200), &made);
+
+        let least = client.post(AGENTS, json!({ "name": "least" })).await.is(201).clone();
+        for absent in ["model", "trigger", "flowConfig", "maxSteps", "defaultTimeout", "acp", "product"] {
+            assert_eq!(least.get(absent), Some(&Value::Null), "{absent}");
+        }
+        assert_eq!((&least["tools"], &least["visibility"], &least["flowType"]), (&json!([]), &json!("project"), &json!("single")));
+    }
+
+    async fn a_change_is_a_version_and_null_clears(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.agent("writer", json!({ "maxSteps": 5, "trigger": "on_entity_created", "tools": ["project_info"] })).await;
+        let path = format!("{AGENTS}/{id}");
+        let change = json!({ "maxSteps": null, "model": null, "trigger": null, "description": "Writes", "expectedVersion": 1 });
+        let changed = client.patch(&path, change).await.is(200).clone();
+        assert_eq!((&changed["version"], &changed["maxSteps"], &changed["model"], &changed["trigger"]), (&json!(2), &Value::Null, &Value::Null, &Value::Null));
+        assert_eq!((&changed["description"], &changed["tools"]), (&json!("Writes"), &json!(["project_info"])));
+        // A change without effect creates no version.
+        assert_eq!(client.patch(&path, json!({ "description": "Writes" })).await.is(200)["version"], 2);
+        let late = client.patch(&path, json!({ "name": "late", "expectedVersion": 1 })).await;
+        assert_eq!(late.refused(409, "version_conflict")["details"], json!({ "expected": 1, "current": 2 }));
+
+        client.agent("other", json!({})).await;
+        let taken = client.patch(&path, json!({ "name": "other" })).await;
+        assert!(taken.refused(409, "conflict")["message"].as_str().unwrap().contains("`other`"));
+        client.post(AGENTS, json!({ "name": "other" })).await.refused(409, "conflict");
+
+        client.delete(&path).await.is(200);
+        client.get(&path).await.refused(404, "not_found");
+        client.delete(&path).await.refused(404, "not_found");
+        client.patch(&path, json!({ "name": "x" })).await.refused(404, "not_found");
+        assert_eq!(client.get(&format!("{path}/runs")).await.is(200), &json!([]), "its runs stay readable");
+        client.agent("writer", json!({})).await;
+    }
+
+    async fn internal_agents_are_hidden_and_not_to_be_started_by_hand(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let echo = json!({ "provider": "rehearsal", "name": "echo" });
+        let inner = client.agent("inner", json!({ "visibility": "internal", "model": echo })).await;
+        for name in ["first", "second"] {
+            client.agent(name, json!({ "model": echo })).await;
+        }
+        assert_eq!(names(client.get(AGENTS).await.is(200)), ["second", "first"]);
+        let first = client.get(&format!("{AGENTS}?include_internal=true&limit=2")).await;
+        assert_eq!(names(first.is(200)), ["second", "first"]);
+        let cursor = first.headers["x-next-cursor"].to_str().unwrap();
+        let rest = client.get(&format!("{AGENTS}?include_internal=true&limit=2&cursor={cursor}")).await;
+        assert_eq!(names(rest.is(200)), ["inner"]);
+        assert!(rest.headers.get("x-next-cursor").is_none());
+        client.get(&format!("{AGENTS}/{inner}")).await.is(200);
+        let refused = client.post(&format!("{AGENTS}/{inner}/trigger"), json!({ "input": "go" })).await;
+        assert!(refused.refused(403, "forbidden")["message"].as_str().unwrap().contains("other agents"), "{}", refused.text);
+        assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]));
+    }
+
+    async fn names_of_tools_are_checked_and_the_nearest_is_told(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let wrong = client.post(AGENTS, json!({ "name": "a", "tools": ["project_info", "entities_serch"] })).await;
+        wrong.refused(400, "invalid");
+        assert_eq!(wrong.field(), "tools[1]");
+        assert!(wrong.text.contains("entities_search"), "{}", wrong.text);
+        // Aliases and globs are accepted.
+        client.agent("b", json!({ "tools": ["create_entity", "search_*"] })).await;
+    }
+
+    async fn an_agent_without_a_usable_model_is_refused_with_the_ways_out(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.agent("a", json!({ "model": { "provider": "google", "name": "gemini-2.5-flash" } })).await;
+        let refused = client.post(&format!("{AGENTS}/{id}/trigger"), json!({ "input": "go" })).await;
+        let message = refused.refused(409, "no_model")["message"].as_str().unwrap();
+        assert!(message.contains("GEMINI_API_KEY") && message.contains("EMERGENT_MODEL"), "{message}");
+        assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]), "nothing was queued");
+    }
+
+    async fn the_pool_shows_every_tool_with_its_source(db: TestDb) {
+        let server = Server::start(&db).await;
+        let reader = server.client(Some(&server.token(&[Scope::AgentsRead], None).await));
+        let tools = reader.get("/api/admin/tools").await.is(200).clone();
+        let tool = |name: &str| tools.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{name}")).clone();
+        let create = tool("entities_create");
+        assert_eq!((&create["source"], &create["server"], &create["effect"], &create["scope"]), (&json!("builtin"), &Value::Null, &json!("writes"), &json!("graph:write")));
+        assert!(create["aliases"].as_array().unwrap().contains(&json!("create_entity")));
+        assert_eq!(create["inputSchema"]["type"], "object");
+        let spawn = tool("spawn_agents");
+        assert_eq!((&spawn["effect"], &spawn["scope"]), (&json!("coordinates"), &Value::Null));
+        let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+    }
+}

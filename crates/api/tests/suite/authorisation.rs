@@ -1,0 +1,322 @@
+//! Calls every route of the OpenAPI document without a token, with an invalid one, with one that lacks
+//! the scope, and with one of another project. Routes that are added later are covered automatically.
+
+use crate::common;
+
+use axum::{
+    body::Body,
+    http::{Method, header},
+};
+use common::{Answer, Client, Server};
+use emergent_domain::{ids::ProjectId, token::Scope};
+use emergent_testkit::{
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
+};
+use serde_json::{Value, json};
+
+struct Operation {
+    method: Method,
+    /// The path with placeholders.
+    path: String,
+    /// `None` for a public route, `Some(None)` for any token.
+    needs: Option<Option<Scope>>,
+    media: Option<String>,
+}
+
+fn operations() -> Vec<Operation> {
+    let document = serde_json::to_value(emergent_api::openapi()).expect("the document serialises");
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("a path item") {
+            let guarded = operation["security"].as_array().is_some_and(|all| !all.is_empty());
+            let scope = operation["x-required-scope"].as_str().map(|text| text.parse().expect("a scope"));
+            let media = operation["requestBody"]["content"].as_object();
+            all.push(Operation {
+                method: method.to_uppercase().parse().expect("a method"),
+                path: path.clone(),
+                needs: guarded.then_some(scope),
+                media: media.and_then(|media| media.keys().next().cloned()),
+            });
+        }
+    }
+    all
+}
+
+impl Operation {
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    async fn call(&self, client: &Client, id: &str) -> Answer {
+        self.call_with(client, id, "{}").await
+    }
+
+    async fn call_with(&self, client: &Client, id: &str, body: &str) -> Answer {
+        self.call_at(client, &self.path_with(|_| id.to_owned()), body).await
+    }
+
+    /// Returns the path with each placeholder filled by its name.
+    fn path_with(&self, value: impl Fn(&str) -> String) -> String {
+        let filled = self.path.split('/').map(|part| match part.strip_prefix('{') {
+            Some(name) => value(name.trim_end_matches('}')),
+            None => part.to_owned(),
+        });
+        filled.collect::<Vec<_>>().join("/")
+    }
+
+    async fn call_at(&self, client: &Client, path: &str, body: &str) -> Answer {
+        let request = client.request(self.method.clone(), path);
+        let request = match &self.media {
+            Some(media) => request.header(header::CONTENT_TYPE, media).body(Body::from(body.to_owned())),
+            None => request.body(Body::empty()),
+        };
+        client.send(request.expect("a request")).await
+    }
+}
+
+const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
+
+#[test]
+fn only_these_routes_are_public() {
+    let public: Vec<_> =
+        operations().into_iter().filter(|one| one.needs.is_none()).map(|one| one.path).collect();
+    let metadata = "/.well-known/oauth-protected-resource";
+    assert_eq!(public, [metadata, &format!("{metadata}/mcp"), "/api/docs", "/health", "/ready"]);
+}
+
+both_engines! {
+    async fn nobody_gets_in_without_a_token_that_is_valid(db: TestDb) {
+        let server = Server::start(&db).await;
+        let revoked = server.graph.create_token("gone", Scope::ALL.iter().copied().collect(), None, None).await.unwrap();
+        server.graph.revoke_token(None, revoked.0.id).await.unwrap();
+        let past = "2020-01-01T00:00:00Z".parse().unwrap();
+        let expired = server.graph.create_token("old", Scope::ALL.iter().copied().collect(), None, Some(past)).await;
+        for operation in operations().iter().filter(|one| one.needs.is_some()) {
+            let mut strangers = vec![server.client(None), server.client(Some("wrong")), server.client(Some(&revoked.1))];
+            // Creating a token that has already expired may be refused.
+            strangers.extend(expired.as_ref().ok().map(|(_, secret)| server.client(Some(secret))));
+            for stranger in strangers {
+                let answer = operation.call(&stranger, NOBODY).await;
+                answer.refused(401, "unauthorized");
+                let challenge = answer.headers[header::WWW_AUTHENTICATE].to_str().unwrap();
+                // The response to an MCP client also names the address of the metadata.
+                let right = if operation.path == "/mcp" { challenge.starts_with("Bearer ") } else { challenge == "Bearer" };
+                assert!(right, "{}: {challenge}", operation.name());
+            }
+        }
+    }
+
+    async fn a_token_without_the_scope_is_told_which_one_it_lacks(db: TestDb) {
+        let server = Server::start(&db).await;
+        for operation in operations() {
+            let Some(Some(scope)) = operation.needs else { continue };
+            let others: Vec<_> = Scope::ALL.iter().copied().filter(|one| *one != scope).collect();
+            let client = server.client(Some(&server.token(&others, None).await));
+            let answer = operation.call(&client, NOBODY).await;
+            let error = answer.refused(403, "missing_scope");
+            assert!(error["message"].as_str().unwrap().contains(scope.as_str()), "{}: {error}", operation.name());
+            // With the scope alone, the request is authorised.
+            let client = server.client(Some(&server.token(&[scope], None).await));
+            if operation.path != "/api/graph/changes" {
+                let status = operation.call(&client, NOBODY).await.status.as_u16();
+                assert!(![401, 403].contains(&status), "{} with only {scope}: {status}", operation.name());
+            }
+        }
+    }
+
+    async fn a_token_of_another_project_cannot_name_this_one(db: TestDb) {
+        let server = Server::start(&db).await;
+        let other = server.project("other").await;
+        let client = server.client(Some(&server.token(Scope::ALL, Some(other)).await));
+        for operation in operations().iter().filter(|one| one.needs.is_some()) {
+            for named in [server.default_project.to_string(), "default".to_owned(), "nowhere".to_owned()] {
+                operation.call(&client.in_project(&named), NOBODY).await.refused(404, "not_found");
+            }
+        }
+    }
+
+    async fn what_belongs_to_another_project_is_not_found(db: TestDb) {
+        let model = ScriptedModel::new([calls("project_info", json!({})), says("Done.")]);
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _runner = server.drive();
+        let admin = server.admin();
+        let agent = admin.agent("a", json!({ "tools": ["project_info"] })).await;
+        let run = admin.run_to_end(&agent, "go").await["id"].as_str().unwrap().to_owned();
+        let calls = admin.get(&format!("/api/admin/agents/{agent}/runs/{run}/tool-calls")).await;
+        let call = calls.is(200)[0]["id"].as_str().expect("a call").to_owned();
+        let work = json!({ "tasks": [{ "key": "one", "title": "One" }] });
+        let workflow = admin.post("/api/coordination/dispatch", work).await.is(202)["workflowId"].as_str().unwrap().to_owned();
+        let task = admin.get(&format!("/api/coordination/workflows/{workflow}")).await.is(200)["tasks"][0]["id"].as_str().unwrap().to_owned();
+        let discussion = admin.object("Discussion", "d", json!({ "topic": "t", "status": "escalated" })).await;
+        let mine = admin.object("Task", "a", json!({})).await;
+        let second = admin.object("Task", "b", json!({})).await;
+        let edge = admin.edge("blocks", &mine, &second).await;
+        let gone = admin.object("Task", "gone", json!({})).await;
+        admin.delete(&format!("/api/graph/objects/{gone}")).await.is(200);
+        let pack = admin.post("/api/template-packs", json!({ "name": "p", "version": "1.0.0" })).await.is(201)["id"].clone();
+        let document = admin.post("/api/documents", json!({ "title": "t", "content": "some text" })).await.is(201)["id"].clone();
+        admin.post("/api/products/install", json!({ "manifest": { "name": "p", "version": "1.0.0" } })).await.is(201);
+        admin.put("/api/admin/secrets/API_KEY", json!({ "value": "S3cr3t-of-it" })).await.is(201);
+        let mcp = json!({ "name": "m", "transport": "http", "url": "https://mcp.example.com" });
+        let mcp = admin.post("/api/admin/mcp-servers", mcp).await.is(201)["id"].as_str().unwrap().to_owned();
+        let token = admin.post("/api/tokens", json!({ "name": "t", "scopes": ["graph:read"], "project": "default" })).await;
+        let token = token.is(201)["id"].clone();
+
+        let other = server.project("other").await;
+        let outsider = server.client(Some(&server.token(Scope::ALL, Some(other)).await));
+        let before = everything(&admin).await;
+        let mut walked = 0;
+        for operation in operations().iter().filter(|one| one.path.contains('{')) {
+            let of_runs = |name: &str| match name {
+                "agentId" => agent.clone(),
+                "runId" => run.clone(),
+                "toolCallId" => call.clone(),
+                name => panic!("{name} is new: say here what it is"),
+            };
+            let id = match operation.path.as_str() {
+                path if path.starts_with("/api/coordination/") => {
+                    let of_work = |name: &str| match name {
+                        "workflowId" => workflow.clone(),
+                        "taskId" => task.clone(),
+                        "discussionId" => discussion.clone(),
+                        name => panic!("{name} is new: say here what it is"),
+                    };
+                    let body = match path.rsplit('/').next() {
+                        Some("reassign") => r#"{"agent":"a"}"#,
+                        Some("decide") => r#"{"decision":"x"}"#,
+                        _ => "{}",
+                    };
+                    operation.call_at(&outsider, &operation.path_with(of_work), body).await.refused(404, "not_found");
+                    // The event stream of an active workflow would not end.
+                    if operation.method == Method::GET && !path.ends_with("/events") {
+                        operation.call_at(&admin, &operation.path_with(of_work), body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
+                path if path.starts_with("/api/admin/agents/") || path.starts_with("/api/admin/runs/") => {
+                    let body = if path.ends_with("/trigger") { r#"{"input":"x"}"# } else { "{}" };
+                    operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
+                    // Here the entity is found, although not every body and state is accepted.
+                    if operation.method == Method::GET {
+                        operation.call_at(&admin, &operation.path_with(of_runs), body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
+                // The name of the tool does not matter, because the server belongs to another project.
+                path if path.starts_with("/api/admin/mcp-servers/") => mcp.clone(),
+                path if path.starts_with("/api/graph/objects/{id}/restore") => gone.clone(),
+                path if path.starts_with("/api/graph/objects/") => mine.clone(),
+                path if path.starts_with("/api/graph/relationships/") => edge.clone(),
+                path if path.starts_with("/api/template-packs/") => pack.as_str().unwrap().to_owned(),
+                path if path.starts_with("/api/documents/") => document.as_str().unwrap().to_owned(),
+                // Another project may use the same name for its own secret: see tests/secrets.rs.
+                "/api/admin/secrets/{name}" if operation.method == Method::PUT => continue,
+                "/api/admin/secrets/{name}" => "API_KEY".to_owned(),
+                path if path.starts_with("/api/tokens/") => token.as_str().unwrap().to_owned(),
+                path if path.starts_with("/api/products/") => "p".to_owned(),
+                path if path.ends_with("/install-default-agents") => server.default_project.to_string(),
+                path if path.starts_with("/api/projects/") => server.default_project.to_string(),
+                path => panic!("{path} is new: say here what belongs to another project"),
+            };
+            operation.call(&outsider, &id).await.refused(404, "not_found");
+            walked += 1;
+        }
+        assert!(walked > 15, "{walked}");
+
+        // Ids in bodies and parameters give no access either.
+        assert_eq!(outsider.get(&format!("/api/coordination/tasks?workflowId={workflow}")).await.is(200), &json!([]));
+        let more = json!({ "workflowId": workflow, "key": "two", "title": "Two" });
+        outsider.post("/api/coordination/tasks", more).await.refused(404, "not_found");
+        assert_eq!(outsider.get(&format!("/api/admin/runs?parent_run_id={run}")).await.is(200), &json!([]));
+        let edge = json!({ "type": "blocks", "fromId": mine, "toId": second });
+        refused_as_absent(&outsider.post("/api/graph/relationships", edge.clone()).await);
+        let bulk = outsider.post("/api/graph/relationships/bulk", json!({ "relationships": [edge] })).await;
+        assert!(bulk.is(200)[0]["error"]["code"].is_string(), "{}", bulk.text);
+        let path = json!({ "fromId": mine, "toId": second });
+        refused_as_absent(&outsider.post("/api/graph/path", path).await);
+        let walk = outsider.post("/api/graph/traverse", json!({ "startIds": [mine] })).await;
+        if walk.status == 200 {
+            assert_eq!(walk.body["data"]["nodes"], json!([]));
+        } else {
+            refused_as_absent(&walk);
+        }
+        let own = outsider.object("Task", "own", json!({})).await;
+        let joined = json!({ "relationships": [{ "type": "blocks", "fromId": own, "toId": mine }] });
+        refused_as_absent(&outsider.post("/api/graph/subgraph", joined).await);
+        assert_eq!(outsider.get("/api/graph/objects").await.is(200).as_array().unwrap().len(), 1);
+        assert_eq!(outsider.get("/api/graph/relationships").await.is(200), &json!([]));
+        assert_eq!(outsider.get("/api/documents").await.is(200), &json!([]));
+        assert_eq!(everything(&admin).await, before, "nothing of the first project changed");
+    }
+
+    async fn a_bound_administrator_manages_its_own_project_only(db: TestDb) {
+        let server = Server::start(&db).await;
+        let other = server.project("other").await;
+        let bound = server.client(Some(&server.token(&[Scope::AdminRead, Scope::AdminWrite], Some(other)).await));
+
+        let seen = bound.get("/api/projects").await;
+        assert_eq!(seen.is(200).as_array().unwrap().len(), 1);
+        assert_eq!(seen.body["data"][0]["name"], "other");
+        bound.get(&format!("/api/projects/{other}")).await.is(200);
+        bound.patch(&format!("/api/projects/{other}"), json!({ "strict": true })).await.is(200);
+        bound.get(&format!("/api/projects/{}", server.default_project)).await.refused(404, "not_found");
+        bound.post("/api/projects", json!({ "name": "third" })).await.refused(403, "forbidden");
+        bound.delete(&format!("/api/projects/{other}")).await.refused(403, "forbidden");
+
+        let tokens = bound.get("/api/tokens").await;
+        assert_eq!(tokens.is(200).as_array().unwrap().len(), 1, "{}", tokens.text);
+        let beyond = json!({ "name": "more", "scopes": ["admin:read", "graph:write"] });
+        let answer = bound.post("/api/tokens", beyond).await;
+        assert_eq!(answer.refused(403, "missing_scope")["details"]["scope"], "graph:write");
+        let elsewhere = json!({ "name": "x", "scopes": ["admin:read"], "project": "default" });
+        bound.post("/api/tokens", elsewhere).await.refused(404, "not_found");
+        let made = bound.post("/api/tokens", json!({ "name": "x", "scopes": ["admin:read"] })).await;
+        assert_eq!(made.is(201)["project"], json!(other));
+        let secret = made.body["data"]["token"].as_str().unwrap().to_owned();
+        let fresh = server.client(Some(&secret));
+        fresh.get("/api/tokens").await.is(200);
+        let id = made.body["data"]["id"].as_str().unwrap();
+        assert!(bound.delete(&format!("/api/tokens/{id}")).await.is(200)["revokedAt"].is_string());
+        fresh.get("/api/tokens").await.refused(401, "unauthorized");
+    }
+
+    async fn a_new_token_is_for_the_project_that_was_named(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (first, second) = (server.project("first").await, server.project("second").await);
+        let admin = server.admin();
+        let check = async |client: &Client, named: Option<&str>, expected: Option<ProjectId>| {
+            let made = client.post("/api/tokens", json!({ "name": "t", "scopes": ["graph:read"], "project": named })).await;
+            assert_eq!(made.is(201).get("project"), expected.map(|project| json!(project)).as_ref(), "{}", made.text);
+        };
+        check(&admin, None, None).await;
+        check(&admin.in_project("first"), None, Some(first)).await;
+        check(&admin, Some("second"), Some(second)).await;
+        check(&admin.in_project("first"), Some("second"), Some(second)).await;
+    }
+}
+
+/// Expects a 404, or an error that names the missing end.
+fn refused_as_absent(answer: &Answer) {
+    assert!([400, 404].contains(&answer.status.as_u16()), "{}", answer.text);
+}
+
+async fn everything(client: &Client) -> Vec<Value> {
+    let mut all = Vec::new();
+    for path in [
+        "/api/graph/objects",
+        "/api/graph/relationships",
+        "/api/template-packs",
+        "/api/documents",
+        "/api/tokens",
+        "/api/admin/agents?include_internal=true",
+        "/api/admin/runs",
+        "/api/coordination/workflows",
+        "/api/coordination/tasks",
+    ] {
+        all.push(client.get(path).await.is(200).clone());
+    }
+    all
+}

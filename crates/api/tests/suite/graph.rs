@@ -1,0 +1,198 @@
+//! Objects and relationships over HTTP: they are created, changed, deleted, restored, searched and
+//! traversed.
+
+use crate::common;
+
+use common::Server;
+use emergent_testkit::both_engines;
+use serde_json::{Value, json};
+
+fn ids(data: &Value) -> Vec<&str> {
+    data.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id")).collect()
+}
+
+both_engines! {
+    async fn an_object_lives_changes_dies_and_comes_back(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let body = json!({ "type": "Task", "key": "t1", "status": "open", "labels": ["b", "a"], "properties": { "title": "Write", "n": 1 } });
+        let made = client.post("/api/graph/objects", body).await;
+        let object = made.is(201);
+        assert_eq!(object["labels"], json!(["a", "b"]));
+        assert_eq!((&object["version"], &object["author"]["type"]), (&json!(1), &json!("token")));
+        assert!(object["createdAt"].as_str().unwrap().ends_with('Z'), "{object}");
+        assert!(made.headers.contains_key("x-request-id"));
+        let path = format!("/api/graph/objects/{}", object["id"].as_str().unwrap());
+        assert_eq!(client.get(&path).await.is(200), object);
+
+        // A null property is removed, a null status is removed, and nothing else changes.
+        let change = json!({ "properties": { "title": null, "m": { "deep": [1, 2] } }, "status": null, "expectedVersion": 1 });
+        let changed = client.patch(&path, change.clone()).await;
+        assert_eq!(changed.is(200)["properties"], json!({ "n": 1, "m": { "deep": [1, 2] } }));
+        assert_eq!((&changed.body["data"]["version"], changed.body["data"].get("status")), (&json!(2), None));
+        let stale = client.patch(&path, change).await;
+        assert_eq!(stale.refused(409, "version_conflict")["details"]["current"], 2);
+        assert_eq!(client.patch(&path, json!({ "properties": { "n": 1 } })).await.is(200)["version"], 2, "no change, no version");
+
+        client.delete(&format!("{path}?expectedVersion=1")).await.refused(409, "version_conflict");
+        let tombstone = client.delete(&format!("{path}?expectedVersion=2")).await;
+        assert!(tombstone.is(200)["deletedAt"].is_string());
+        client.get(&path).await.refused(404, "not_found");
+        client.patch(&path, json!({ "status": "x" })).await.refused(404, "not_found");
+        let restored = client.send(client.request("POST".parse().unwrap(), &format!("{path}/restore")).body(axum::body::Body::empty()).unwrap()).await;
+        assert_eq!(restored.is(200)["version"], 4);
+        let history = client.get(&format!("{path}/history")).await;
+        let versions: Vec<_> = history.is(200).as_array().unwrap().iter().map(|one| one["version"].as_i64().unwrap()).collect();
+        assert_eq!(versions, [4, 3, 2, 1]);
+        assert!(history.body["data"][1]["deletedAt"].is_string());
+    }
+
+    async fn keys_are_unique_and_upsert_finds_them(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.object("Task", "k", json!({ "a": 1 })).await;
+        let again = client.post("/api/graph/objects", json!({ "type": "Task", "key": "k", "properties": {} })).await;
+        assert_eq!(again.refused(409, "key_taken")["details"]["id"], id.as_str());
+        let merged = client.put("/api/graph/objects/upsert", json!({ "type": "Task", "key": "k", "properties": { "b": 2 } })).await;
+        assert_eq!((merged.is(200)["id"].as_str(), &merged.body["data"]["properties"]), (Some(id.as_str()), &json!({ "a": 1, "b": 2 })));
+        client.put("/api/graph/objects/upsert", json!({ "type": "Task", "key": "new", "properties": {} })).await.is(201);
+        let keyless = client.put("/api/graph/objects/upsert", json!({ "type": "Task", "properties": {} })).await;
+        keyless.refused(400, "invalid");
+        assert_eq!(keyless.field(), "key");
+    }
+
+    async fn lists_are_newest_first_and_go_on_from_a_cursor(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut made = Vec::new();
+        for n in 0..7 {
+            made.push(client.object(if n % 2 == 0 { "Even" } else { "Odd" }, &format!("k{n}"), json!({ "n": n })).await);
+        }
+        made.reverse();
+        let mut seen = Vec::new();
+        let mut path = "/api/graph/objects?limit=3".to_owned();
+        loop {
+            let page = client.get(&path).await;
+            seen.extend(ids(page.is(200)).into_iter().map(str::to_owned));
+            let Some(next) = page.headers.get("x-next-cursor") else { break };
+            path = format!("/api/graph/objects?limit=3&cursor={}", next.to_str().unwrap());
+        }
+        assert_eq!(seen, made);
+        assert_eq!(client.get("/api/graph/objects?type=Even").await.is(200).as_array().unwrap().len(), 4);
+        assert_eq!(client.get("/api/graph/objects?type=Even&type=Odd").await.is(200).as_array().unwrap().len(), 7);
+        assert_eq!(client.get("/api/graph/objects?key=k3").await.is(200).as_array().unwrap().len(), 1);
+        let filters = "%5B%7B%22path%22%3A%22n%22%2C%22op%22%3A%22gte%22%2C%22value%22%3A5%7D%5D";
+        assert_eq!(client.get(&format!("/api/graph/objects?filters={filters}")).await.is(200).as_array().unwrap().len(), 2);
+    }
+
+    async fn bulk_answers_item_by_item_or_all_or_nothing(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let objects = json!([{ "type": "Task", "key": "a" }, { "type": "9" }, { "type": "Task", "key": "a" }, { "type": "Task", "key": "b" }]);
+        let mixed = client.post("/api/graph/objects/bulk", json!({ "objects": objects })).await;
+        let items = mixed.is(200).as_array().unwrap();
+        assert_eq!(items[0]["key"], "a");
+        assert_eq!((&items[1]["error"]["code"], &items[2]["error"]["code"]), (&json!("invalid"), &json!("key_taken")));
+        assert_eq!(items[3]["key"], "b");
+
+        let objects = json!([{ "type": "Task", "key": "c" }, { "type": "9" }]);
+        let atomic = client.post("/api/graph/objects/bulk", json!({ "objects": objects, "atomic": true })).await;
+        atomic.refused(400, "invalid");
+        assert_eq!(atomic.field(), "objects[1].type");
+        assert_eq!(client.get("/api/graph/objects").await.is(200).as_array().unwrap().len(), 2);
+
+        let many: Vec<_> = (0..1_001).map(|n| json!({ "type": "Task", "key": n.to_string() })).collect();
+        let refused = client.post("/api/graph/objects/bulk", json!({ "objects": many })).await;
+        assert!(refused.refused(400, "invalid")["message"].as_str().unwrap().contains("1000"), "{}", refused.text);
+        assert_eq!(refused.field(), "objects");
+    }
+
+    async fn relationships_join_and_go_with_their_ends(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let (a, b) = (client.object("Task", "a", json!({})).await, client.object("Task", "b", json!({})).await);
+        let edge = client.edge("blocks", &a, &b).await;
+        let again = client.post("/api/graph/relationships", json!({ "type": "blocks", "fromId": a, "toId": b })).await;
+        assert_eq!(again.is(200)["id"], edge.as_str(), "the same edge is returned");
+        let path = format!("/api/graph/relationships/{edge}");
+        let changed = client.patch(&path, json!({ "weight": 0.5, "properties": { "why": "x" } })).await;
+        assert_eq!((&changed.is(200)["weight"], &changed.body["data"]["version"]), (&json!(0.5), &json!(2)));
+        client.patch(&path, json!({ "expectedVersion": 1, "weight": 1 })).await.refused(409, "version_conflict");
+        assert_eq!(ids(client.get(&format!("/api/graph/objects/{b}/edges?direction=in")).await.is(200)), [edge.as_str()]);
+        assert_eq!(client.get(&format!("/api/graph/objects/{b}/edges?direction=out")).await.is(200), &json!([]));
+        assert_eq!(ids(client.get(&format!("/api/graph/relationships?fromId={a}&type=blocks")).await.is(200)), [edge.as_str()]);
+
+        client.delete(&format!("/api/graph/objects/{b}")).await.is(200);
+        client.get(&path).await.refused(404, "not_found");
+        client.json("POST".parse().unwrap(), &format!("/api/graph/objects/{b}/restore"), json!({})).await.is(200);
+        client.get(&path).await.is(200);
+        assert!(client.delete(&path).await.is(200)["deletedAt"].is_string());
+        let bulk = json!({ "relationships": [{ "type": "blocks", "fromId": a, "toId": b }, { "type": "blocks", "fromId": a, "toId": "01890000-0000-7000-8000-000000000000" }] });
+        let bulk = client.post("/api/graph/relationships/bulk", bulk).await;
+        assert!(bulk.is(200)[0]["id"].is_string() && bulk.body["data"][1]["error"]["code"].is_string(), "{}", bulk.text);
+    }
+
+    async fn a_subgraph_is_made_whole_or_not_at_all(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let there = client.object("Session", "s", json!({})).await;
+        let body = json!({
+            "objects": [{ "ref": "one", "type": "Task", "key": "1", "properties": {} }, { "ref": "two", "type": "Task" }],
+            "relationships": [
+                { "type": "blocks", "fromRef": "one", "toRef": "two" },
+                { "type": "has_task", "fromId": there, "toRef": "one", "weight": 2.5 },
+            ],
+        });
+        let made = client.post("/api/graph/subgraph", body.clone()).await;
+        let data = made.is(201);
+        assert_eq!(data["refs"]["one"], data["objects"][0]["id"]);
+        assert_eq!(data["relationships"][0]["toId"], data["refs"]["two"]);
+        assert_eq!(data["relationships"][1]["fromId"], there.as_str());
+        client.post("/api/graph/subgraph", body).await.refused(409, "key_taken");
+        let dangling = json!({ "objects": [{ "ref": "x", "type": "Task" }], "relationships": [{ "type": "b", "fromRef": "x", "toRef": "nobody" }] });
+        client.post("/api/graph/subgraph", dangling).await.refused(400, "invalid");
+        let unclear = json!({ "relationships": [{ "type": "b", "fromRef": "x", "fromId": there, "toId": there }] });
+        assert_eq!(client.post("/api/graph/subgraph", unclear).await.field(), "relationships[0].fromRef");
+        assert_eq!(client.get("/api/graph/objects").await.is(200).as_array().unwrap().len(), 3);
+    }
+
+    async fn search_finds_by_words_and_says_what_took_part(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let wanted = client.object("Note", "n1", json!({ "title": "Tagging patterns", "kind": "a" })).await;
+        client.object("Note", "n2", json!({ "title": "Something else", "kind": "b" })).await;
+        let found = client.post("/api/graph/search", json!({ "query": "tags pattern", "mode": "text", "limit": 5 })).await;
+        let hit = &found.is(200)["hits"][0];
+        assert_eq!(hit["object"]["id"], wanted.as_str());
+        assert_eq!(hit["channels"]["text"]["rank"], 1);
+        let hybrid = client.post("/api/graph/search", json!({ "query": "tagging", "types": ["Note"], "filters": [{ "path": "kind", "op": "eq", "value": "a" }] })).await;
+        assert_eq!((&hybrid.is(200)["hits"][0]["object"]["id"], &hybrid.body["data"]["embedding"]), (&json!(wanted), &json!("unavailable")));
+        assert_eq!(client.post("/api/graph/search", json!({ "query": "tagging", "filters": [{ "path": "kind", "op": "eq", "value": "b" }] })).await.is(200)["hits"], json!([]));
+        client.get(&format!("/api/graph/objects/{wanted}/similar")).await.is(200);
+        assert!(client.get("/api/graph/embeddings").await.is(200)["pending"].is_i64());
+    }
+
+    async fn walks_reach_as_far_as_asked(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut chain = Vec::new();
+        for n in 0..4 {
+            chain.push(client.object("Task", &n.to_string(), json!({ "n": n })).await);
+        }
+        for pair in chain.windows(2) {
+            client.edge("blocks", &pair[0], &pair[1]).await;
+        }
+        let walked = client.post("/api/graph/traverse", json!({ "startIds": [chain[0]], "direction": "out", "maxDepth": 2 })).await;
+        let depths: Vec<_> = walked.is(200)["nodes"].as_array().unwrap().iter().map(|node| (node["id"].as_str().unwrap(), node["depth"].as_i64().unwrap())).collect();
+        assert_eq!(depths, [(chain[0].as_str(), 0), (chain[1].as_str(), 1), (chain[2].as_str(), 2)]);
+        assert_eq!(walked.body["data"]["edges"].as_array().unwrap().len(), 2);
+        assert_eq!(walked.body["data"]["nodes"][1]["properties"], json!({ "n": 1 }));
+        let cut = client.post("/api/graph/traverse", json!({ "startIds": [chain[0]], "maxNodes": 2 })).await;
+        assert_eq!(cut.is(200)["truncated"], true);
+
+        let path = client.post("/api/graph/path", json!({ "fromId": chain[0], "toId": chain[3], "direction": "out" })).await;
+        assert_eq!(ids(&path.is(200)["objects"]), chain);
+        let none = client.post("/api/graph/path", json!({ "fromId": chain[3], "toId": chain[0], "direction": "out" })).await;
+        assert_eq!((&none.is(200)["found"], &none.body["data"]["objects"]), (&json!(false), &json!([])));
+    }
+}

@@ -1,0 +1,19 @@
+//! The tests of this crate that use its public interface. They are one program, because linking
+//! one program per file took longer than running the tests.
+
+mod agents;
+mod authorisation;
+mod bad_input;
+mod common;
+mod coordination;
+mod graph;
+mod mcp;
+mod mcp_servers;
+mod metrics;
+mod products;
+mod projects;
+mod runs;
+mod secrets;
+mod sources;
+mod streams;
+mod triggers;

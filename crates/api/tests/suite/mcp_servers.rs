@@ -1,0 +1,161 @@
+//! External MCP servers over HTTP: they are added, changed, inspected, and isolated from other
+//! projects.
+
+use crate::common;
+
+use axum::http::{Method, StatusCode};
+use common::Server;
+use emergent_domain::{mcp_server::ServerSpec, time::Clock, token::Scope};
+use emergent_store::mcp_servers;
+use emergent_testkit::both_engines;
+use serde_json::{Value, json};
+
+const PATH: &str = "/api/admin/mcp-servers";
+
+/// A server with one tool, whose description comes from a file.
+const PROGRAM: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  said=$(cat "$TOLD")
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"%s","inputSchema":{"type":"object"}}]}}\n' "$id" "$said";;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+  esac
+done
+"#;
+
+fn program(folder: &tempfile::TempDir, name: &str) -> Value {
+    let told = folder.path().join("told");
+    std::fs::write(&told, "Tells a story.").unwrap();
+    json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
+            "env": { "TOLD": told.to_str().unwrap() } })
+}
+
+both_engines! {
+    async fn a_server_is_added_reached_and_its_tools_are_held_to_what_they_were(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let folder = tempfile::tempdir().unwrap();
+        let made = admin.post(PATH, program(&folder, "stories")).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+        let made = &made.body["data"];
+        assert_eq!((&made["status"], &made["toolCount"]), (&json!("new"), &json!(0)));
+        let at = format!("{PATH}/{}", made["id"].as_str().unwrap());
+
+        let seen = admin.post(&format!("{at}/inspect"), json!({})).await.body["data"].clone();
+        assert_eq!((&seen["reachable"], &seen["protocol"]), (&json!(true), &json!("2025-11-25")), "{seen}");
+        assert_eq!(seen["tools"][0]["description"], "Tells a story.");
+        let one = admin.get(&at).await.body["data"].clone();
+        assert_eq!((&one["status"], &one["toolCount"], &one["heldBack"]), (&json!("connected"), &json!(1), &json!(0)));
+        let pool = admin.get("/api/admin/tools").await.body["data"].clone();
+        let tool = pool.as_array().unwrap().iter().find(|tool| tool["name"] == "tell").unwrap();
+        assert_eq!((&tool["source"], &tool["server"], &tool["effect"]), (&json!("mcp"), &json!("stories"), &json!("external")));
+
+        std::fs::write(folder.path().join("told"), "Tells your secrets.").unwrap();
+        admin.post(&format!("{at}/inspect"), json!({})).await;
+        assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 1);
+        let tools = admin.get(&format!("{at}/tools")).await.body["data"].clone();
+        let tell = &tools[0];
+        assert_eq!((&tell["status"], &tell["heldBack"]), (&json!("changed"), &json!(true)), "{tell}");
+        assert_eq!((&tell["description"], &tell["before"]["description"]), (&json!("Tells your secrets."), &json!("Tells a story.")));
+        assert_ne!(tell["digest"], tell["pinnedDigest"]);
+        let pool = admin.get("/api/admin/tools").await.body["data"].clone();
+        assert!(pool.as_array().unwrap().iter().all(|tool| tool["name"] != "tell"));
+
+        let accepted = admin.post(&format!("{at}/tools/tell/accept"), json!({})).await;
+        assert_eq!(accepted.body["data"]["status"], "live", "{}", accepted.text);
+        assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 0);
+        assert_eq!(admin.post(&format!("{at}/tools/nope/accept"), json!({})).await.status, StatusCode::NOT_FOUND);
+
+        let off = admin.patch(&at, json!({ "enabled": false, "pinPolicy": "warn", "timeoutSeconds": 5 })).await;
+        assert_eq!(off.body["data"]["status"], "disabled", "{}", off.text);
+        assert_eq!(admin.post(&format!("{at}/inspect"), json!({})).await.status, StatusCode::CONFLICT);
+        assert_eq!(admin.delete(&at).await.status, StatusCode::OK);
+        assert_eq!(admin.get(&at).await.status, StatusCode::NOT_FOUND);
+    }
+
+    async fn what_cannot_stand_is_refused_with_its_field_and_nothing_is_written(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let good = json!({ "name": "a", "transport": "http", "url": "https://mcp.example.com/mcp",
+                           "headers": { "Authorization": "Bearer ${TOKEN}" } });
+        for (change, field) in [
+            (json!({ "url": null }), "url"),
+            (json!({ "url": "ftp://x" }), "url"),
+            (json!({ "url": "https://u:p@x.com/" }), "url"),
+            (json!({ "command": "sh" }), "command"),
+            (json!({ "transport": "stdio", "url": null, "headers": null }), "command"),
+            (json!({ "name": "a b" }), "name"),
+            (json!({ "headers": { "Authorization": "Bearer plain" } }), "headers.Authorization"),
+            (json!({ "headers": { "X": "${not a name}" } }), "headers.X"),
+            (json!({ "timeoutSeconds": 0 }), "timeoutSeconds"),
+            (json!({ "toolFilter": [""] }), "toolFilter"),
+            (json!({ "colour": "red" }), "colour"),
+        ] {
+            let mut body = good.clone();
+            for (name, value) in change.as_object().unwrap() {
+                match value {
+                    Value::Null => body.as_object_mut().unwrap().remove(name),
+                    value => body.as_object_mut().unwrap().insert(name.clone(), value.clone()),
+                };
+            }
+            let refused = admin.post(PATH, body.clone()).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{body}: {}", refused.text);
+            assert_eq!(refused.body["error"]["details"][0]["field"], field, "{body}: {}", refused.text);
+        }
+        assert_eq!(admin.get(PATH).await.body["data"], json!([]));
+        assert_eq!(admin.post(PATH, good.clone()).await.status, StatusCode::CREATED);
+        assert_eq!(admin.post(PATH, good.clone()).await.status, StatusCode::CONFLICT);
+        let listed = admin.get(PATH).await.body["data"].clone();
+        assert_eq!(listed[0]["headers"]["Authorization"], "Bearer ${TOKEN}");
+        let at = format!("{PATH}/{}", listed[0]["id"].as_str().unwrap());
+        let refused = admin.patch(&at, json!({ "url": "nowhere" })).await;
+        assert_eq!(refused.body["error"]["details"][0]["field"], "url", "{}", refused.text);
+        let seen = admin.post(&format!("{at}/inspect"), json!({})).await.body["data"].clone();
+        assert_eq!(seen["reachable"], false);
+        assert!(seen["error"].as_str().unwrap().contains("TOKEN"), "{seen}");
+        assert_eq!(admin.get(&at).await.body["data"]["status"], "failing");
+    }
+
+    async fn a_server_is_its_projects_own_and_a_products_server_is_its_products(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let other = server.project("other").await;
+        let (project, now) = (server.default_project, Clock::system().now());
+        let spec: ServerSpec =
+            serde_json::from_value(json!({ "name": "p", "transport": "sse", "url": "https://x.example.com/sse" })).unwrap();
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &spec, &["a*".into()], now));
+        let id = put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap().unwrap();
+        let at = format!("{PATH}/{id}");
+        let elsewhere = admin.in_project(other);
+        for (method, path) in [
+            (Method::GET, at.clone()),
+            (Method::DELETE, at.clone()),
+            (Method::GET, format!("{at}/tools")),
+            (Method::POST, format!("{at}/inspect")),
+        ] {
+            let request = elsewhere.request(method.clone(), &path).body(axum::body::Body::empty()).unwrap();
+            assert_eq!(elsewhere.send(request).await.status, StatusCode::NOT_FOUND, "{method} {path}");
+        }
+        assert_eq!(admin.get(&at).await.body["data"]["product"], "acme.tools");
+        assert_eq!(admin.patch(&at, json!({ "url": "https://y.example.com/" })).await.status, StatusCode::CONFLICT);
+        assert_eq!(admin.patch(&at, json!({ "toolFilter": ["*"] })).await.status, StatusCode::CONFLICT);
+        assert_eq!(admin.delete(&at).await.status, StatusCode::CONFLICT);
+        let changed = admin.patch(&at, json!({ "enabled": false, "pinPolicy": "off" })).await;
+        assert_eq!(changed.body["data"]["pinPolicy"], "off", "{}", changed.text);
+        // An upgrade keeps the decisions of users.
+        let next: ServerSpec =
+            serde_json::from_value(json!({ "name": "p", "transport": "http", "url": "https://x.example.com/mcp" })).unwrap();
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &next, &["*".into()], now));
+        assert_eq!(put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap(), Some(id));
+        let after = admin.get(&at).await.body["data"].clone();
+        assert_eq!((&after["transport"], &after["enabled"], &after["pinPolicy"]), (&json!("http"), &json!(false), &json!("off")));
+        let reader = server.client(Some(&server.token(&[Scope::AdminRead], None).await));
+        assert_eq!(reader.get(&at).await.status, StatusCode::OK);
+        assert_eq!(reader.delete(&at).await.status, StatusCode::FORBIDDEN);
+        let gone = db.db.write(move |tx| mcp_servers::delete_for_product(tx, project, "acme.tools", "p"));
+        assert!(gone.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap());
+        assert_eq!(admin.get(&at).await.status, StatusCode::NOT_FOUND);
+    }
+}

@@ -1,0 +1,101 @@
+//! Projects, tokens, template packs, and the server's information about itself.
+
+use crate::common;
+
+use common::Server;
+use emergent_domain::token::Scope;
+use emergent_testkit::both_engines;
+use serde_json::json;
+
+both_engines! {
+    async fn projects_are_apart_and_named_by_id_or_name(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let made = admin.post("/api/projects", json!({ "name": "research" })).await;
+        let id = made.is(201)["id"].as_str().unwrap().to_owned();
+        admin.post("/api/projects", json!({ "name": "research" })).await.refused(409, "conflict");
+        assert_eq!(admin.post("/api/projects", json!({ "name": "no spaces" })).await.field(), "name");
+
+        let there = admin.in_project("research");
+        let object = there.object("Task", "t", json!({})).await;
+        admin.in_project(&id).get(&format!("/api/graph/objects/{object}")).await.is(200);
+        admin.get(&format!("/api/graph/objects/{object}")).await.refused(404, "not_found");
+        assert_eq!(admin.get("/api/graph/objects").await.is(200), &json!([]));
+        admin.in_project("nowhere").get("/api/graph/objects").await.refused(404, "not_found");
+
+        let renamed = admin.patch(&format!("/api/projects/{id}"), json!({ "name": "study" })).await;
+        assert_eq!(renamed.is(200)["name"], "study");
+        there.get("/api/graph/objects").await.refused(404, "not_found");
+        admin.in_project("study").get("/api/graph/objects").await.is(200);
+        admin.delete(&format!("/api/projects/{id}")).await.is(200);
+        admin.in_project("study").get("/api/graph/objects").await.refused(404, "not_found");
+        admin.get(&format!("/api/projects/{id}")).await.refused(404, "not_found");
+        admin.delete(&format!("/api/projects/{}", server.default_project)).await.refused(409, "conflict");
+    }
+
+    async fn a_token_is_shown_once_and_ends_when_it_is_revoked(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let made = admin.post("/api/tokens", json!({ "name": "reader", "scopes": ["graph:read"], "project": "default" })).await;
+        let (id, secret) = (made.is(201)["id"].as_str().unwrap().to_owned(), made.body["data"]["token"].as_str().unwrap().to_owned());
+        let reader = server.client(Some(&secret));
+        reader.get("/api/graph/objects").await.is(200);
+        reader.post("/api/graph/objects", json!({ "type": "T" })).await.refused(403, "missing_scope");
+        assert!(!admin.get("/api/tokens").await.text.contains(&secret));
+        admin.delete(&format!("/api/tokens/{id}")).await.is(200);
+        reader.get("/api/graph/objects").await.refused(401, "unauthorized");
+        assert_eq!(admin.post("/api/tokens", json!({ "name": "x", "scopes": ["graph:fly"] })).await.field(), "scopes[0]");
+        admin.post("/api/tokens", json!({ "name": "x", "scopes": [] })).await.refused(400, "invalid");
+    }
+
+    async fn a_pack_that_is_assigned_checks_what_is_written(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let listed = client.get("/api/template-packs").await;
+        assert!(listed.is(200).as_array().unwrap().iter().any(|pack| pack["builtIn"] == true), "{}", listed.text);
+        let pack = json!({
+            "name": "recipes", "version": "1.0.0",
+            "objectTypeSchemas": { "Recipe": { "type": "object", "required": ["title"], "properties": { "title": { "type": "string" } } } },
+            "relationshipTypeSchemas": { "uses": { "from": "Recipe", "to": ["Recipe", "Thing"] } },
+        });
+        let made = client.post("/api/template-packs", pack.clone()).await;
+        assert_eq!((&made.is(201)["assigned"], &made.body["data"]["builtIn"]), (&json!(false), &json!(false)));
+        let path = format!("/api/template-packs/{}", made.body["data"]["id"].as_str().unwrap());
+        client.post("/api/template-packs", pack).await.refused(409, "conflict");
+        client.post("/api/graph/objects", json!({ "type": "Recipe" })).await.is(201);
+        client.json("POST".parse().unwrap(), &format!("{path}/assign"), json!({})).await.is(200);
+        let refused = client.post("/api/graph/objects", json!({ "type": "Recipe" })).await;
+        refused.refused(400, "invalid");
+        assert!(refused.field().starts_with("properties"), "{}", refused.text);
+        client.delete(&path).await.refused(409, "conflict");
+        assert_eq!(client.delete(&format!("{path}/assign")).await.is(200)["assigned"], false);
+        client.delete(&path).await.is(200);
+        client.get(&path).await.refused(404, "not_found");
+        let nonsense = client.post("/api/template-packs", json!({ "name": "p", "version": "one" })).await;
+        assert_eq!(nonsense.field(), "version");
+    }
+
+    async fn the_server_tells_about_itself(db: TestDb) {
+        let server = Server::start(&db).await;
+        let nobody = server.client(None);
+        nobody.get("/health").await.is(200);
+        nobody.get("/ready").await.is(200);
+        let page = nobody.get("/api/docs").await;
+        assert!(page.status.is_success() && page.text.contains("/api/graph/traverse"));
+        let document = server.client(Some(&server.token(&[Scope::ChatUse], None).await)).get("/api/openapi.json").await;
+        assert_eq!(document.body["info"]["title"], "Emergent");
+        server.admin().get("/api/graph/objects/x").await.refused(400, "invalid");
+        let metrics = server.admin().get("/metrics").await;
+        let line = r#"emergent_http_requests_total{route="/api/graph/objects/{id}",method="GET",status="400"} 1"#;
+        assert!(metrics.text.contains(line), "{}", metrics.text);
+        assert!(metrics.text.contains("emergent_embedding_queue "), "{}", metrics.text);
+    }
+
+    async fn too_many_at_once_are_asked_to_come_back(db: TestDb) {
+        let server = Server::with_places(&db, 0).await;
+        let answer = server.admin().get("/api/graph/objects").await;
+        answer.refused(429, "overloaded");
+        assert_eq!(answer.headers["retry-after"], "1");
+        server.client(None).get("/health").await.is(200);
+    }
+}

@@ -1,0 +1,134 @@
+//! Secrets over HTTP: values can be set but never read, and only in their own project.
+
+use crate::common;
+
+use axum::http::Method;
+use common::Server;
+use emergent_domain::token::Scope::{AdminRead, AdminWrite, AgentsRead, GraphRead};
+use emergent_testkit::both_engines;
+use serde_json::json;
+
+const VALUE: &str = "S3cr3t-of-the-story";
+const PATH: &str = "/api/admin/secrets/API_KEY";
+
+both_engines! {
+    async fn a_value_goes_in_and_never_out(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let made = admin.put(PATH, json!({ "value": VALUE })).await;
+        assert_eq!((&made.is(201)["name"], &made.body["data"]["version"]), (&json!("API_KEY"), &json!(1)));
+        let changed = admin.put(PATH, json!({ "value": format!("{VALUE}-2") })).await;
+        assert_eq!(changed.is(200)["version"], 2);
+        admin.put("/api/admin/secrets/ANOTHER", json!({ "value": VALUE })).await.is(201);
+
+        let listed = admin.get("/api/admin/secrets").await;
+        let names: Vec<_> = listed.is(200).as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+        assert_eq!(names, ["ANOTHER", "API_KEY"]);
+        assert_eq!(listed.body["data"][0]["usedBy"], json!([]));
+        for answer in [&made, &changed, &listed] {
+            assert!(!answer.text.contains(VALUE), "{}", answer.text);
+        }
+        assert_eq!(admin.delete(PATH).await.is(200)["name"], "API_KEY");
+        admin.delete(PATH).await.refused(404, "not_found");
+        admin.get(PATH).await.refused(405, "method_not_allowed");
+    }
+
+    async fn a_secret_is_one_projects_and_needs_the_scope(db: TestDb) {
+        let server = Server::start(&db).await;
+        let other = server.project("other").await;
+        server.admin().put(PATH, json!({ "value": VALUE })).await.is(201);
+        let there = server.token(&[AdminRead, AdminWrite], Some(other)).await;
+        let there = server.client(Some(&there));
+        assert_eq!(there.get("/api/admin/secrets").await.is(200), &json!([]));
+        there.delete(PATH).await.refused(404, "not_found");
+        there.put(PATH, json!({ "value": "of the other" })).await.is(201);
+        assert_eq!(server.admin().get("/api/admin/secrets").await.is(200)[0]["version"], 1);
+        there.post("/api/admin/secrets/rotate", json!({})).await.refused(403, "forbidden");
+
+        let reader = server.token(&[AdminRead, AgentsRead], None).await;
+        let reader = server.client(Some(&reader));
+        reader.get("/api/admin/secrets").await.is(200);
+        reader.put(PATH, json!({ "value": VALUE })).await.refused(403, "missing_scope");
+        reader.delete(PATH).await.refused(403, "missing_scope");
+        let nobody = server.token(&[AgentsRead], None).await;
+        server.client(Some(&nobody)).get("/api/admin/secrets").await.refused(403, "missing_scope");
+    }
+
+    async fn what_is_refused_is_not_repeated_and_nothing_is_written(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        for name in ["api_key", "9KEYS", "API-KEY", "S3cr3t-of-the-story", &"A".repeat(129)] {
+            let answer = admin.put(&format!("/api/admin/secrets/{name}"), json!({ "value": VALUE })).await;
+            answer.refused(400, "invalid");
+            assert_eq!(answer.field(), "name");
+            assert!(!answer.text.contains(name), "{}", answer.text);
+        }
+        for (body, code) in [
+            (json!({ "value": "" }).to_string(), "invalid"),
+            (json!({ "value": "short" }).to_string(), "invalid"),
+            (json!({ "value": format!("{VALUE}\0") }).to_string(), "invalid"),
+            (json!({ "value": VALUE.repeat(4_000) }).to_string(), "invalid"),
+            (json!({ "value": { VALUE: VALUE } }).to_string(), "invalid"),
+            (json!({ "value": VALUE, VALUE: VALUE }).to_string(), "invalid"),
+            (format!("{{\"value\":{VALUE}}}"), "malformed"),
+        ] {
+            let answer = admin.raw(Method::PUT, PATH, "application/json", body).await;
+            answer.refused(400, code);
+            assert!(!answer.text.contains(VALUE), "{}", answer.text);
+        }
+        let short = admin.put(PATH, json!({ "value": "short" })).await;
+        assert_eq!(short.field(), "value");
+        assert!(short.text.contains("shorter than 6 bytes"), "{}", short.text);
+        let long = json!({ "value": VALUE.repeat(40_000) }).to_string();
+        admin.raw(Method::PUT, PATH, "application/json", long).await.refused(413, "too_large");
+        admin.raw(Method::PUT, PATH, "text/plain", VALUE).await.refused(415, "unsupported_media_type");
+        assert_eq!(admin.get("/api/admin/secrets").await.is(200), &json!([]));
+        // The key of this server comes from its configuration, so it cannot create another one.
+        admin.post("/api/admin/secrets/rotate", json!({})).await.refused(409, "conflict");
+    }
+
+    async fn a_known_secret_is_not_in_any_refusal(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let cited = admin.get(&format!("/api/projects/{VALUE}")).await.text;
+        assert!(cited.contains(VALUE), "what is not known is cited: {cited}");
+        admin.put(PATH, json!({ "value": VALUE })).await.is(201);
+        for path in ["/api/projects/", "/api/graph/objects/", "/nowhere/", "/api/graph/objects?limit="] {
+            let text = admin.get(&format!("{path}{VALUE}")).await.text;
+            assert!(!text.contains(VALUE), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+        }
+        let named = admin.in_project("default").get(&format!("/api/graph/objects/{VALUE}")).await.text;
+        assert!(named.contains("[secret API_KEY]"), "{named}");
+    }
+
+    async fn a_refusal_names_no_secret_of_another_project(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (ours, theirs) = (server.project("ours").await, server.project("theirs").await);
+        let admin = server.admin();
+        admin.in_project(theirs).put("/api/admin/secrets/THEIR_KEY", json!({ "value": VALUE })).await.is(201);
+        let other = "S3cr3t-of-ours-alone";
+        admin.in_project(ours).put("/api/admin/secrets/OUR_KEY", json!({ "value": other })).await.is(201);
+
+        let bound = server.client(Some(&server.token(&[AdminRead, AgentsRead, GraphRead], Some(ours)).await));
+        for (sent, named, cited) in [(VALUE, false, true), (other, true, false)] {
+            let text = bound.get(&format!("/api/graph/objects/{sent}")).await.text;
+            assert!(!text.contains("THEIR_KEY"), "{text}");
+            assert_eq!((text.contains("[secret OUR_KEY]"), text.contains(sent)), (named, cited), "{text}");
+            let elsewhere = bound.in_project(sent).get("/api/graph/objects").await;
+            elsewhere.refused(404, "not_found");
+            assert!(!elsewhere.text.contains("THEIR_KEY"), "{}", elsewhere.text);
+        }
+        // A token that spans projects sees neither the project nor the name of a secret.
+        let spanning = server.client(Some(&server.token(&[GraphRead], None).await));
+        let text = spanning.get(&format!("/api/graph/objects/{VALUE}")).await.text;
+        assert!(text.contains("[secret]") && !text.contains("THEIR_KEY") && !text.contains(VALUE), "{text}");
+        // An unauthenticated caller learns nothing, not even whether the text is a secret.
+        let stranger = server.client(None);
+        for path in ["/nowhere/", "/api/graph/objects/"] {
+            let (known, unknown) = (stranger.get(&format!("{path}{VALUE}")).await, stranger.get(&format!("{path}x")).await);
+            assert_eq!(known.text, unknown.text);
+            assert!(!known.text.contains("secret"), "{}", known.text);
+        }
+    }
+}

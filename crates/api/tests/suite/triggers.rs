@@ -1,0 +1,95 @@
+//! Triggers over HTTP: validation, listing, and the cause of a run.
+
+use crate::common;
+
+use std::time::Duration;
+
+use common::Server;
+use emergent_domain::token::Scope;
+use emergent_llm::Models;
+use emergent_testkit::both_engines;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+const AGENTS: &str = "/api/admin/agents";
+const TRIGGERS: &str = "/api/admin/triggers";
+const FIRINGS: &str = "/api/admin/triggers/firings";
+
+fn fires(server: &Server) -> watch::Sender<bool> {
+    let (stop, stopping) = watch::channel(false);
+    let executor = server.executor.clone();
+    tokio::spawn(async move { executor.run_triggers(stopping).await });
+    stop
+}
+
+both_engines! {
+    async fn a_trigger_is_checked_when_its_agent_is_saved(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let refused = async |trigger: &str, settings: Value, field: &str, told: &str| {
+            let body = json!({ "name": "wrong", "trigger": trigger, "config": { "trigger": settings } });
+            let answer = client.post(AGENTS, body).await;
+            let details = answer.refused(400, "invalid")["details"].clone();
+            assert_eq!(details[0]["field"], field, "{details}");
+            assert!(details[0]["reason"].as_str().unwrap().contains(told), "{details}");
+        };
+        refused("on_entity_create", json!(null), "trigger", "did you mean `on_entity_created`?").await;
+        refused("0 25 * * *", json!(null), "trigger", "the hour `25` must be 0 to 23").await;
+        refused("0 8 * * *", json!({ "time_zone": "Europe/Belin" }), "config.trigger.time_zone", "did you mean `Europe/Berlin`?").await;
+        refused("on_entity_created", json!({ "typs": [] }), "config.trigger", "unknown field `typs`").await;
+        let listed = client.get(TRIGGERS).await.is(200).clone();
+        assert_eq!(listed, json!({ "schedules": [], "events": [] }), "nothing was written");
+    }
+
+    async fn triggers_are_listed_with_what_they_wait_for(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let settings = json!({ "time_zone": "Europe/Berlin", "input": "Write the digest." });
+        let digest = client.agent("digest", json!({ "trigger": "0 8 * * MON-FRI", "config": { "trigger": settings } })).await;
+        let settings = json!({ "types": ["Task"], "conditions": [{ "path": "priority", "op": "gte", "value": 5 }] });
+        client.agent("urgent", json!({ "trigger": "on_entity_updated", "config": { "trigger": settings } })).await;
+        let listed = client.get(TRIGGERS).await.is(200).clone();
+        let schedule = &listed["schedules"][0];
+        assert_eq!((&schedule["agentId"], &schedule["agentName"], &schedule["cron"]), (&json!(digest), &json!("digest"), &json!("0 8 * * MON-FRI")));
+        assert_eq!((&schedule["timeZone"], &schedule["missed"], &schedule["lastRunId"]), (&json!("Europe/Berlin"), &json!("once"), &Value::Null));
+        assert!(schedule["nextAt"].is_string() && schedule["product"].is_null(), "{schedule}");
+        let event = &listed["events"][0];
+        assert_eq!((&event["event"], &event["types"], &event["maxDepth"], &event["coalesceSeconds"]), (&json!("on_entity_updated"), &json!(["Task"]), &json!(3), &json!(5)));
+        assert_eq!(event["conditions"][0]["op"], "gte");
+
+        let other = server.project("other").await;
+        assert_eq!(client.in_project(other).get(TRIGGERS).await.is(200), &json!({ "schedules": [], "events": [] }));
+        let reader = server.client(Some(&server.token(&[Scope::AgentsRead], None).await));
+        reader.get(TRIGGERS).await.is(200);
+        reader.get(FIRINGS).await.refused(403, "missing_scope");
+        client.delete(&format!("{AGENTS}/{digest}")).await.is(200);
+        assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"], json!([]));
+    }
+
+    async fn a_firing_names_its_run_and_the_run_what_caused_it(db: TestDb) {
+        let server = Server::with_models(&db, 64, Models::default()).await;
+        let (_runs, _triggers) = (server.drive(), fires(&server));
+        let client = server.admin();
+        let echo = json!({ "provider": "rehearsal", "name": "echo" });
+        let agent = client.agent("notes", json!({ "trigger": "on_entity_created", "model": echo })).await;
+        let made = client.post("/api/graph/objects", json!({ "type": "Note", "properties": { "text": "hello" } })).await.is(201).clone();
+        let mut firings = json!([]);
+        for _ in 0..1_000 {
+            firings = client.get(&format!("{FIRINGS}?agentId={agent}&status=admitted")).await.is(200).clone();
+            if firings.as_array().unwrap().len() == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let firing = &firings[0];
+        assert_eq!((&firing["event"], &firing["entityId"], &firing["entityVersion"]), (&json!("on_entity_created"), &made["id"], &json!(1)));
+        assert_eq!((&firing["agentName"], &firing["depth"], &firing["scheduleId"]), (&json!("notes"), &json!(0), &Value::Null));
+        let run = client.get(&format!("{AGENTS}/{agent}/runs/{}", firing["runId"].as_str().unwrap())).await.is(200).clone();
+        assert_eq!((&run["origin"], &run["scheduleId"], &run["causedByRun"]), (&json!("event"), &Value::Null, &Value::Null));
+
+        assert_eq!(client.get(&format!("{FIRINGS}?status=pending")).await.is(200), &json!([]));
+        let wrong = client.get(&format!("{FIRINGS}?status=fired")).await;
+        assert_eq!(wrong.refused(400, "invalid")["details"][0]["field"], "status");
+        client.get(&format!("{FIRINGS}?agent=x")).await.refused(400, "invalid");
+    }
+}

@@ -1,0 +1,30 @@
+//! The tests of this crate that use its public interface. They are one program, because linking
+//! one program per file took longer than running the tests.
+
+mod agents;
+mod budget;
+mod cancel;
+mod compaction;
+mod effects;
+mod events;
+mod flows;
+mod history;
+mod isolation;
+mod loops;
+mod mcp_servers;
+mod provenance;
+mod provider_errors;
+mod recovery;
+mod redact;
+mod research;
+mod resume;
+mod runs;
+mod slots;
+mod spawn;
+mod steps;
+mod support;
+mod timeouts;
+mod tools;
+mod triggers;
+mod untriggered;
+mod visibility;

@@ -1,0 +1,103 @@
+//! Everything a run writes carries its provenance and can be reverted.
+
+use crate::support;
+
+use emergent_domain::{
+    author::Author,
+    cursor::Page,
+    object::{Object, ObjectPatch},
+    query::ObjectFilter,
+    run::RunStatus,
+};
+use emergent_executor::{
+    Error,
+    revert::{EntityKind, UndoAction},
+};
+use emergent_testkit::{
+    both_engines,
+    scripted::{ScriptedModel, calls, hangs, says},
+};
+use serde_json::{Map, json};
+use support::{Harness, assert_ended, until, with_tools};
+
+/// Returns the live objects of a type.
+async fn objects(harness: &Harness, type_: &str) -> Vec<Object> {
+    let query = ObjectFilter { types: vec![type_.to_owned()], ..ObjectFilter::default() };
+    harness.executor.graph().list_objects(harness.project, query, Page::first(100)).await.unwrap().items
+}
+
+both_engines! {
+    async fn every_version_carries_the_run_and_the_call_that_wrote_it(db: TestDb) {
+        let model = ScriptedModel::new([
+            calls("entities_create", json!({
+                "objects": [{ "type": "Note", "key": "a" }, { "type": "Note", "key": "b" }],
+                "relationships": [{ "type": "follows", "fromId": "Note/a", "toId": "Note/b" }],
+            })),
+            calls("entities_update", json!({ "id": "Note/a", "properties": { "text": "changed" } })),
+            says("Done."),
+        ]);
+        let harness = Harness::open(&db, model).await;
+        let writer = harness.agent(with_tools("writer", &["entities_*"])).await;
+        let run = harness.run(&writer, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let recorded_calls = harness.calls(run.id).await;
+        let by = |call: usize| Author::Run { run_id: run.id, tool_call_id: Some(recorded_calls[call].id) };
+        let notes = objects(&harness, "Note").await;
+        let find = |key: &str| notes.iter().find(|note| note.key.as_deref() == Some(key)).unwrap();
+        assert_eq!((find("a").author, find("b").author), (by(1), by(0)));
+        let history = harness.executor.graph().object_history(harness.project, find("a").id, Page::first(10)).await.unwrap();
+        let authors: Vec<Author> = history.items.iter().map(|version| version.author).collect();
+        assert_eq!(authors, [by(1), by(0)]);
+        let edges = harness.executor.graph().list_relationships(harness.project, Default::default(), Page::first(10)).await.unwrap();
+        assert_eq!(edges.items[0].author, by(0));
+        harness.close().await;
+    }
+
+    async fn a_child_writes_in_its_own_name(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("parent", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "writer", "task": "Write." }] })), says("Done.")])
+            .agent("writer", [calls("entities_create", json!({ "objects": [{ "type": "Note" }] })), says("Written.")]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(with_tools("writer", &["entities_create"])).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let child = harness.children(run.id).await.remove(0);
+        let Author::Run { run_id, .. } = objects(&harness, "Note").await[0].author else { panic!("a run wrote it") };
+        assert_eq!(run_id, child.id);
+        harness.close().await;
+    }
+
+    async fn what_a_run_wrote_can_be_undone_and_what_changed_since_stays(db: TestDb) {
+        let model = ScriptedModel::new([
+            calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }, { "type": "Note", "key": "b" }] })),
+            says("Done."),
+        ]);
+        let harness = Harness::open(&db, model).await;
+        let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
+        let run = harness.run(&writer, "Go.").await;
+        let notes = objects(&harness, "Note").await;
+        let changed = notes.iter().find(|note| note.key.as_deref() == Some("b")).unwrap();
+        let properties = Map::from_iter([("by".to_owned(), json!("a person"))]);
+        let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+        harness.executor.graph().update_object(harness.actor(), changed.id, patch).await.unwrap();
+        let reverted = harness.executor.revert_run(harness.actor(), run.id).await.unwrap();
+        assert_eq!(reverted.undone.iter().map(|one| (one.kind, one.how)).collect::<Vec<_>>(), [(EntityKind::Object, UndoAction::Deleted)]);
+        assert_eq!(reverted.conflicts.iter().map(|one| one.id).collect::<Vec<_>>(), [changed.id.0]);
+        let left = objects(&harness, "Note").await;
+        assert_eq!(left.iter().map(|note| note.id).collect::<Vec<_>>(), [changed.id]);
+        let again = harness.executor.revert_run(harness.actor(), run.id).await.unwrap();
+        assert!(again.undone.is_empty(), "a second time finds everything undone");
+        harness.close().await;
+    }
+
+    async fn a_run_under_way_cannot_be_undone(db: TestDb) {
+        let harness = Harness::open(&db, ScriptedModel::new([hangs()])).await;
+        let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
+        let run = harness.start(&writer, "Go.").await;
+        until("it is asked", async || harness.model.open() == 1).await;
+        let refused = harness.executor.revert_run(harness.actor(), run.id).await.unwrap_err();
+        assert!(matches!(refused, Error::Conflict(_)), "{refused}");
+        harness.executor.cancel(harness.actor(), run.id).await.unwrap();
+        harness.close().await;
+    }
+}

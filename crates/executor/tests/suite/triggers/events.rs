@@ -1,0 +1,252 @@
+//! Events: each fires once, for the version it describes, with its content and its author.
+
+use std::collections::BTreeSet;
+
+use emergent_domain::{
+    document::NewDocument, ids::RunId, relationship::NewRelationship, run::Origin, trigger::FiringCause,
+};
+use emergent_testkit::both_engines;
+use serde_json::Map;
+
+use crate::triggers::*;
+
+both_engines! {
+    async fn each_event_fires_once_whoever_reads_and_whoever_fires(db: TestDb) {
+        const OBJECTS: usize = 60;
+        let two = TwoServers::open(&db).await;
+        let notes = triggered_agent(&two.here, "notes", "on_entity_created", json!({ "types": ["Note"] })).await;
+        let all = triggered_agent(&two.there, "all", "on_entity_created", json!({})).await;
+        let write = async |harness: &Harness, from: usize| for n in from..from + OBJECTS / 2 {
+            create(harness, if n % 2 == 0 { "Note" } else { "Task" }, json!({ "n": n })).await;
+            harness.executor.read_events(harness.project).await.unwrap();
+        };
+        tokio::join!(write(&two.here, 0), write(&two.there, OBJECTS / 2));
+        two.settle().await;
+        let runs = two.runs().await;
+        let of = |agent: &Agent| runs.iter().filter(|run| run.agent == agent.id).count();
+        assert_eq!((of(&notes), of(&all)), (OBJECTS / 2, OBJECTS));
+        let firings = two.firings().await;
+        assert_eq!(firings.len(), runs.len());
+        let fired: BTreeSet<RunId> = firings.iter().map(|one| one.firing.run.unwrap()).collect();
+        assert_eq!(fired.len(), runs.len(), "one run each");
+        assert!(runs.iter().all(|run| run.origin == Origin::Event && run.cause.is_none() && run.cause_depth == 0));
+        // Nothing is left to fire, and the feed is not read twice.
+        two.pass(3_600);
+        two.settle().await;
+        assert_eq!(two.runs().await.len(), runs.len());
+    }
+
+    async fn a_feed_that_is_read_again_fires_nothing_twice(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
+        for n in 0..5 {
+            two.create("Note", json!({ "n": n })).await;
+        }
+        two.settle().await;
+        let (project, start) = (two.here.project, FeedPosition::default());
+        let rewind = move |tx: &mut Tx<'_>| emergent_store::triggers::set_cursor(tx, project, start);
+        let rewound: Result<(), Error> = two.here.executor.graph().db().write(rewind).await;
+        rewound.unwrap();
+        two.settle().await;
+        assert_eq!((two.firings().await.len(), two.runs().await.len()), (5, 5));
+    }
+
+    async fn conditions_are_asked_of_the_version_the_event_tells_of(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let urgent = json!([{ "path": "priority", "op": "gte", "value": 5 }]);
+        let settings = json!({ "types": ["Task"], "conditions": urgent, "coalesce_seconds": 0 });
+        triggered_agent(&two.here, "created", "on_entity_created", settings.clone()).await;
+        let updated = triggered_agent(&two.here, "updated", "on_entity_updated", settings).await;
+        // The priority is below the threshold at creation, above it when the event is read, and below it
+        // again later.
+        let task = two.create("Task", json!({ "priority": 1 })).await;
+        two.update(task.id, json!({ "priority": 7 })).await;
+        two.update(task.id, json!({ "priority": 2 })).await;
+        two.settle().await;
+        let firings = two.firings().await;
+        assert_eq!(firings.len(), 1, "{firings:?}");
+        assert_eq!(firings[0].firing.agent, updated.id);
+        assert!(matches!(firings[0].firing.fired, FiringCause::Event { version: 2, .. }), "{firings:?}");
+        let context = context(&two.here, &two.runs().await[0]).await;
+        assert_eq!((&context["object"]["properties"]["priority"], &context["version"]), (&json!(7), &json!(2)));
+    }
+
+    async fn labels_are_asked_for_as_well(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "urgent", "on_entity_created", json!({ "labels": ["urgent"] })).await;
+        let graph = two.here.executor.graph();
+        for labels in [vec!["urgent".to_owned(), "red".into()], vec!["red".into()], vec![]] {
+            let new = NewObject { type_: "Task".into(), labels, ..NewObject::default() };
+            let object = graph.create_object(two.here.actor(), new).await.unwrap();
+            readable(&two.here, object.id.0, 1).await;
+        }
+        two.settle().await;
+        assert_eq!(two.runs().await.len(), 1);
+    }
+
+    async fn relationships_and_documents_set_agents_off_with_what_they_are(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let edges = triggered_agent(&two.here, "edges", "on_relationship_created", json!({ "types": ["knows"] })).await;
+        let docs = triggered_agent(&two.here, "docs", "on_document_ingested", json!({})).await;
+        let (ada, bob) = (two.create("Person", json!({})).await, two.create("Person", json!({})).await);
+        let graph = two.here.executor.graph();
+        let knows = |type_: &str| NewRelationship { type_: type_.into(), from: ada.id, to: bob.id, properties: Map::new(), weight: None };
+        let (edge, _) = graph.create_relationship(two.here.actor(), knows("knows")).await.unwrap();
+        graph.create_relationship(two.here.actor(), knows("knows")).await.unwrap();
+        graph.create_relationship(two.here.actor(), knows("likes")).await.unwrap();
+        let text = NewDocument {
+            title: "Letters".into(), content: b"# One\n\nDear Bob.\n\n# Two\n\nYours, Ada.".to_vec(),
+            mime_type: Some("text/markdown".into()), source_url: None, metadata: Map::new(),
+        };
+        let (document, _) = graph.create_document(two.here.actor(), text.clone()).await.unwrap();
+        let (_, again) = graph.create_document(two.here.actor(), text).await.unwrap();
+        assert!(!again, "the same bytes are the same document");
+        readable(&two.here, document.id.0, 1).await;
+        two.settle().await;
+        let runs = two.runs().await;
+        assert_eq!(runs.len(), 2, "{runs:?}");
+        let of = |agent: &Agent| runs.iter().find(|run| run.agent == agent.id).unwrap();
+        let agent_context = context(&two.here, of(&edges)).await;
+        assert_eq!((&agent_context["relationship"]["id"], &agent_context["relationship"]["fromId"]), (&json!(edge.id), &json!(ada.id)));
+        let agent_context = context(&two.here, of(&docs)).await;
+        assert_eq!((&agent_context["event"], &agent_context["document"]["title"]), (&json!("on_document_ingested"), &json!("Letters")));
+        let chunks = agent_context["document"]["chunks"].as_array().unwrap();
+        assert_eq!(json!(chunks.len()), agent_context["document"]["chunkCount"]);
+        assert!(chunks[0]["text"].as_str().unwrap().contains("Dear Bob") && chunks[0]["id"].is_string(), "{chunks:?}");
+    }
+
+    async fn what_was_written_before_the_trigger_is_not_its_business(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        for n in 0..5 {
+            two.create("Note", json!({ "n": n })).await;
+        }
+        let first = triggered_agent(&two.here, "first", "on_entity_created", json!({})).await;
+        two.create("Note", json!({ "n": 5 })).await;
+        // The change is not read yet when the second trigger is created, and counts only for the first one.
+        triggered_agent(&two.here, "second", "on_entity_created", json!({})).await;
+        two.settle().await;
+        let runs = two.runs().await;
+        assert_eq!(runs.iter().map(|run| run.agent).collect::<Vec<_>>(), [first.id]);
+    }
+
+    async fn a_trigger_that_goes_before_its_event_is_read_does_not_fire(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let agent = triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
+        two.create("Note", json!({})).await;
+        let off = |definition| AgentDefinition { trigger: None, ..definition };
+        two.there.executor.update_agent(two.there.actor(), agent.id, None, off).await.unwrap();
+        two.settle().await;
+        assert!(two.firings().await.is_empty());
+        // A trigger that is switched on again starts at the current position of the feed.
+        let on = |definition| AgentDefinition { trigger: Some("on_entity_created".into()), ..definition };
+        two.there.executor.update_agent(two.there.actor(), agent.id, None, on).await.unwrap();
+        two.create("Note", json!({})).await;
+        two.settle().await;
+        assert_eq!(two.runs().await.len(), 1);
+    }
+
+    async fn a_firing_whose_trigger_agent_or_object_went_meanwhile_is_skipped(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let settings = json!({ "coalesce_seconds": 30 });
+        let changed = triggered_agent(&two.here, "changed", "on_entity_created", settings.clone()).await;
+        let gone = triggered_agent(&two.here, "gone", "on_entity_created", settings.clone()).await;
+        let stays = triggered_agent(&two.here, "stays", "on_entity_created", settings).await;
+        let note = two.create("Note", json!({})).await;
+        let kept = two.create("Note", json!({})).await;
+        two.settle().await;
+        assert_eq!(outcomes(&two.firings().await), vec!["pending"; 6]);
+        let other = |definition| AgentDefinition { trigger: Some("on_document_ingested".into()), ..definition };
+        two.here.executor.update_agent(two.here.actor(), changed.id, None, other).await.unwrap();
+        two.here.executor.delete_agent(two.here.actor(), gone.id).await.unwrap();
+        two.here.executor.graph().delete_object(two.here.actor(), note.id, None).await.unwrap();
+        two.pass(30);
+        two.settle().await;
+        let outcome_of = |agent: &Agent, entity: Uuid, firings: &[ListedFiring]| {
+            let found: Vec<_> = firings.iter().filter(|one| one.firing.agent == agent.id && matches!(one.firing.fired, FiringCause::Event { entity: of, .. } if of == entity)).cloned().collect();
+            outcomes(&found).remove(0)
+        };
+        let firings = two.firings().await;
+        assert_eq!(outcome_of(&changed, kept.id.0, &firings), "skipped trigger_changed");
+        assert_eq!(outcome_of(&gone, kept.id.0, &firings), "skipped gone");
+        assert_eq!(outcome_of(&stays, note.id.0, &firings), "skipped gone");
+        assert_eq!(outcome_of(&stays, kept.id.0, &firings), "admitted");
+        assert_eq!(two.runs().await.len(), 1);
+    }
+
+    async fn a_burst_of_updates_is_one_run_about_the_newest(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "watcher", "on_entity_updated", json!({})).await;
+        let (busy, calm) = (two.create("Task", json!({ "n": 0 })).await, two.create("Task", json!({ "n": 0 })).await);
+        for n in 1..=100 {
+            two.update(busy.id, json!({ "n": n })).await;
+            if n % 25 == 0 {
+                two.settle().await;
+            }
+        }
+        two.update(calm.id, json!({ "n": 1 })).await;
+        two.settle().await;
+        assert!(two.runs().await.is_empty(), "they wait for more of the same");
+        two.pass(5);
+        two.settle().await;
+        let runs = two.runs().await;
+        assert_eq!(runs.len(), 2, "one for each object");
+        let agent_context = context(&two.here, &runs[0]).await;
+        assert_eq!((&agent_context["object"]["properties"]["n"], &agent_context["version"], &agent_context["coalesced"]), (&json!(100), &json!(101), &json!(100)));
+        let firings = two.firings().await;
+        assert_eq!(firings.len(), 101, "each firing says what became of it");
+        assert!(firings.iter().all(|one| one.firing.run.is_some()));
+        // Later changes start another run.
+        two.update(busy.id, json!({ "n": 101 })).await;
+        two.settle().await;
+        two.pass(5);
+        two.settle().await;
+        assert_eq!(two.runs().await.len(), 3);
+    }
+
+    async fn everything_an_agent_waits_for_can_share_a_run(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "digest", "on_entity_created", json!({ "coalesce_seconds": 60, "coalesce_by": "agent" })).await;
+        let mut ids = BTreeSet::new();
+        for n in 0..20 {
+            ids.insert(two.create("Note", json!({ "n": n })).await.id.0);
+        }
+        two.settle().await;
+        two.pass(60);
+        two.settle().await;
+        let runs = two.runs().await;
+        assert_eq!(runs.len(), 1);
+        let agent_context = context(&two.here, &runs[0]).await;
+        let mut named: BTreeSet<Uuid> = serde_json::from_value(agent_context["more"].clone()).unwrap();
+        named.insert(serde_json::from_value(agent_context["object"]["id"].clone()).unwrap());
+        assert_eq!(named, ids);
+    }
+
+    async fn a_run_that_cannot_be_admitted_is_noted_once(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "on_entity_created", json!({})) };
+        two.here.agent(modelless).await;
+        triggered_agent(&two.here, "rich", "on_entity_created", json!({})).await;
+        two.create("Note", json!({})).await;
+        two.settle().await;
+        let outcomes = outcomes(&two.firings().await);
+        assert!(outcomes.iter().any(|one| one.starts_with("refused") && one.contains("OPENAI_API_KEY")), "{outcomes:?}");
+        assert_eq!(two.runs().await.len(), 1, "and stands in nobody's way");
+    }
+
+    async fn no_other_projects_events_are_heard(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
+        let graph = two.here.executor.graph();
+        let other = graph.create_project("other", false).await.unwrap().id;
+        let actor = emergent_graph::Actor { project: other, ..two.here.actor() };
+        for n in 0..30 {
+            let properties = json!({ "n": n }).as_object().cloned().unwrap();
+            let new = NewObject { type_: "Note".into(), properties, ..NewObject::default() };
+            graph.create_object(actor, new).await.unwrap();
+        }
+        two.create("Note", json!({})).await;
+        two.settle().await;
+        assert_eq!(two.runs().await.len(), 1);
+        assert!(two.here.executor.list_triggers(other).await.unwrap().events.is_empty());
+    }
+}

@@ -1,0 +1,24 @@
+//! The tests of this crate that use its public interface. They are one program, because linking
+//! one program per file took longer than running the tests.
+
+mod cursors;
+mod documents;
+mod embedding;
+mod feed;
+mod filters;
+mod history;
+mod housekeeping;
+mod merge;
+mod objects;
+mod packs;
+mod relationships;
+mod revert;
+mod revert_sources;
+mod revert_stories;
+mod search;
+mod support;
+mod tasks;
+mod tokens;
+mod transfer;
+mod traverse;
+mod worker;

@@ -1,0 +1,372 @@
+//! Search by text, by vector and by both.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use emergent_domain::{
+    document::NewDocument,
+    filter::{Filter, Op},
+    fusion::Weights,
+    ids::ObjectId,
+    query::{EmbeddingUse, ObjectFilter, SearchMode, SearchQuery},
+};
+use emergent_graph::Graph;
+use emergent_llm::{Credentials, EmbedTask, Embedder, EmbedderSpec};
+use emergent_store::search::{self, HitLimits, SearchTarget};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use serde_json::{Map, json};
+
+use crate::support;
+use support::{Harness, Letters, new, problem, project};
+
+fn query(text: &str, mode: SearchMode) -> SearchQuery {
+    SearchQuery {
+        query: text.to_owned(),
+        mode,
+        filter: ObjectFilter::default(),
+        limit: 10,
+        weights: Weights::default(),
+    }
+}
+
+fn builtin() -> Arc<dyn Embedder> {
+    emergent_llm::embedder(&EmbedderSpec::Builtin, &Credentials::default()).unwrap().unwrap()
+}
+
+/// Returns a harness with an embedder.
+async fn embedding_world(db: &TestDb, embedder: Arc<dyn Embedder>) -> Harness {
+    let graph = Graph::new(db.db.clone(), fixed_clock(), Some(embedder));
+    let actor = project(&graph, "test", false).await;
+    Harness { graph, actor }
+}
+
+/// Embeds all queued rows.
+async fn embed_all(harness: &Harness) {
+    while harness.graph.embed_batch(harness.project()).await.unwrap() > 0 {}
+}
+
+/// Returns the keys of the hits, in order.
+async fn keys(harness: &Harness, query: SearchQuery) -> String {
+    let found = harness.graph.search(harness.project(), query).await.unwrap();
+    found.hits.iter().map(|hit| hit.item.key.clone().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+async fn check(harness: &Harness, text: &str, expected: &str) {
+    assert_eq!(keys(harness, query(text, SearchMode::Text)).await, expected, "{text}");
+}
+
+async fn write(harness: &Harness, key: &str, text: &str) -> ObjectId {
+    harness.object(new("Note", key, json!({ "text": text }))).await
+}
+
+both_engines! {
+    async fn words_phrases_prefixes_and_exclusions_are_found(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k1", "the red apples of the orchard").await;
+        write(&harness, "k2", "a red house with apples").await;
+        write(&harness, "k3", "plumbing and plum trees, rotten").await;
+        check(&harness, "apple", "k1 k2").await;
+        check(&harness, "\"red apples\"", "k1").await;
+        check(&harness, "plumb*", "k3").await;
+        check(&harness, "red -house", "k1").await;
+        check(&harness, "orchards", "k1").await;
+        check(&harness, "-red", "").await;
+        check(&harness, "nothing of the sort", "").await;
+    }
+
+    async fn what_has_all_the_words_comes_before_what_has_some(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k1", "apple apple apple apple pie crust").await;
+        write(&harness, "k2", "an apple lies beside a pear").await;
+        write(&harness, "k3", "pear pear pear").await;
+        let found = keys(&harness, query("apple pear", SearchMode::Text)).await;
+        assert!(found.starts_with("k2 "), "{found}");
+        assert_eq!(found.split(' ').count(), 3);
+    }
+
+    async fn a_short_text_is_not_better_for_being_short(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let filler = "it says a good deal about other things as well, ".repeat(3);
+        write(&harness, "short", "graph").await;
+        write(&harness, "long", &format!("A graph has nodes. {filler} Each graph is stored. The graph grows.")).await;
+        for n in 0..20 {
+            write(&harness, &format!("other{n}"), &filler).await;
+        }
+        check(&harness, "graph", "long short").await;
+        // An object with the word in its name ranks first.
+        harness.object(new("Note", "named", json!({ "title": "Graph", "text": filler }))).await;
+        let found = keys(&harness, query("graph", SearchMode::Text)).await;
+        assert!(found.starts_with("named "), "{found}");
+    }
+
+    async fn asking_for_fewer_gives_the_beginning_of_the_same_list(db: TestDb) {
+        // SQLite skips rows that cannot be among the best. This checks that it does not skip too
+        // many.
+        let harness = Harness::new(&db).await;
+        let mut dice = StdRng::seed_from_u64(3);
+        let objects = (0..300).map(|n| {
+            let words = ["graph", "node", "edge", "of", "paper", "stone", "water"];
+            let text: Vec<&str> = (0..dice.random_range(1..300)).map(|_| *words.choose(&mut dice).unwrap()).collect();
+            new("Note", &format!("k{n}"), json!({ "text": text.join(" ") }))
+        });
+        harness.graph.bulk_create_objects(harness.actor, objects.collect(), true).await.unwrap();
+        let project = harness.project();
+        for text in ["graph", "graph node", "\"node edge\"", "stone -water", "pap*"] {
+            let list = async |most: usize| {
+                let query = emergent_domain::text_query::TextQuery::parse(text);
+                let among = SearchTarget::Objects(ObjectFilter::default());
+                let wanted = HitLimits { max: most, enough: most };
+                let read = move |tx: &mut emergent_store::Tx<'_>| search::search_text(tx, project, &among, &query, wanted);
+                harness.graph.db().read(read).await.unwrap()
+            };
+            let all = list(1_000).await;
+            for most in [1, 5, 50] {
+                let some = list(most).await;
+                assert_eq!(some, all[..most.min(all.len())], "{text}");
+            }
+        }
+    }
+
+    async fn names_from_the_world_of_programs_are_found(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k1", "runs on node.js and has_session, see https://example.org/a/b or mail me@example.org").await;
+        write(&harness, "k2", "libssl3 and C++").await;
+        for text in ["node.js", "node", "has_session", "session", "example.org", "me@example.org"] {
+            check(&harness, text, "k1").await;
+        }
+        check(&harness, "libssl3", "k2").await;
+        check(&harness, "libssl*", "k2").await;
+    }
+
+    async fn accents_do_not_matter(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k1", "a café in Zürich").await;
+        for text in ["cafe", "café", "zurich", "Zürich", "CAFÉ"] {
+            check(&harness, text, "k1").await;
+        }
+    }
+
+    async fn filters_hold_inside_both_channels(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        for n in 0..300 {
+            let type_ = if n % 100 == 0 { "Rare" } else { "Common" };
+            let mut object = new(type_, &format!("k{n}"), json!({ "text": "same text about graphs", "n": n }));
+            object.labels = if n == 200 { vec!["gold".to_owned()] } else { Vec::new() };
+            harness.object(object).await;
+        }
+        embed_all(&harness).await;
+        for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid] {
+            let search = async |filter: ObjectFilter, limit: usize| {
+                let query = SearchQuery { filter, limit, ..query("text about graphs", mode) };
+                harness.graph.search(harness.project(), query).await.unwrap().hits.len()
+            };
+            let types = |type_: &str| ObjectFilter { types: vec![type_.to_owned()], ..Default::default() };
+            assert_eq!(search(types("Rare"), 10).await, 3, "{mode:?}");
+            assert_eq!(search(types("Common"), 100).await, 100, "{mode:?}");
+            let gold = ObjectFilter { labels: vec!["gold".to_owned()], ..Default::default() };
+            assert_eq!(search(gold, 10).await, 1, "{mode:?}");
+            let above = Filter { path: "n".to_owned(), op: Op::Gte, value: Some(json!(280)) };
+            let above = ObjectFilter { filters: vec![above], ..Default::default() };
+            assert_eq!(search(above, 10).await, 10, "{mode:?}");
+        }
+    }
+
+    async fn a_project_never_sees_another(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let other = project(&harness.graph, "other", false).await;
+        harness.graph.create_object(other, new("Note", "theirs", json!({ "text": "graphs" }))).await.unwrap();
+        write(&harness, "ours", "graphs").await;
+        embed_all(&harness).await;
+        while harness.graph.embed_batch(other.project).await.unwrap() > 0 {}
+        for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid] {
+            assert_eq!(keys(&harness, query("graphs", mode)).await, "ours");
+        }
+    }
+
+    async fn vectors_follow_every_change(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let first = write(&harness, "first", "penguins on frozen coasts").await;
+        write(&harness, "second", "invoices are paid on delivery").await;
+        embed_all(&harness).await;
+        let near = async |text: &str| keys(&harness, query(text, SearchMode::Vector)).await;
+        assert_eq!(near("penguin").await, "first second");
+        // The vectors are cached by now, and later writes must reach the cache.
+        write(&harness, "third", "penguins, more penguins").await;
+        assert_eq!(near("penguins").await.split(' ').count(), 2, "not before it is embedded");
+        embed_all(&harness).await;
+        assert_eq!(near("penguins").await, "third first second");
+        harness.graph.delete_object(harness.actor, first, None).await.unwrap();
+        assert_eq!(near("penguins").await, "third second");
+        harness.graph.restore_object(harness.actor, first).await.unwrap();
+        embed_all(&harness).await;
+        assert_eq!(near("penguins").await, "third first second");
+        // Another server that loads everything from the start agrees.
+        let fresh = Graph::new(db.second_connection().await, fixed_clock(), Some(builtin()));
+        let found = fresh.search(harness.project(), query("penguins", SearchMode::Vector)).await.unwrap();
+        assert_eq!(found.hits.len(), 3);
+    }
+
+    async fn an_object_is_found_by_its_old_vector_until_the_new_one_is_there(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let id = write(&harness, "k", "penguins on frozen coasts").await;
+        embed_all(&harness).await;
+        let patch = emergent_domain::object::ObjectPatch {
+            properties: Some(support::map(json!({ "text": "invoices are paid on delivery" }))),
+            ..Default::default()
+        };
+        harness.graph.update_object(harness.actor, id, patch).await.unwrap();
+        let score = async || {
+            let found = harness.graph.search(harness.project(), query("penguins coasts", SearchMode::Vector)).await.unwrap();
+            found.hits[0].vector.unwrap().score
+        };
+        let before = score().await;
+        embed_all(&harness).await;
+        let after = score().await;
+        assert!(before > 0.4 && after < 0.2, "{before} {after}");
+    }
+
+    async fn both_channels_are_joined_by_rank_and_say_where_a_hit_was(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        write(&harness, "both", "tagging patterns for photographs").await;
+        write(&harness, "vector", "taggings and photographers").await;
+        write(&harness, "neither", "invoices are paid on delivery").await;
+        embed_all(&harness).await;
+        let found = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
+        assert_eq!(found.embedding, EmbeddingUse::Used);
+        let best = &found.hits[0];
+        assert_eq!(best.item.key.as_deref(), Some("both"));
+        assert_eq!((best.text.unwrap().rank, best.vector.unwrap().rank), (1, 1));
+        assert!((best.score - 2.0 / 61.0).abs() < 1e-12);
+        let again = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
+        assert_eq!(found, again);
+    }
+
+    async fn without_an_answer_from_the_embedder_the_text_answers_alone(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k", "graphs").await;
+        let failing = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::new(Failing)));
+        for graph in [&harness.graph, &failing] {
+            let found = graph.search(harness.project(), query("graphs", SearchMode::Hybrid)).await.unwrap();
+            assert_eq!((found.hits.len(), found.embedding), (1, EmbeddingUse::Unavailable));
+            let found = graph.search(harness.project(), query("graphs", SearchMode::Vector)).await.unwrap();
+            assert_eq!((found.hits.len(), found.embedding), (0, EmbeddingUse::Unavailable));
+        }
+    }
+
+    async fn a_query_of_nothing_is_refused(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        for (text, limit, field) in [("", 10, "query"), (" \n", 10, "query"), ("a", 0, "limit"), ("a", 101, "limit")] {
+            let query = SearchQuery { limit, ..query(text, SearchMode::Hybrid) };
+            let found = problem(harness.graph.search(harness.project(), query).await);
+            assert!(found.starts_with(field), "{found}");
+        }
+    }
+
+    async fn no_text_at_all_is_a_syntax_error(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k", "the apple and the pear").await;
+        let mut dice = StdRng::seed_from_u64(7);
+        let parts = [
+            "\"", "''", "\\", "-", "*", "(", ")", ":", ":*", "^", "&", "|", "!", "<->", " AND ", " OR ", "NOT ", "NEAR(",
+            "{", "}", "+", "\0", "\u{1b}", "\u{301}", "\u{200d}", " ", "the", "a", "node.js", "é", "検索", "😀", "½",
+            "apple", "%", "$1", ";", "--",
+        ];
+        for _ in 0..300 {
+            let mut text: String = (0..dice.random_range(1..12)).map(|_| *parts.choose(&mut dice).unwrap()).collect();
+            text.push('x');
+            let found = harness.graph.search(harness.project(), query(&text, SearchMode::Text)).await;
+            assert!(found.is_ok(), "{text:?}: {:?}", found.err());
+        }
+    }
+
+    async fn similar_objects_are_found_without_the_object_itself(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let first = write(&harness, "first", "penguins on frozen coasts").await;
+        write(&harness, "second", "penguins on a coast").await;
+        write(&harness, "third", "invoices are paid on delivery").await;
+        embed_all(&harness).await;
+        let similar = async |id| {
+            let found = harness.graph.similar(harness.project(), id, ObjectFilter::default(), 2).await.unwrap();
+            found.hits.iter().map(|hit| hit.item.key.clone().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(similar(first).await, "second third");
+        let new = write(&harness, "new", "frozen coasts").await;
+        assert_eq!(similar(new).await, "first second", "also before it has its vector");
+        let missing = harness.graph.similar(harness.project(), ObjectId::new(), ObjectFilter::default(), 2).await;
+        assert!(matches!(missing, Err(emergent_graph::Error::NotFound { .. })));
+    }
+
+    async fn chunks_are_found_in_all_documents_or_in_one(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let document = async |title: &str, text: &str| {
+            let new = NewDocument {
+                title: title.to_owned(),
+                content: text.as_bytes().to_vec(),
+                mime_type: Some("text/plain".to_owned()),
+                source_url: None,
+                metadata: Map::new(),
+            };
+            harness.graph.create_document(harness.actor, new).await.unwrap().0.id
+        };
+        let first = document("Birds", "Penguins breed on frozen coasts.").await;
+        let second = document("More birds", "Penguins swim under the ice.").await;
+        embed_all(&harness).await;
+        let search = async |mode, document| {
+            let found = harness.graph.search_chunks(harness.project(), "penguins", mode, 10, document).await.unwrap();
+            let mut found: Vec<_> = found.hits.iter().map(|hit| hit.item.document).collect();
+            found.sort();
+            found
+        };
+        for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid] {
+            assert_eq!(search(mode, None).await, [first, second], "{mode:?}");
+            assert_eq!(search(mode, Some(second)).await, [second], "{mode:?}");
+        }
+        harness.graph.delete_document(harness.actor, first).await.unwrap();
+        for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid] {
+            assert_eq!(search(mode, None).await, [second], "{mode:?}");
+        }
+    }
+
+    async fn only_vectors_of_the_same_model_are_compared(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        write(&harness, "k", "penguins on frozen coasts").await;
+        embed_all(&harness).await;
+        let other = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::new(Letters { dims: 26, vector: by_letters })));
+        let search = async |mode| other.search(harness.project(), query("penguins", mode)).await.unwrap();
+        assert_eq!(search(SearchMode::Vector).await.hits.len(), 0);
+        assert_eq!(search(SearchMode::Hybrid).await.hits.len(), 1, "the text channel goes on");
+        assert_eq!(other.enqueue_missing_in_project(harness.project()).await.unwrap(), 1);
+        while other.embed_batch(harness.project()).await.unwrap() > 0 {}
+        assert_eq!(search(SearchMode::Vector).await.hits.len(), 1);
+        assert_eq!(keys(&harness, query("penguins", SearchMode::Vector)).await, "", "the old vector was replaced");
+        assert_eq!(other.enqueue_missing_in_project(harness.project()).await.unwrap(), 0);
+    }
+}
+
+struct Failing;
+
+#[async_trait]
+impl Embedder for Failing {
+    fn model(&self) -> &str {
+        "test/failing"
+    }
+    fn dims(&self) -> Option<usize> {
+        None
+    }
+    fn max_batch(&self) -> usize {
+        8
+    }
+    async fn embed(&self, _: &[String], _: EmbedTask) -> Result<Vec<Vec<f32>>, emergent_llm::Error> {
+        Err(emergent_llm::Error::Config("not today".to_owned()))
+    }
+}
+
+/// Counts each letter of a text.
+fn by_letters(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.01; 26];
+    for byte in text.to_ascii_lowercase().bytes().filter(u8::is_ascii_lowercase) {
+        vector[usize::from(byte - b'a')] += 1.0;
+    }
+    vector
+}
