@@ -168,7 +168,7 @@ fn first_byte(report: &mut Report, server: &Server) {
                 let stream = TcpStream::connect(&address).expect("the server listens");
                 let path = format!("/api/admin/agents/{agent}/runs/{run}/events");
                 let request =
-                    format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+                    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
                 (&stream).write_all(request.as_bytes()).expect("the server reads");
                 for line in BufReader::new(stream).lines() {
                     let line = line.expect("an event");

@@ -127,7 +127,7 @@ impl Server {
 
 fn healthy(address: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
-    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
 }
@@ -189,7 +189,7 @@ fn upload(server: &Server, file: &Path) -> String {
     let body = fs::read(file).expect("the dataset");
     let mut stream = TcpStream::connect(&server.address).expect("the server listens");
     let head = format!(
-        "POST /api/graph/import HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\n\r\n",
+        "POST /api/graph/import HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let mut sender = stream.try_clone().expect("a second handle");
