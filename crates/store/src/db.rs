@@ -6,6 +6,7 @@ use std::{path::PathBuf, sync::Arc};
 use crate::{
     engine::{Engine, postgres::Postgres, sqlite::Sqlite},
     error::{Error, Result},
+    limits::TimeLimits,
     search::vectors::VectorIndexes,
     tx::Tx,
     wake::{Waiter, Wake},
@@ -44,19 +45,26 @@ enum EngineHandle {
 }
 
 impl Db {
-    /// Opens the database and migrates its schema. Several processes may open it concurrently.
+    /// Opens the database with the default time limits, and migrates its schema. Several processes may open it
+    /// concurrently.
     pub async fn open(config: DbConfig) -> Result<Self> {
+        Self::open_with(config, TimeLimits::default()).await
+    }
+
+    /// Like [`Db::open`], with other time limits.
+    pub async fn open_with(config: DbConfig, limits: TimeLimits) -> Result<Self> {
         let wake = Arc::new(Wake::default());
         let vectors = Arc::new(VectorIndexes::default());
         let engine = match config {
             DbConfig::Sqlite { path } => {
                 let (wake, vectors) = (Arc::clone(&wake), Arc::clone(&vectors));
                 #[expect(clippy::disallowed_methods, reason = "awaited here")]
-                let opened = tokio::task::spawn_blocking(move || Sqlite::open(&path, wake, vectors)).await;
+                let opened =
+                    tokio::task::spawn_blocking(move || Sqlite::open(&path, limits, wake, vectors)).await;
                 EngineHandle::Sqlite(opened.map_err(|_| Error::Closed)??)
             }
             DbConfig::Postgres { url, connections, statement_cache } => EngineHandle::Postgres(
-                Postgres::open(&url, connections, statement_cache, Arc::clone(&wake)).await?,
+                Postgres::open(&url, connections, statement_cache, limits, Arc::clone(&wake)).await?,
             ),
         };
         Ok(Self { inner: Arc::new(Inner { engine, wake, vectors }) })

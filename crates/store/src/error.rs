@@ -1,5 +1,7 @@
 //! The errors of the store, distinguished by what a caller can do about them.
 
+use std::time::Duration;
+
 use crate::row;
 
 /// What went wrong in the store.
@@ -37,6 +39,22 @@ pub enum Error {
     Postgres(#[source] tokio_postgres::Error),
     #[error("no connection to the database")]
     Pool(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No answer came from the database, and cancelling the statement did not help. Whether a commit that was
+    /// under way has happened is unknown.
+    #[error("the database does not answer")]
+    Unresponsive,
+    /// All connections were in use for as long as a caller may wait.
+    #[error("no connection to the database became free within {} seconds", waited.as_secs())]
+    Busy { waited: Duration },
+    /// The transaction was stopped and rolled back.
+    #[error("the transaction took longer than the limit of {} seconds", limit.as_secs_f32())]
+    TooSlow { limit: Duration },
+    /// The rows that a read collected are more than may be in memory.
+    #[error("the result is larger than the limit of {limit} bytes")]
+    TooLarge { limit: usize },
+    /// The read was stopped, because its caller was dropped.
+    #[error("the read was stopped, because nobody waits for it")]
+    Abandoned,
     /// A column of a result has another type than the code expects.
     #[error("column {column} does not hold {expected}")]
     Column { column: usize, expected: &'static str },
@@ -74,6 +92,17 @@ impl Error {
             shown.push('…');
         }
         Error::Unreadable { table, column: row::without_alias(column), value: shown }
+    }
+
+    /// Whether the database says that the statement was stopped from outside.
+    pub(crate) fn is_interruption(&self) -> bool {
+        match self {
+            Error::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => {
+                failure.code == rusqlite::ErrorCode::OperationInterrupted
+            }
+            Error::Postgres(error) => error.code() == Some(&tokio_postgres::error::SqlState::QUERY_CANCELED),
+            _ => false,
+        }
     }
 }
 
@@ -116,7 +145,20 @@ impl From<tokio_postgres::Error> for Error {
             {
                 Error::Conflict(Box::new(error))
             }
+            Some(db_error) if is_shutdown(db_error.code()) => Error::Pool(Box::new(error)),
+            None if error.is_closed() || is_io(&error) => Error::Pool(Box::new(error)),
             _ => Error::Postgres(error),
         }
     }
+}
+
+/// Whether the database server is stopping or starting.
+fn is_shutdown(code: &tokio_postgres::error::SqlState) -> bool {
+    use tokio_postgres::error::SqlState;
+    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW].contains(code)
+}
+
+/// Whether the connection broke.
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }

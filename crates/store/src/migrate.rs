@@ -62,6 +62,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0006_coordination.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 12,
+        name: "write_checks",
+        shared: include_str!("migrations/0012_write_checks.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
@@ -128,6 +135,8 @@ const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
 /// Migrates a PostgreSQL database.
 pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<()> {
     let tx = client.transaction().await?;
+    // A migration may take longer than other statements, and so may the wait for another server's.
+    tx.batch_execute("SET LOCAL statement_timeout = 0").await?;
     tx.batch_execute(MIGRATION_LOCK_SQL).await?;
     tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
     tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;

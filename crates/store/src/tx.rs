@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, postgres_session::Session},
     error::{Error, Result},
+    limits::TxLimits,
     search::{
         fts_buffer::FtsBuffer,
         vectors::{VectorChange, VectorIndexes},
@@ -35,23 +36,20 @@ pub struct Tx<'a> {
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
     pub(crate) failed: bool,
+    limits: Arc<TxLimits>,
+    /// The bytes of the rows that were collected so far.
+    collected_bytes: usize,
 }
 
 /// The connection of a transaction.
 pub(crate) enum Conn<'a> {
     /// The writer buffers its changes of the full-text index; readers have no buffer.
     Sqlite(&'a rusqlite::Connection, Option<&'a FtsBuffer>),
-    Postgres {
-        client: &'a deadpool_postgres::Object,
-        /// Runs the asynchronous client; a transaction is on a thread that may block.
-        runtime: tokio::runtime::Handle,
-        /// Whether prepared statements are cached, which some connection poolers do not allow.
-        cache: bool,
-    },
+    Postgres(&'a Session),
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(conn: Conn<'a>) -> Self {
+    pub(crate) fn new(conn: Conn<'a>, limits: Arc<TxLimits>) -> Self {
         Self {
             conn,
             wakes: Vec::new(),
@@ -59,6 +57,8 @@ impl<'a> Tx<'a> {
             vectors: Vec::new(),
             conflicted: false,
             failed: false,
+            limits,
+            collected_bytes: 0,
         }
     }
 
@@ -66,21 +66,16 @@ impl<'a> Tx<'a> {
     pub fn engine(&self) -> Engine {
         match self.conn {
             Conn::Sqlite(..) => Engine::Sqlite,
-            Conn::Postgres { .. } => Engine::Postgres,
+            Conn::Postgres(_) => Engine::Postgres,
         }
     }
 
     /// Runs a statement and returns how many rows it changed.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        let result = match &self.conn {
+        let result = self.limits.check().and_then(|()| match &self.conn {
             Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params),
-            Conn::Postgres { client, runtime, cache } => runtime.block_on(async {
-                let statement = prepare(client, sql, *cache).await?;
-                let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
-                    params.iter().map(|param| param as _).collect();
-                Ok(client.execute(&statement, &params).await?)
-            }),
-        };
+            Conn::Postgres(session) => session.execute(sql, params),
+        });
         self.track_failure(result)
     }
 
@@ -92,11 +87,36 @@ impl<'a> Tx<'a> {
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         let mut values = Vec::new();
+        let (limits, mut collected_bytes) = (Arc::clone(&self.limits), self.collected_bytes);
         self.for_each_row(sql, params, |row| {
+            collected_bytes += row.bytes();
+            limits.check_bytes(collected_bytes)?;
             values.push(read(row)?);
             Ok(())
         })?;
+        self.collected_bytes = collected_bytes;
         Ok(values)
+    }
+
+    /// Like [`Tx::query`], but ends before the row with which the result would be larger than `max_bytes`.
+    /// The first row is always included. The flag says whether rows were left out.
+    pub fn query_up_to<T>(
+        &mut self,
+        max_bytes: usize,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<(Vec<T>, bool)> {
+        let (mut values, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+        self.for_each_row_while(sql, params, |row| {
+            bytes += row.bytes();
+            is_cut = bytes > max_bytes && !values.is_empty();
+            if !is_cut {
+                values.push(read(row)?);
+            }
+            Ok(!is_cut)
+        })?;
+        Ok((values, is_cut))
     }
 
     /// Runs a query and passes each row on, without collecting them.
@@ -106,19 +126,28 @@ impl<'a> Tx<'a> {
         params: &[Param<'_>],
         mut visit: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let result = match &self.conn {
+        self.for_each_row_while(sql, params, |row| visit(row).map(|()| true))
+    }
+
+    /// Like [`Tx::for_each_row`], but stops when `visit` returns false.
+    pub(crate) fn for_each_row_while(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut visit: impl FnMut(&Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let result = self.limits.check().and_then(|()| match &self.conn {
             Conn::Sqlite(conn, _) => sqlite_for_each_row(conn, sql, params, &mut visit),
-            Conn::Postgres { client, runtime, cache } => {
-                let rows = runtime.block_on(async {
-                    let statement = prepare(client, sql, *cache).await?;
-                    let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
-                        params.iter().map(|param| param as _).collect();
-                    Ok::<_, Error>(client.query(&statement, &params).await?)
-                });
-                rows.and_then(|rows| rows.iter().try_for_each(|row| visit(&Row::Postgres(row))))
-            }
-        };
+            Conn::Postgres(session) => session.for_each_row(sql, params, &mut visit),
+        });
         self.track_failure(result)
+    }
+
+    /// Runs work to which the time limit does not apply: work that other callers wait for as well, and that
+    /// would have to be started again if it was stopped.
+    pub(crate) fn without_time_limit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let limits = Arc::clone(&self.limits);
+        limits.suspend(|| work(self))
     }
 
     /// The first row, if there is one.
@@ -223,7 +252,7 @@ impl<'a> Tx<'a> {
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         match &self.conn {
             Conn::Sqlite(conn, _) => Some(conn),
-            Conn::Postgres { .. } => None,
+            Conn::Postgres(_) => None,
         }
     }
 
@@ -231,7 +260,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn fts_buffer(&self) -> Option<&'a FtsBuffer> {
         match self.conn {
             Conn::Sqlite(_, buffer) => buffer,
-            Conn::Postgres { .. } => None,
+            Conn::Postgres(_) => None,
         }
     }
 
@@ -253,9 +282,18 @@ impl<'a> Tx<'a> {
 
     /// Records a failed statement, so that the transaction is not committed.
     fn track_failure<T>(&mut self, result: Result<T>) -> Result<T> {
+        let result = result.map_err(|error| self.limits.explain(error));
         match result {
             Err(Error::Conflict(_)) => (self.conflicted, self.failed) = (true, true),
-            Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.failed = true,
+            Err(
+                Error::Duplicate { .. }
+                | Error::Sqlite(_)
+                | Error::Postgres(_)
+                | Error::Pool(_)
+                | Error::Unresponsive
+                | Error::TooSlow { .. }
+                | Error::Abandoned,
+            ) => self.failed = true,
             _ => {}
         }
         result
@@ -316,14 +354,6 @@ fn insert_sql(head: &str, columns: usize, rows: usize, tail: &str) -> String {
     sql
 }
 
-async fn prepare(
-    client: &deadpool_postgres::Object,
-    sql: &str,
-    cache: bool,
-) -> Result<tokio_postgres::Statement> {
-    Ok(if cache { client.prepare_cached(sql).await? } else { client.prepare(sql).await? })
-}
-
 /// Replaces `$2` by `?2`. To SQLite, `$2` is a named parameter, and looking up names takes longer the more
 /// there are; `?2` is the second parameter. Only a `$` before a digit is replaced, so `'$.path'` in JSON
 /// functions stays as it is.
@@ -363,12 +393,14 @@ fn sqlite_for_each_row(
     conn: &rusqlite::Connection,
     sql: &str,
     params: &[Param<'_>],
-    visit: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(&Row<'_>) -> Result<bool>,
 ) -> Result<()> {
     let mut statement = prepare_bound(conn, sql, params)?;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        visit(&Row::Sqlite(row))?;
+        if !visit(&Row::Sqlite(row))? {
+            break;
+        }
     }
     Ok(())
 }

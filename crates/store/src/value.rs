@@ -188,6 +188,19 @@ pub enum Row<'a> {
 }
 
 impl Row<'_> {
+    /// About how many bytes of memory the values of the row need.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Row::Sqlite(row) => (0..row.as_ref().column_count())
+                .map(|column| match row.get_ref(column) {
+                    Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len(),
+                    _ => size_of::<i64>(),
+                })
+                .sum(),
+            Row::Postgres(row) => row.raw_size_bytes(),
+        }
+    }
+
     /// The value of a column; an error when the column holds another type.
     pub fn get<T: Column>(&self, column: usize) -> Result<T> {
         match self {

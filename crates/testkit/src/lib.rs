@@ -4,12 +4,14 @@
 pub mod fixtures;
 mod postgres;
 pub mod scripted;
+mod stalling_proxy;
 
 use std::sync::Arc;
 
 use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
 pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};
+pub use stalling_proxy::StallingProxy;
 
 /// A database that is deleted when the test ends. The field `db` comes first, because fields are
 /// dropped in order: its connections must close before the database is deleted.

@@ -3,8 +3,12 @@
 
 mod notify;
 pub(crate) mod postgres;
+pub(crate) mod postgres_session;
+mod slots;
 pub(crate) mod sqlite;
+mod sqlite_readers;
 mod tls;
+mod watch;
 
 /// Which database engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,8 @@ use crate::wake::Wake;
 
 /// The delay before the next attempt to connect.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
+/// How long the database may take to answer before another connection is opened.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Collects the wakes of this server and sends them to the other servers.
 pub(crate) struct Notifier {
@@ -58,7 +60,7 @@ impl Notifier {
     }
 
     /// Sends queued channels until the connection fails.
-    async fn send_loop(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+    async fn send_loop(&self, client: &Client) -> Result<(), NoAnswer> {
         let unsent: Vec<String> = std::mem::take(&mut *self.sending.lock()).into_iter().collect();
         self.notify(&unsent);
         loop {
@@ -68,9 +70,20 @@ impl Notifier {
                 channels.iter().map(|channel| format!("{} {channel}", self.origin)).collect();
             *self.sending.lock() = channels;
             let sql = "SELECT pg_notify('emergent', said) FROM unnest($1::text[]) AS said";
-            client.execute(sql, &[&payloads]).await?;
+            answered(client.execute(sql, &[&payloads])).await?;
             self.sending.lock().clear();
         }
+    }
+}
+
+/// The connection failed, or the database did not answer in time.
+struct NoAnswer;
+
+/// Waits for an answer of the database.
+async fn answered<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, NoAnswer> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(_)) | Err(_) => Err(NoAnswer),
     }
 }
 
@@ -85,7 +98,7 @@ where
 {
     let mut failures = 0_u32;
     loop {
-        if let Ok((client, connection)) = config.connect(tls.clone()).await {
+        if let Ok((client, connection)) = answered(config.connect(tls.clone())).await {
             failures = 0;
             serve_connection(client, connection, &wake, &notifier).await;
         }
@@ -115,7 +128,7 @@ async fn serve_connection<S, T>(
         }
     };
     let listen_and_send = async {
-        client.batch_execute("LISTEN emergent").await?;
+        answered(client.batch_execute("LISTEN emergent")).await?;
         wake.notify_all();
         notifier.send_loop(&client).await
     };

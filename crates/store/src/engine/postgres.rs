@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use emergent_net::backoff::{Backoff, random_spread};
 use tokio::task::JoinSet;
 use tokio_postgres::{
@@ -20,10 +20,14 @@ use tokio_postgres::{
 use crate::{
     engine::{
         notify::{self, Notifier},
+        postgres_session::{CancelStatement, Session, cancel_statement},
+        slots::{Slot, Slots},
         sqlite::panic_error,
         tls,
     },
     error::{Error, Result},
+    limits::{AbandonOnDrop, TimeLimits, TxLimits},
+    requester,
     tx::{Conn, Tx},
     wake::Wake,
 };
@@ -31,11 +35,24 @@ use crate::{
 /// How often a transaction that conflicts is tried before the caller gets the error.
 const MAX_ATTEMPTS: u32 = 12;
 const BACKOFF: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(128));
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a new connection may take, including the handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the network may take to confirm what was sent before a connection counts as lost.
+const TCP_TIMEOUT: Duration = Duration::from_secs(20);
+/// The database itself ends a statement this long after the server should have cancelled it.
+const STATEMENT_TIMEOUT_RESERVE: Duration = Duration::from_secs(5);
+/// With fewer connections than this, one is reserved for authentication and health checks, otherwise two.
+const FEW_CONNECTIONS: usize = 8;
 
 /// An open PostgreSQL database.
 pub(crate) struct Postgres {
     pool: Pool,
+    slots: Slots,
+    limits: TimeLimits,
+    cancel: CancelStatement,
+    /// How many statements the database has answered. If a caller waits for a connection and there is no answer
+    /// meanwhile, the database is not busy but unresponsive.
+    answers: Arc<AtomicU64>,
     /// Whether prepared statements are reused; see [`crate::DbConfig`].
     cache: bool,
     wake: Arc<Wake>,
@@ -53,21 +70,42 @@ impl Drop for Postgres {
 
 impl Postgres {
     /// Opens the pool and migrates the schema.
-    pub(crate) async fn open(url: &str, connections: usize, cache: bool, wake: Arc<Wake>) -> Result<Self> {
+    pub(crate) async fn open(
+        url: &str,
+        connections: usize,
+        cache: bool,
+        limits: TimeLimits,
+        wake: Arc<Wake>,
+    ) -> Result<Self> {
         let place = crate::db::without_password(url);
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
         let options = tls::parse_tls_options(url);
         let notifier = Arc::<Notifier>::default();
         let connected = match options.url.parse::<Config>() {
-            Ok(config) => match options.tls.map(|roots| tls::connector(&roots)) {
-                None => connect(config, NoTls, connections, &wake, &notifier).await,
-                Some(Ok(tls)) => connect(config, tls, connections, &wake, &notifier).await,
-                Some(Err(error)) => Err(error.into()),
-            },
+            Ok(mut config) => {
+                configure(&mut config, limits);
+                match options.tls.map(|roots| tls::connector(&roots)) {
+                    None => connect(config, NoTls, connections, &wake, &notifier).await,
+                    Some(Ok(tls)) => connect(config, tls, connections, &wake, &notifier).await,
+                    Some(Err(error)) => Err(error.into()),
+                }
+            }
             Err(error) => Err(error.into()),
         };
-        let (pool, mut client, listener) = connected.map_err(open_error)?;
-        let engine = Self { pool, cache, wake, notifier, commits: Arc::default(), listener };
+        let OpenedPool { pool, mut client, listener, cancel } = connected.map_err(open_error)?;
+        let reserved = if connections < FEW_CONNECTIONS { 1 } else { 2 };
+        let engine = Self {
+            pool,
+            slots: Slots::new(connections.saturating_sub(reserved), reserved),
+            limits,
+            cancel,
+            answers: Arc::default(),
+            cache,
+            wake,
+            notifier,
+            commits: Arc::default(),
+            listener,
+        };
         crate::migrate::postgres(&mut client).await?;
         Ok(engine)
     }
@@ -84,12 +122,11 @@ impl Postgres {
         E: From<Error> + Send + 'static,
     {
         let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
-        let (cache, commits) = (self.cache, Arc::clone(&self.commits));
-        let runtime = tokio::runtime::Handle::current();
-        self.with_client(move |client| {
+        let commits = Arc::clone(&self.commits);
+        self.with_session(self.limits.for_write(requester::current()), move |session| {
             let mut attempt = 1;
             loop {
-                match try_write(&client, &runtime, cache, &work) {
+                match try_write(session, &work) {
                     WriteAttempt::Committed(value, after_commit) => {
                         commits.fetch_add(1, Ordering::Relaxed);
                         notifier.notify(after_commit.wakes());
@@ -119,46 +156,53 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let cache = self.cache;
         // Without a statement cache there may be a connection pooler in between. Only inside a transaction
         // does it run all statements on one connection.
-        let snapshot = snapshot || !cache;
-        let runtime = tokio::runtime::Handle::current();
-        self.with_client(move |client| {
+        let snapshot = snapshot || !self.cache;
+        let limits = self.limits.for_read(requester::current());
+        let _abandon = AbandonOnDrop::new(&limits);
+        self.with_session(limits, move |session| {
             if snapshot {
-                runtime
-                    .block_on(client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-                    .map_err(Error::from)?;
+                session.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
             }
-            let mut tx = Tx::new(Conn::Postgres { client: &client, runtime: runtime.clone(), cache });
+            let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
             let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
                 .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             if snapshot {
-                runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
+                session.rollback()?;
             }
             result
         })
         .await
     }
 
-    /// Runs `work` on a blocking thread with a connection of the pool. The wait is a task of its own. A caller that is not polled, such as
-    /// a response that its client does not read, would otherwise be given a connection and keep it from
-    /// everybody.
-    async fn with_client<T, E, W>(&self, work: W) -> Result<T, E>
+    /// Runs `work` on a blocking thread with a connection of the pool. The wait is a task of its own. A
+    /// caller that is not polled, such as a response that its client does not read, would otherwise be given
+    /// a connection and keep it from everybody.
+    async fn with_session<T, E, W>(&self, limits: Arc<TxLimits>, work: W) -> Result<T, E>
     where
-        W: FnOnce(Object) -> Result<T, E> + Send + 'static,
+        W: FnOnce(&Session) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let pool = self.pool.clone();
+        let (pool, slots, cache) = (self.pool.clone(), self.slots.clone(), self.cache);
+        let (cancel, answers) = (Arc::clone(&self.cancel), Arc::clone(&self.answers));
+        let requester = requester::current();
         let mut task = JoinSet::new();
         task.spawn(async move {
+            let answers_before = answers.load(Ordering::Relaxed);
+            let Some(slot) = slots.take(requester, limits.time()).await else {
+                return Err(match answers.load(Ordering::Relaxed) == answers_before {
+                    true => Error::Unresponsive.into(),
+                    false => Error::Busy { waited: limits.time() }.into(),
+                });
+            };
             let client = pool.get().await.map_err(|source| Error::Pool(Box::new(source)))?;
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "awaited here; the connections of the pool limit how many there are"
-            )]
-            let blocking = tokio::task::spawn_blocking(move || work(client));
+            #[expect(clippy::disallowed_methods, reason = "awaited here; the slots limit how many there are")]
+            let blocking = tokio::task::spawn_blocking(move || {
+                let session = Session::new(client, cache, limits, cancel, answers);
+                run_session(session, slot, work)
+            });
             blocking.await.unwrap_or_else(|_| Err(Error::Closed.into()))
         });
         let result = task.join_next().await;
@@ -166,12 +210,45 @@ impl Postgres {
     }
 }
 
-/// A pool, its first connection, and the task that exchanges wakes.
-type OpenedPool = (Pool, Object, tokio::task::JoinHandle<()>);
+/// Runs `work` and returns the connection to the pool before the slot is freed.
+fn run_session<T, E: From<Error>>(
+    session: Session,
+    slot: Slot,
+    work: impl FnOnce(&Session) -> Result<T, E>,
+) -> Result<T, E> {
+    session.limits().start();
+    let result = session.limits().check().map_err(E::from).and_then(|()| work(&session));
+    session.finish();
+    drop(slot);
+    result
+}
+
+/// Sets the options of all connections.
+fn configure(config: &mut Config, limits: TimeLimits) {
+    // A server that stalls inside a transaction would keep its row locks, and the servers that take over
+    // its work would wait for them. The database ends such a transaction after 6 seconds, before the leases
+    // expire. Statements are cancelled by this server; if it cannot do that, the database ends them later.
+    let statement_timeout = (limits.read.max(limits.write) + STATEMENT_TIMEOUT_RESERVE).as_millis();
+    config.options(format!(
+        "-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000 \
+         -c statement_timeout={statement_timeout}"
+    ));
+    config.application_name("emergent");
+    config.connect_timeout(CONNECT_TIMEOUT);
+    config.tcp_user_timeout(TCP_TIMEOUT);
+}
+
+/// A pool, its first connection, the task that exchanges wakes, and how statements are cancelled.
+struct OpenedPool {
+    pool: Pool,
+    client: Object,
+    listener: tokio::task::JoinHandle<()>,
+    cancel: CancelStatement,
+}
 
 /// Opens a pool and its first connection, and starts the task that exchanges wakes.
 async fn connect<T>(
-    mut config: Config,
+    config: Config,
     tls: T,
     connections: usize,
     wake: &Arc<Wake>,
@@ -183,22 +260,22 @@ where
     T::TlsConnect: Sync + Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    // A server that stalls inside a transaction would keep its row locks, and the servers that take over
-    // its work would wait for them. The database ends such a transaction after 6 seconds, before the leases
-    // expire.
-    config.options("-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000");
-    config.application_name("emergent");
-    config.connect_timeout(CONNECT_TIMEOUT);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
-    let pool = Pool::builder(manager).max_size(connections).build()?;
+    let pool = Pool::builder(manager)
+        .max_size(connections)
+        .runtime(Runtime::Tokio1)
+        .create_timeout(Some(CONNECT_TIMEOUT))
+        .wait_timeout(Some(CONNECT_TIMEOUT))
+        .build()?;
+    let cancel = cancel_statement(tls.clone());
     let client = pool.get().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "`Postgres` keeps the handle, and aborts the task when it is dropped"
     )]
     let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(notifier)));
-    Ok((pool, client, listener))
+    Ok(OpenedPool { pool, client, listener, cancel })
 }
 
 /// The outcome of one attempt to run and commit a transaction.
@@ -210,26 +287,24 @@ enum WriteAttempt<T, E> {
 }
 
 fn try_write<T, E: From<Error>>(
-    client: &Object,
-    runtime: &tokio::runtime::Handle,
-    cache: bool,
+    session: &Session,
     work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
 ) -> WriteAttempt<T, E> {
-    if let Err(error) = runtime.block_on(client.batch_execute("BEGIN")) {
-        return WriteAttempt::Failed(Error::from(error).into());
+    if let Err(error) = session.batch_execute("BEGIN") {
+        return WriteAttempt::Failed(error.into());
     }
-    let mut tx = Tx::new(Conn::Postgres { client, runtime: runtime.clone(), cache });
+    let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
         .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
     match tx.final_result(result) {
-        Ok(value) => match runtime.block_on(client.batch_execute("COMMIT")).map_err(Error::from) {
+        Ok(value) => match session.batch_execute("COMMIT") {
             Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
             Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
             Err(error) => WriteAttempt::Failed(error.into()),
         },
         Err(error) => {
             // If the rollback fails too, the connection is broken, and the pool discards it.
-            let _ = runtime.block_on(client.batch_execute("ROLLBACK"));
+            let _ = session.rollback();
             if tx.conflicted { WriteAttempt::Conflicted(error) } else { WriteAttempt::Failed(error) }
         }
     }

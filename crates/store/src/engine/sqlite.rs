@@ -11,15 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::JoinSet,
 };
 
 use crate::{
+    engine::{slots::Slot, sqlite_readers::Readers, watch::Watch},
     error::{Error, Result},
+    limits::{AbandonOnDrop, TimeLimits, TxLimits},
+    requester,
     search::{fts_buffer::FtsBuffer, vectors::VectorIndexes},
     tx::{AfterCommit, Conn, Tx},
     wake::Wake,
@@ -33,8 +35,6 @@ const MAX_GROUP_SIZE: usize = 512;
 const GATHER_TIME: Duration = Duration::from_micros(50);
 /// The capacity of the queue of transactions. When it is full, callers wait until one is taken from it.
 const QUEUE_CAPACITY: usize = 4096;
-/// The maximum number of connections that read.
-const READER_COUNT: usize = 4;
 /// How long a connection waits for a lock before the statement fails.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const STATEMENT_CACHE_CAPACITY: usize = 256;
@@ -45,11 +45,17 @@ pub(crate) struct Sqlite {
     readers: Arc<Readers>,
     vectors: Arc<VectorIndexes>,
     commits: Arc<AtomicU64>,
+    limits: TimeLimits,
 }
 
 impl Sqlite {
     /// Opens the file, migrates the schema and starts the writer thread.
-    pub(crate) fn open(path: &Path, wake: Arc<Wake>, vectors: Arc<VectorIndexes>) -> Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        limits: TimeLimits,
+        wake: Arc<Wake>,
+        vectors: Arc<VectorIndexes>,
+    ) -> Result<Self> {
         let open_error =
             |source: Error| Error::Open { place: path.display().to_string(), source: Box::new(source) };
         let mut writer = connect(path).map_err(open_error)?;
@@ -57,20 +63,17 @@ impl Sqlite {
         // negative size is in KiB.
         writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
+        let watch = Watch::install(&mut writer)?;
         let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
         let commit_count = Arc::clone(&commits);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || write_groups(&writer, queue, &wake, &commit_count))
+            .spawn(move || write_groups(&writer, &watch, queue, &wake, &commit_count))
             .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
-        let readers = Readers {
-            path: path.to_owned(),
-            idle: Mutex::default(),
-            permits: Arc::new(Semaphore::new(READER_COUNT)),
-        };
+        let readers = Readers::new(path);
         let writer = Writer { queue: Some(sender), thread: Some(thread) };
-        Ok(Self { writer, readers: Arc::new(readers), vectors, commits })
+        Ok(Self { writer, readers: Arc::new(readers), vectors, commits, limits })
     }
 
     pub(crate) fn commits(&self) -> u64 {
@@ -90,6 +93,7 @@ impl Sqlite {
             outcome: None,
             reply: reply_sender,
             vectors: Arc::clone(&self.vectors),
+            limits: self.limits.for_write(requester::current()),
         });
         let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
         queue.send(write).await.map_err(|_| Error::Closed)?;
@@ -103,43 +107,34 @@ impl Sqlite {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        let requester = requester::current();
+        let limits = self.limits.for_read(requester);
+        let max_wait = limits.time();
+        let _abandon = AbandonOnDrop::new(&limits);
         let readers = Arc::clone(&self.readers);
-        let read = move |permit: OwnedSemaphorePermit| {
-            // The closure owns the permit: if the caller is dropped, the connection stays in use until the
+        let read = move |slot: Slot| {
+            // The closure owns the slot: if the caller is dropped, the connection stays in use until the
             // closure returns.
-            let _permit = permit;
-            let conn = readers.checkout()?;
-            if snapshot {
-                conn.prepare_cached("BEGIN DEFERRED")
-                    .and_then(|mut statement| statement.raw_execute())
-                    .map_err(Error::from)?;
-            }
-            let result = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn, None)))));
-            if snapshot {
-                conn.prepare_cached("COMMIT")
-                    .and_then(|mut statement| statement.raw_execute())
-                    .map_err(Error::from)?;
-            }
-            let result = result.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
-            readers.idle.lock().push(conn);
-            result
+            let _slot = slot;
+            limits.check()?;
+            readers.read(snapshot, &limits, work)
         };
         #[expect(
             clippy::disallowed_methods,
-            reason = "awaited below; the permits of the readers limit how many there are"
+            reason = "awaited below; the slots of the readers limit how many there are"
         )]
-        let run = move |permit| tokio::task::spawn_blocking(move || read(permit));
-        let permits = Arc::clone(&self.readers.permits);
-        let result = match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => run(permit).await,
+        let run = move |slot| tokio::task::spawn_blocking(move || read(slot));
+        let slots = self.readers.slots();
+        let result = match slots.try_take(requester) {
+            Some(slot) => run(slot).await,
             // The wait is a task of its own. A caller that is not polled, such as a response that its client
-            // does not read, would otherwise be given the permit and keep it from everybody.
-            Err(_) => {
+            // does not read, would otherwise be given the slot and keep it from everybody.
+            None => {
                 let mut waiting = JoinSet::new();
                 waiting.spawn(async move {
-                    match permits.acquire_owned().await {
-                        Ok(permit) => run(permit).await.unwrap_or_else(|_| Err(Error::Closed.into())),
-                        Err(_) => Err(Error::Closed.into()),
+                    match slots.take(requester, max_wait).await {
+                        Some(slot) => run(slot).await.unwrap_or_else(|_| Err(Error::Closed.into())),
+                        None => Err(Error::Busy { waited: max_wait }.into()),
                     }
                 });
                 waiting.join_next().await.unwrap_or_else(|| Ok(Err(Error::Closed.into())))
@@ -168,27 +163,7 @@ impl Drop for Writer {
     }
 }
 
-/// The connections that read, opened on demand.
-struct Readers {
-    path: std::path::PathBuf,
-    idle: Mutex<Vec<Connection>>,
-    /// One permit for each connection that may be open.
-    permits: Arc<Semaphore>,
-}
-
-impl Readers {
-    /// Takes an idle connection, or opens one. The caller has a permit.
-    fn checkout(&self) -> Result<Connection> {
-        if let Some(conn) = self.idle.lock().pop() {
-            return Ok(conn);
-        }
-        let conn = connect(&self.path)?;
-        conn.pragma_update(None, "query_only", true)?;
-        Ok(conn)
-    }
-}
-
-fn connect(path: &Path) -> Result<Connection> {
+pub(super) fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -218,7 +193,7 @@ fn connect(path: &Path) -> Result<Connection> {
 /// A queued transaction, with the types of its result erased.
 trait QueuedWrite: Send {
     /// Runs the transaction; true when it succeeded. May be called again after a rollback.
-    fn run(&mut self, conn: &Connection, fts_buffer: &FtsBuffer) -> bool;
+    fn run(&mut self, conn: &Connection, watch: &Watch, fts_buffer: &FtsBuffer) -> bool;
     /// Replies to the caller. If the transaction was committed, runs what follows the commit first.
     /// `committed` is the outcome of the group, with the message of its error.
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
@@ -231,6 +206,7 @@ struct ClosureWrite<T, E, F> {
     outcome: Option<Result<(T, AfterCommit), E>>,
     reply: oneshot::Sender<Result<T, E>>,
     vectors: Arc<VectorIndexes>,
+    limits: Arc<TxLimits>,
 }
 
 impl<T, E, F> QueuedWrite for ClosureWrite<T, E, F>
@@ -239,9 +215,11 @@ where
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, conn: &Connection, fts_buffer: &FtsBuffer) -> bool {
-        let mut tx = Tx::new(Conn::Sqlite(conn, Some(fts_buffer)));
-        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
+    fn run(&mut self, conn: &Connection, watch: &Watch, fts_buffer: &FtsBuffer) -> bool {
+        let mut tx = Tx::new(Conn::Sqlite(conn, Some(fts_buffer)), Arc::clone(&self.limits));
+        self.limits.start();
+        let result = watch
+            .limit(&self.limits, || catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx))))
             .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
         self.outcome = Some(tx.final_result(result).map(|value| (value, tx.into_after_commit())));
         matches!(self.outcome, Some(Ok(_)))
@@ -283,13 +261,14 @@ pub(crate) fn panic_error(panic: &(dyn std::any::Any + Send)) -> Error {
 /// The writer thread: takes queued transactions, commits them as a group, replies to all, and repeats.
 fn write_groups(
     conn: &Connection,
+    watch: &Watch,
     mut queue: mpsc::Receiver<Box<dyn QueuedWrite>>,
     wake: &Arc<Wake>,
     commits: &AtomicU64,
 ) {
     let mut previous_group_size = 0;
     while let Some(first) = queue.blocking_recv() {
-        let (group, committed) = write_group(conn, first, &mut queue, previous_group_size / 2);
+        let (group, committed) = write_group(conn, watch, first, &mut queue, previous_group_size / 2);
         previous_group_size = group.len();
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
@@ -309,6 +288,7 @@ type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), String>);
 /// for more until it has `expected` transactions: callers that just got a reply are likely to write again.
 fn write_group(
     conn: &Connection,
+    watch: &Watch,
     first: Box<dyn QueuedWrite>,
     queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
     expected: usize,
@@ -327,7 +307,7 @@ fn write_group(
     let mut next = Some(first);
     while let Some(mut write) = next.take() {
         let (changes_before, buffered_before) = (conn.total_changes(), fts_buffer.len());
-        if write.run(conn, &fts_buffer) {
+        if write.run(conn, watch, &fts_buffer) {
             succeeded.push(write);
         } else {
             // A transaction that wrote nothing needs no rollback. A buffer that became shorter was flushed.
@@ -336,7 +316,7 @@ fn write_group(
                 || conn.is_autocommit();
             failed.push(write);
             fts_buffer.truncate(buffered_before);
-            if has_written && !rerun_without_failed(conn, &fts_buffer, &mut succeeded, &mut failed) {
+            if has_written && !rerun_without_failed(conn, watch, &fts_buffer, &mut succeeded, &mut failed) {
                 break;
             }
         }
@@ -389,6 +369,7 @@ fn next_write(
 /// too much for something that happens rarely.
 fn rerun_without_failed(
     conn: &Connection,
+    watch: &Watch,
     fts_buffer: &FtsBuffer,
     succeeded: &mut Vec<Box<dyn QueuedWrite>>,
     failed: &mut Vec<Box<dyn QueuedWrite>>,
@@ -404,7 +385,7 @@ fn rerun_without_failed(
         let reruns = std::mem::take(succeeded);
         let mut all_succeeded = true;
         for mut write in reruns {
-            if all_succeeded && !write.run(conn, fts_buffer) {
+            if all_succeeded && !write.run(conn, watch, fts_buffer) {
                 all_succeeded = false;
                 failed.push(write);
             } else {
@@ -417,7 +398,7 @@ fn rerun_without_failed(
     }
 }
 
-fn exec(conn: &Connection, sql: &str) -> Result<()> {
+pub(super) fn exec(conn: &Connection, sql: &str) -> Result<()> {
     conn.prepare_cached(sql)?.raw_execute()?;
     Ok(())
 }

@@ -64,7 +64,8 @@ pub(super) fn search_vectors(
     let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
         let rows_and_scores = indexes.with_index(
             key,
-            |index| load_index(tx, key, first_no, index),
+            // All searches of the project need the index, and loading it takes longer the more vectors it has.
+            |index| tx.without_time_limit(|tx| load_index(tx, key, first_no, index)),
             |index| index.search(query.vector, limit, rows),
         )?;
         Ok(rows_and_scores.into_iter().map(|(row, _)| first_no + i64::from(row)).collect())

@@ -1,0 +1,121 @@
+//! Deadlines of reads and writes, and the share of each requester.
+
+use std::time::{Duration, Instant};
+
+use emergent_domain::ids::ProjectId;
+use emergent_store::{
+    Db, Error, Result, TimeLimits, Tx, params,
+    requester::{Requester, on_behalf_of},
+};
+use emergent_testkit::both_engines;
+use futures_util::future::join_all;
+
+use crate::{number, run};
+
+/// Counts for minutes.
+const SLOW: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1000000000)
+                    SELECT count(*) FROM n";
+const ROWS: &str = "SELECT count(*) FROM leases";
+
+async fn open(db: &emergent_testkit::TestDb, read: Duration, write: Duration) -> Db {
+    Db::open_with(db.config().clone(), TimeLimits { read, write }).await.expect("the same database")
+}
+
+fn slow(tx: &mut Tx<'_>) -> Result<Option<i64>> {
+    tx.query_opt(SLOW, params![], |row| row.get(0))
+}
+
+fn add(tx: &mut Tx<'_>, name: &str) -> Result<u64> {
+    tx.execute(
+        "INSERT INTO leases (name, owner, until) SELECT $1, 'x', max(applied_at) FROM schema_migrations",
+        params![name],
+    )
+}
+
+fn a_project() -> Requester {
+    Requester::Project(ProjectId::new())
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+both_engines! {
+    async fn a_read_is_stopped_at_its_deadline_and_the_connection_goes_on(db: TestDb) {
+        let limited = open(&db, Duration::from_millis(300), MINUTE).await;
+        for _ in 0..3 {
+            let started = Instant::now();
+            let stopped = on_behalf_of(a_project(), limited.snapshot(slow)).await;
+            assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+            assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+            assert_eq!(number(&limited, ROWS).await, 0);
+        }
+    }
+
+    async fn many_short_statements_have_a_deadline_together(db: TestDb) {
+        let limited = open(&db, Duration::from_millis(300), MINUTE).await;
+        let endless = |tx: &mut Tx<'_>| -> Result<()> {
+            loop {
+                tx.query_opt(ROWS, params![], |row| row.get::<i64>(0))?;
+            }
+        };
+        let stopped = on_behalf_of(a_project(), limited.read(endless)).await;
+        assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+    }
+
+    async fn a_write_is_stopped_at_its_deadline_and_leaves_nothing(db: TestDb) {
+        let limited = open(&db, MINUTE, Duration::from_millis(400)).await;
+        let stopped = limited.write(|tx| { add(tx, "half")?; slow(tx) });
+        let others = join_all(["a", "b", "c"].map(|name| limited.write(move |tx| add(tx, name))));
+        let (stopped, others) = tokio::join!(stopped, others);
+        assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+        assert!(others.iter().all(Result::is_ok), "{others:?}");
+        assert_eq!(number(&limited, ROWS).await, 3);
+        assert_eq!(run(&limited, "DELETE FROM leases").await.unwrap(), 3);
+    }
+
+    async fn a_read_whose_caller_is_gone_is_stopped(db: TestDb) {
+        let limited = open(&db, MINUTE, MINUTE).await;
+        let project = a_project();
+        let gone = join_all((0..30).map(|_| {
+            let read = on_behalf_of(project, limited.read(slow));
+            tokio::time::timeout(Duration::from_millis(300), read)
+        }));
+        assert!(gone.await.iter().all(Result::is_err));
+        let started = Instant::now();
+        assert_eq!(on_behalf_of(project, number(&limited, ROWS)).await, 0);
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    }
+
+    async fn slow_reads_of_one_project_leave_connections_for_others(db: TestDb) {
+        let limited = open(&db, MINUTE, MINUTE).await;
+        let project = a_project();
+        let slow_reads = join_all((0..40).map(|_| on_behalf_of(project, limited.read(slow))));
+        let others = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            for requester in [a_project(), Requester::AllProjects, Requester::Priority, Requester::Server] {
+                let started = Instant::now();
+                assert_eq!(on_behalf_of(requester, number(&limited, ROWS)).await, 0);
+                assert!(started.elapsed() < Duration::from_secs(2), "{requester:?}: {:?}", started.elapsed());
+            }
+        };
+        tokio::select! { _ = slow_reads => panic!("they count for minutes"), () = others => {} }
+    }
+
+    async fn a_result_that_is_too_large_is_refused(db: TestDb) {
+        let sql = match db.engine() {
+            emergent_store::Engine::Sqlite => {
+                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 80)
+                 SELECT hex(zeroblob(524288)) FROM n"
+            }
+            emergent_store::Engine::Postgres => "SELECT repeat('x', 1048576) FROM generate_series(1, 80)",
+        };
+        let all = move |tx: &mut Tx<'_>| tx.query(sql, params![], |row| row.get::<String>(0));
+        let refused = on_behalf_of(a_project(), db.read(all)).await;
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{:?}", refused.map(|rows| rows.len()));
+        let (part, is_cut) = db
+            .read(move |tx| tx.query_up_to(8 << 20, sql, params![], |row| row.get::<String>(0)))
+            .await
+            .unwrap();
+        assert_eq!((part.len(), is_cut), (8, true));
+        assert_eq!(number(&db, ROWS).await, 0);
+    }
+}
