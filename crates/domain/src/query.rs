@@ -92,6 +92,8 @@ pub enum EmbeddingUse {
 pub struct SearchResult<T> {
     pub hits: Vec<Hit<T>>,
     pub embedding: EmbeddingUse,
+    /// Further hits were left out, because the result would be too large.
+    pub truncated: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

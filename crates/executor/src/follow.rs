@@ -16,7 +16,8 @@ use crate::{Executor, Result};
 
 /// How often the database is polled for events that another server recorded.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const PAGE_SIZE: usize = 200;
+/// The recorded events that are in memory while a follower does not read.
+const PAGE_SIZE: usize = 25;
 
 struct Follower {
     executor: Executor,

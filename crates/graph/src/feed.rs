@@ -16,7 +16,8 @@ use crate::{Graph, error::Result};
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The delay before the next poll if a wake-up arrived before its change was visible.
 const REPOLL: Backoff = Backoff::new(Duration::from_millis(5), POLL_INTERVAL);
-const PAGE_SIZE: usize = 500;
+/// The changes that are in memory while a follower does not read.
+const PAGE_SIZE: usize = 100;
 
 impl Graph {
     /// Returns the changes after a position, oldest first.

@@ -22,6 +22,7 @@ pub mod documents;
 pub mod embedding;
 pub mod error;
 pub mod feed;
+mod health;
 pub mod housekeeping;
 pub mod merge;
 pub mod objects;

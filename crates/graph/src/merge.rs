@@ -88,8 +88,9 @@ impl Graph {
                 let near = near(tx)?;
                 let nos: Vec<i64> = near.iter().map(|hit| hit.id).collect();
                 let mut objects = search::load_objects(tx, project, &nos)?;
-                let scored =
-                    |hit: &RankedHit<i64>| Some((objects.remove(&hit.id)?, MatchedBy::Similar(hit.score)));
+                let scored = |hit: &RankedHit<i64>| {
+                    Some((objects.remove(&hit.id)?.row, MatchedBy::Similar(hit.score)))
+                };
                 Ok(near.iter().filter_map(scored).collect::<Vec<_>>())
             };
             let near: Vec<(Object, MatchedBy)> = self.read_for_vectors(read).await?;
@@ -144,6 +145,7 @@ fn match_by_name(
     let nos: Vec<i64> = hits.iter().map(|hit| hit.id).collect();
     let candidates: Vec<(Object, MatchedBy)> = search::load_objects(tx, project, &nos)?
         .into_values()
+        .map(|loaded| loaded.row)
         .filter(|object| merge::same_name(object, new))
         .map(|object| (object, MatchedBy::Name))
         .collect();

@@ -15,7 +15,7 @@ use emergent_llm::EmbedTask;
 use emergent_store::{
     Engine, Tx,
     embedding_queue::{self, RowKind},
-    search::{self, HitLimits, SearchTarget, VectorQuery, embeddings, write::SearchIndex},
+    search::{self, HitLimits, SearchTarget, SizedRow, VectorQuery, embeddings, write::SearchIndex},
 };
 use tracing::warn;
 
@@ -28,6 +28,10 @@ use crate::{
 pub const MAX_LIMIT: usize = 100;
 /// The maximum size of a query in bytes. A longer text is a document rather than a query.
 pub const MAX_QUERY: usize = 16 << 10;
+/// The maximum size of the hits of a search.
+const MAX_BYTES: usize = 8 << 20;
+/// The number of hits that are loaded first. It limits the memory that large objects use.
+const FIRST_BATCH: usize = 16;
 
 /// The request to both search channels.
 #[derive(Clone)]
@@ -41,7 +45,10 @@ struct SearchRequest {
 }
 
 /// Loads rows by number. Deleted rows are missing in the result.
-type Load<T> = fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, T>>;
+type Load<T> = fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, SizedRow<T>>>;
+
+/// The best hits, and whether further ones were left out.
+type BestHits<T> = (Vec<Hit<T>>, bool);
 
 impl Graph {
     /// Returns the objects that match a query best. If there is no embedder or it fails, only the
@@ -102,7 +109,8 @@ impl Graph {
             None => self.embed_one(&text, EmbedTask::Document).await,
         };
         let Some((model, vector)) = vector else {
-            return Ok(SearchResult { hits: Vec::new(), embedding: EmbeddingUse::Unavailable });
+            let (hits, embedding) = (Vec::new(), EmbeddingUse::Unavailable);
+            return Ok(SearchResult { hits, embedding, truncated: false });
         };
         let near = self.rank_by_vector(project, SearchTarget::Objects(filter), model, vector, limit + 1);
         let read = move |tx: &mut Tx<'_>| {
@@ -111,7 +119,8 @@ impl Graph {
             let fused = fuse(&[], &near, Weights::default());
             load_best(tx, project, &fused, limit, search::load_objects)
         };
-        Ok(SearchResult { hits: self.read_for_vectors(read).await?, embedding: EmbeddingUse::Used })
+        let (hits, truncated) = self.read_for_vectors(read).await?;
+        Ok(SearchResult { hits, embedding: EmbeddingUse::Used, truncated })
     }
 
     async fn run_search<T: Send + 'static>(
@@ -147,7 +156,7 @@ impl Graph {
             .map(|(model, vector)| self.rank_by_vector(project, among.clone(), model, vector, max_hits));
         // A single channel ranks and loads in one read, because each read costs a switch to another
         // thread.
-        let hits = match (text, near) {
+        let (hits, truncated) = match (text, near) {
             (Some(text), Some(near)) => {
                 let (text, near) = tokio::join!(self.db().read(text), self.read_for_vectors(near));
                 let fused = fuse(&text?, &near?, weights);
@@ -167,9 +176,9 @@ impl Graph {
                 };
                 self.read_for_vectors(read).await?
             }
-            (None, None) => Vec::new(),
+            (None, None) => (Vec::new(), false),
         };
-        Ok(SearchResult { hits, embedding })
+        Ok(SearchResult { hits, embedding, truncated })
     }
 
     /// Ranks by vector. Must be called within [`Graph::read_for_vectors`].
@@ -253,24 +262,34 @@ fn rank_by_text(
     move |tx| search::search_text(tx, project, &among, &query, HitLimits { max: max_hits, enough })
 }
 
-/// Loads the best fused hits. Rows that were deleted in the meantime are skipped.
+/// Loads the best fused hits, up to [`MAX_BYTES`]. Rows that were deleted in the meantime are skipped.
 fn load_best<T>(
     tx: &mut Tx<'_>,
     project: ProjectId,
     fused: &[FusedHit<i64>],
     limit: usize,
     load: Load<T>,
-) -> emergent_store::Result<Vec<Hit<T>>> {
+) -> emergent_store::Result<BestHits<T>> {
     let mut hits = Vec::with_capacity(limit);
-    let mut queue = fused;
+    let (mut queue, mut bytes, mut max_batch) = (fused, 0, FIRST_BATCH);
     while !queue.is_empty() && hits.len() < limit {
-        let (batch, remaining) = queue.split_at(queue.len().min(limit - hits.len()));
+        let (batch, remaining) = queue.split_at(queue.len().min(limit - hits.len()).min(max_batch));
         queue = remaining;
         let nos: Vec<i64> = batch.iter().map(|hit| hit.id).collect();
         let mut items = load(tx, project, &nos)?;
-        hits.extend(batch.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
+        for hit in batch {
+            let Some(item) = items.remove(&hit.id) else { continue };
+            bytes += item.bytes;
+            if bytes > MAX_BYTES && !hits.is_empty() {
+                return Ok((hits, true));
+            }
+            hits.push(into_hit(hit, item.row));
+        }
+        if bytes < MAX_BYTES / 8 {
+            max_batch = limit;
+        }
     }
-    Ok(hits)
+    Ok((hits, false))
 }
 
 fn into_hit<T>(fused: &FusedHit<i64>, item: T) -> Hit<T> {

@@ -1,7 +1,10 @@
 //! Graph traversal: breadth-first from a set of objects, and the shortest path between two objects.
 //! Both read a single snapshot and are deterministic.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
@@ -12,13 +15,18 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    traversal::{EdgeDirection, EdgeRef, Hop, Traversal},
+    traversal::{ByteRoom, EdgeDirection, EdgeRef, Hop, Traversal},
 };
 
 use crate::{
     Graph,
     error::{Error, Result},
 };
+
+/// The maximum size of the objects and edges of a result.
+const MAX_BYTES: usize = 16 << 20;
+/// The maximum number of edges that a traversal, or a search for a path, looks at.
+const MAX_HOPS: usize = 500_000;
 
 impl Graph {
     /// Returns the neighbourhood of a set of objects. Returns `NotFound` if one of them does not
@@ -50,6 +58,7 @@ fn traverse(tx: &mut Tx<'_>, project: ProjectId, query: &TraverseQuery) -> Resul
         nodes: Vec::new(),
         visited: HashSet::new(),
         hops: Vec::new(),
+        room: ByteRoom::new(MAX_BYTES),
         truncated: false,
     };
     state.start(tx)?;
@@ -75,6 +84,7 @@ struct TraversalState<'a> {
     visited: HashSet<ObjectId>,
     /// All edges of the nodes that were expanded.
     hops: Vec<Hop>,
+    room: ByteRoom,
     truncated: bool,
 }
 
@@ -83,11 +93,12 @@ impl TraversalState<'_> {
         let mut start = self.query.start.clone();
         start.sort_unstable();
         start.dedup();
-        let objects = self.traversal.objects(tx, &start, &[])?;
-        let missing = start.iter().find(|id| objects.binary_search_by_key(id, |object| &object.id).is_err());
-        if let Some(missing) = missing {
+        let mut live = self.traversal.live_ids(tx, &start, &[])?;
+        live.sort_unstable();
+        if let Some(missing) = start.iter().find(|id| live.binary_search(id).is_err()) {
             return Err(Error::not_found("object", missing));
         }
+        let objects = self.traversal.objects(tx, &start, &[], &mut self.room)?;
         self.visited.extend(&start);
         self.add_nodes(objects, 0);
         Ok(())
@@ -98,20 +109,22 @@ impl TraversalState<'_> {
         let mut next = Vec::new();
         for along in edge_directions(self.query.direction) {
             let (visited, hops) = (&mut self.visited, &mut self.hops);
-            self.traversal.hops(tx, level, *along, |hop| {
+            let flow = self.traversal.hops(tx, level, *along, |hop| {
                 hops.push(hop);
                 let neighbour = other_end(&hop, *along);
                 if visited.insert(neighbour) {
                     next.push(neighbour);
                 }
+                continue_up_to(MAX_HOPS, hops.len())
             })?;
+            self.truncated |= flow.is_break();
         }
         // The ids are sorted, so that a limit keeps the smallest ones and the expansion can stop
         // there.
         next.sort_unstable();
         for batch in next.chunks(512) {
             if self.nodes.len() < self.query.max_nodes {
-                let objects = self.traversal.objects(tx, batch, &self.query.object_types)?;
+                let objects = self.traversal.objects(tx, batch, &self.query.object_types, &mut self.room)?;
                 self.add_nodes(objects, depth);
             } else if !self.traversal.live_ids(tx, batch, &self.query.object_types)?.is_empty() {
                 self.truncated = true;
@@ -126,7 +139,7 @@ impl TraversalState<'_> {
     /// Adds objects, which are sorted by id, up to the limit.
     fn add_nodes(&mut self, objects: Vec<Object>, depth: usize) {
         let room = self.query.max_nodes - self.nodes.len();
-        self.truncated |= objects.len() > room;
+        self.truncated |= objects.len() > room || self.room.is_full();
         self.nodes.extend(objects.into_iter().take(room).map(|object| Node { object, depth }));
     }
 
@@ -138,7 +151,11 @@ impl TraversalState<'_> {
             Direction::Out | Direction::Both => EdgeDirection::Out,
             Direction::In => EdgeDirection::In,
         };
-        self.traversal.hops(tx, last, along, |step| steps.push(step))?;
+        let flow = self.traversal.hops(tx, last, along, |step| {
+            steps.push(step);
+            continue_up_to(2 * MAX_HOPS, steps.len())
+        })?;
+        self.truncated |= flow.is_break();
         let nodes: HashSet<ObjectId> = self.nodes.iter().map(|node| node.object.id).collect();
         let between = |step: &&Hop| nodes.contains(&step.from) && nodes.contains(&step.to);
         let mut between: Vec<EdgeRef> = self.hops.iter().filter(between).map(|step| step.edge).collect();
@@ -147,11 +164,16 @@ impl TraversalState<'_> {
         between.dedup();
         // One edge more than the limit shows that the result is truncated.
         let smallest = self.traversal.smallest_edges(tx, between, self.query.max_edges + 1)?;
-        let mut edges = self.traversal.edges(tx, &smallest)?;
-        self.truncated |= edges.len() > self.query.max_edges;
+        let mut edges = self.traversal.edges(tx, &smallest, &mut self.room)?;
+        self.truncated |= edges.len() > self.query.max_edges || self.room.is_full();
         edges.truncate(self.query.max_edges);
         Ok(Subgraph { nodes: self.nodes, edges, truncated: self.truncated })
     }
+}
+
+/// Continues until `count` has reached the maximum.
+fn continue_up_to(max: usize, count: usize) -> ControlFlow<()> {
+    if count < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 fn edge_directions(direction: Direction) -> &'static [EdgeDirection] {
@@ -236,7 +258,7 @@ impl Frontier {
         let positions: HashMap<ObjectId, usize> = self.level.iter().copied().zip(0..).collect();
         let mut reached: Vec<(usize, ObjectId, ObjectId)> = Vec::new();
         for along in edge_directions(self.direction) {
-            traversal.hops(tx, &self.level, *along, |hop| {
+            let flow = traversal.hops(tx, &self.level, *along, |hop| {
                 let (current, neighbour) = match along {
                     EdgeDirection::Out => (hop.from, hop.to),
                     EdgeDirection::In => (hop.to, hop.from),
@@ -244,7 +266,13 @@ impl Frontier {
                 if !self.next.contains_key(&neighbour) {
                     reached.push((positions[&current], neighbour, current));
                 }
+                continue_up_to(MAX_HOPS, self.next.len() + reached.len())
             })?;
+            if flow.is_break() {
+                let reason =
+                    format!("leads to more than {MAX_HOPS} edges; lower it, or name relationshipTypes");
+                return Err(Invalid::new("maxDepth", reason).into());
+            }
         }
         if traversal.as_of.is_some() {
             let ids: Vec<ObjectId> = reached.iter().map(|(_, neighbour, _)| *neighbour).collect();
@@ -288,10 +316,15 @@ fn load_path(
     path: &[ObjectId],
     direction: Direction,
 ) -> Result<FoundPath> {
-    let mut objects: HashMap<ObjectId, Object> =
-        traversal.objects(tx, path, &[])?.into_iter().map(|object| (object.id, object)).collect();
-    let mut hops = Vec::new();
-    traversal.hops(tx, path, EdgeDirection::Out, |hop| hops.push(hop))?;
+    let mut sorted = path.to_vec();
+    sorted.sort_unstable();
+    // Every object of a path is returned; there are at most `MAX_DEPTH` + 1.
+    let mut room = ByteRoom::new(usize::MAX);
+    let mut objects: HashMap<ObjectId, Object> = traversal
+        .objects(tx, &sorted, &[], &mut room)?
+        .into_iter()
+        .map(|object| (object.id, object))
+        .collect();
     let joins = |from: ObjectId, to: ObjectId, pair: &[ObjectId]| {
         let (out, back) = ((from, to) == (pair[0], pair[1]), (from, to) == (pair[1], pair[0]));
         match direction {
@@ -301,8 +334,12 @@ fn load_path(
         }
     };
     let on_path = |hop: &Hop| path.windows(2).any(|pair| joins(hop.from, hop.to, pair));
-    let refs: Vec<EdgeRef> = hops.iter().filter(|hop| on_path(hop)).map(|hop| hop.edge).collect();
-    let all: Vec<Relationship> = traversal.edges(tx, &refs)?;
+    let mut refs: Vec<EdgeRef> = Vec::new();
+    let _ = traversal.hops(tx, path, EdgeDirection::Out, |hop| {
+        refs.extend(on_path(&hop).then_some(hop.edge));
+        ControlFlow::Continue(())
+    })?;
+    let all: Vec<Relationship> = traversal.edges(tx, &refs, &mut ByteRoom::new(MAX_BYTES))?;
     let smallest = |pair: &[ObjectId]| all.iter().find(|edge| joins(edge.from, edge.to, pair)).cloned();
     Ok(FoundPath {
         edges: path.windows(2).filter_map(smallest).collect(),

@@ -138,11 +138,10 @@ pub fn list(
          ORDER BY a.created_at DESC, a.id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Agent::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |agent| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Agent::from_row, |agent| Cursor {
         created_at: agent.created_at,
         id: agent.id.0,
-    }))
+    })
 }
 
 /// Inserts an agent and its version. The caller has checked that no live agent has the name.

@@ -15,7 +15,7 @@ use emergent_domain::{
 use crate::{
     author,
     error::Result,
-    params,
+    page, params,
     row::{TableRow, row},
     tx::Tx,
     value::Param,
@@ -106,11 +106,10 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPag
         sql.push_str(" AND (created_at, id) < ($3, $4)");
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $2");
-    let rows = tx.query(&sql, &params, Document::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |document| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Document::from_row, |document| Cursor {
         created_at: document.created_at,
         id: document.id.0,
-    }))
+    })
 }
 
 /// Marks a document as deleted and returns it; `None` when no live document has this id.
@@ -143,11 +142,10 @@ pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<
         sql.push_str(" AND idx > (SELECT idx FROM document_chunks WHERE id = $3 AND document_id = $1)");
     }
     sql.push_str(" ORDER BY idx LIMIT $2");
-    let rows = tx.query(&sql, &params, Chunk::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |chunk| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Chunk::from_row, |chunk| Cursor {
         created_at: chunk.created_at,
         id: chunk.id.0,
-    }))
+    })
 }
 
 /// Up to `limit` chunks of a document in their order, starting with the chunk at index `from`.

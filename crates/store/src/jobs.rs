@@ -20,7 +20,7 @@ use emergent_net::backoff::{Backoff, spread_of};
 use crate::{
     engine::Engine,
     error::Result,
-    params,
+    page, params,
     row::{TableRow, row},
     tx::Tx,
     value::Param,
@@ -390,8 +390,10 @@ pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<
         sql.push_str(&format!(" AND (created_at, id) < (${}, ${})", params.len() - 1, params.len()));
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $1");
-    let rows = tx.query(&sql, &params, Job::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
+    page::query_page(tx, page.limit, &sql, &params, Job::from_row, |job| Cursor {
+        created_at: job.created_at,
+        id: job.id.0,
+    })
 }
 
 /// Queues a dead job again with all its attempts and no maximum age; false when the job is not dead, or when

@@ -121,11 +121,10 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
          ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, McpServer::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |server| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, McpServer::from_row, |server| Cursor {
         created_at: server.created_at,
         id: server.id.0,
-    }))
+    })
 }
 
 /// The id and version of every enabled server of a live project.

@@ -92,8 +92,10 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
          ORDER BY k.created_at DESC, k.id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, StoredPack::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
+    page::query_page(tx, page.limit, &sql, &params, StoredPack::from_row, |pack| Cursor {
+        created_at: pack.created_at,
+        id: pack.id.0,
+    })
 }
 
 /// Every pack a project can see, by name and age.

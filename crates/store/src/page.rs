@@ -1,8 +1,34 @@
 //! SQL fragments for pages of rows, newest first, and for lists of parameters.
 
-use emergent_domain::cursor::Page;
+use emergent_domain::cursor::{Cursor, Page, ResultPage};
 
-use crate::value::Param;
+use crate::{
+    error::Result,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// The most bytes of the rows of a page. A page with larger rows ends earlier, and its cursor continues there.
+pub(crate) const MAX_PAGE_BYTES: usize = 8 << 20;
+
+/// Runs a query for one row more than `limit`, see [`limit_sql`], and builds a page from its rows. The page ends
+/// before the row with which it would be larger than [`MAX_PAGE_BYTES`].
+pub(crate) fn query_page<T>(
+    tx: &mut Tx<'_>,
+    limit: usize,
+    sql: &str,
+    params: &[Param<'_>],
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+    cursor_of: impl Fn(&T) -> Cursor,
+) -> Result<ResultPage<T>> {
+    let (mut rows, is_cut) = tx.query_up_to(MAX_PAGE_BYTES, sql, params, read)?;
+    if is_cut {
+        rows.truncate(limit);
+        let next = rows.last().map(cursor_of);
+        return Ok(ResultPage { items: rows, next });
+    }
+    Ok(ResultPage::from_rows(rows, limit, cursor_of))
+}
 
 /// A condition that selects the rows after the cursor of the page, and its parameters. `time` and `id` are
 /// column names, `first` is the number of the first parameter. Empty on the first page.
@@ -40,7 +66,7 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
 }
 
 /// The most values in a list of [`in_chunks`]; a power of two, so that a full list needs no filling.
-const MAX_CHUNK: usize = 512;
+pub(crate) const MAX_CHUNK: usize = 512;
 
 /// Splits values into lists for `IN (…)`. The length of each list is a power of two, so that few different
 /// statements are prepared. The last value is repeated to fill a list, which does not change an `IN`.

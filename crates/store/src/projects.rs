@@ -68,11 +68,10 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
         "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL{after} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Project::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |project| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Project::from_row, |project| Cursor {
         created_at: project.created_at,
         id: project.id.0,
-    }))
+    })
 }
 
 /// Writes the name, strictness and pack revision of a project that the caller has locked.

@@ -42,8 +42,10 @@ pub fn list(
     page: &Page,
 ) -> Result<ResultPage<Object>> {
     let (sql, params) = list_sql(project, filter, page);
-    let rows = tx.query(&sql, &params, Object::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |task| Cursor { created_at: task.created_at, id: task.id.0 }))
+    page::query_page(tx, page.limit, &sql, &params, Object::from_row, |task| Cursor {
+        created_at: task.created_at,
+        id: task.id.0,
+    })
 }
 
 /// The statement of [`list`], for tests that check its query plan.

@@ -82,11 +82,10 @@ pub fn list(tx: &mut Tx<'_>, project: Option<ProjectId>, page: &Page) -> Result<
         Token::COLUMNS,
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Token::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |token| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Token::from_row, |token| Cursor {
         created_at: token.created_at,
         id: token.id.0,
-    }))
+    })
 }
 
 /// Revokes a token. A token that is revoked already keeps its time of revocation.

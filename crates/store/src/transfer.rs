@@ -23,6 +23,16 @@ use crate::{
 /// The position of an export: the creation time and the id of the last exported row.
 pub type ExportCursor = (Timestamp, Uuid);
 
+/// The bytes of one page of an export, which are in memory while its client reads.
+const EXPORT_PAGE_BYTES: usize = 256 << 10;
+
+/// A page of an export.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExportPage<T> {
+    pub rows: Vec<T>,
+    pub has_more: bool,
+}
+
 /// Live objects that were created by `until`, oldest first, after a cursor.
 pub fn objects_after(
     tx: &mut Tx<'_>,
@@ -30,14 +40,15 @@ pub fn objects_after(
     after: Option<ExportCursor>,
     until: Timestamp,
     limit: usize,
-) -> Result<Vec<Object>> {
+) -> Result<ExportPage<Object>> {
     let (condition, params) = after_cursor_sql(project, after, until, limit, "created_at", "id");
     let sql = format!(
         "SELECT {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND {condition}
          ORDER BY created_at, id LIMIT $3",
         Object::COLUMNS
     );
-    tx.query(&sql, &params, Object::from_row)
+    let (rows, is_cut) = tx.query_up_to(EXPORT_PAGE_BYTES, &sql, &params, Object::from_row)?;
+    Ok(ExportPage { has_more: is_cut || rows.len() == limit, rows })
 }
 
 /// A relationship with the type and the key of each end; the key is `None` for an object without one.
@@ -55,7 +66,7 @@ pub fn edges_after(
     after: Option<ExportCursor>,
     until: Timestamp,
     limit: usize,
-) -> Result<Vec<ExportedEdge>> {
+) -> Result<ExportPage<ExportedEdge>> {
     let (condition, params) = after_cursor_sql(project, after, until, limit, "r.created_at", "r.id");
     let sql = format!(
         "SELECT a.type, a.key, b.type, b.key, {}
@@ -65,13 +76,15 @@ pub fn edges_after(
          ORDER BY r.created_at, r.id LIMIT $3",
         Relationship::columns_of("r")
     );
-    tx.query(&sql, &params, |row| {
+    let read = |row: &Row<'_>| {
         Ok(ExportedEdge {
             from: (row.get(0)?, row.get(1)?),
             to: (row.get(2)?, row.get(3)?),
             relationship: Relationship::from_row_at(row, 4)?,
         })
-    })
+    };
+    let (rows, is_cut) = tx.query_up_to(EXPORT_PAGE_BYTES, &sql, &params, read)?;
+    Ok(ExportPage { has_more: is_cut || rows.len() == limit, rows })
 }
 
 /// A condition on the columns `time` and `id`, and the parameters of the statement: `$1` is the project, `$2`

@@ -2,7 +2,7 @@
 //! earlier time. The caller decides how far and in which order it traverses; it needs one statement per level
 //! and direction.
 
-use std::collections::BinaryHeap;
+use std::{collections::BinaryHeap, ops::ControlFlow};
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
@@ -13,7 +13,8 @@ use emergent_domain::{
 
 use crate::{
     error::Result,
-    objects, page, relationships,
+    objects::VERSION_COLUMNS,
+    page, relationships,
     row::TableRow,
     tx::Tx,
     value::{Param, Row},
@@ -54,15 +55,17 @@ pub enum EdgeRef {
 }
 
 impl Traversal<'_> {
-    /// Visits the edges of some objects, in no order. The ends of a live edge are live. In the past, an end
-    /// may have been deleted slightly before its edge, so the caller checks it with [`Traversal::live_ids`].
+    /// Visits the edges of some objects, in no order, until `visit` breaks. The ends of a live edge are live. In
+    /// the past, an end may have been deleted slightly before its edge, so the caller checks it with
+    /// [`Traversal::live_ids`].
     pub fn hops(
         &self,
         tx: &mut Tx<'_>,
         objects: &[ObjectId],
         direction: EdgeDirection,
-        mut visit: impl FnMut(Hop),
-    ) -> Result<()> {
+        mut visit: impl FnMut(Hop) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut flow = ControlFlow::Continue(());
         let end = match direction {
             EdgeDirection::Out => "from_id",
             EdgeDirection::In => "to_id",
@@ -77,13 +80,10 @@ impl Traversal<'_> {
                         "SELECT from_id, to_id, no FROM graph_relationships
                          WHERE {end} IN ({ids}) AND deleted_at IS NULL{types}"
                     );
-                    tx.for_each_row(&sql, &params, |row| {
-                        visit(Hop {
-                            from: row.get(0)?,
-                            to: row.get(1)?,
-                            edge: EdgeRef::RowNumber(row.get(2)?),
-                        });
-                        Ok(())
+                    tx.for_each_row_while(&sql, &params, |row| {
+                        let edge = EdgeRef::RowNumber(row.get(2)?);
+                        flow = visit(Hop { from: row.get(0)?, to: row.get(1)?, edge });
+                        Ok(flow.is_continue())
                     })?;
                 }
                 Some(time) => {
@@ -94,26 +94,33 @@ impl Traversal<'_> {
                          SELECT from_id, to_id, relationship_id FROM graph_relationship_versions
                          WHERE {end} IN ({ids}){earlier}{types}"
                     );
-                    tx.for_each_row(&sql, &params, |row| {
-                        visit(Hop { from: row.get(0)?, to: row.get(1)?, edge: EdgeRef::Id(row.get(2)?) });
-                        Ok(())
+                    tx.for_each_row_while(&sql, &params, |row| {
+                        let edge = EdgeRef::Id(row.get(2)?);
+                        flow = visit(Hop { from: row.get(0)?, to: row.get(1)?, edge });
+                        Ok(flow.is_continue())
                     })?;
                 }
             }
+            if flow.is_break() {
+                break;
+            }
         }
-        Ok(())
+        Ok(flow)
     }
 
     /// Those of these objects that are live and of one of these types, ordered by id. Empty `object_types`
-    /// means every type.
-    pub fn objects(&self, tx: &mut Tx<'_>, ids: &[ObjectId], object_types: &[String]) -> Result<Vec<Object>> {
-        let mut objects = self.select(
-            tx,
-            ids,
-            object_types,
-            (Object::COLUMNS, &objects::VERSION_COLUMNS),
-            Object::from_row,
-        )?;
+    /// means every type. `ids` must be sorted. The objects that do not fit into `room` are left out.
+    pub fn objects(
+        &self,
+        tx: &mut Tx<'_>,
+        ids: &[ObjectId],
+        object_types: &[String],
+        room: &mut ByteRoom,
+    ) -> Result<Vec<Object>> {
+        let columns = (Object::COLUMNS, VERSION_COLUMNS.as_str());
+        let mut objects = load_parts(ids, room, |part, max_bytes| {
+            self.select(tx, part, object_types, columns, max_bytes, Object::from_row)
+        })?;
         objects.sort_unstable_by_key(|object| object.id);
         Ok(objects)
     }
@@ -125,18 +132,22 @@ impl Traversal<'_> {
         ids: &[ObjectId],
         object_types: &[String],
     ) -> Result<Vec<ObjectId>> {
-        self.select(tx, ids, object_types, ("id", "object_id"), |row| row.get(0))
+        let columns = ("id", "object_id");
+        let loaded = self.select(tx, ids, object_types, columns, usize::MAX, |row| row.get(0))?;
+        Ok(loaded.map(|(ids, _)| ids).unwrap_or_default())
     }
 
+    /// Returns the values with their size, or `None` if they are larger than `max_bytes`.
     fn select<T>(
         &self,
         tx: &mut Tx<'_>,
         ids: &[ObjectId],
         object_types: &[String],
         (columns, version_columns): (&str, &str),
+        max_bytes: usize,
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut values = Vec::with_capacity(ids.len());
+    ) -> Result<Option<(Vec<T>, usize)>> {
+        let mut loaded = Loaded::new(ids.len(), max_bytes);
         for list in page::in_chunks(ids) {
             let mut params = vec![Param::from(self.project)];
             params.extend(list.iter().map(|id| Param::from(*id)));
@@ -157,12 +168,9 @@ impl Traversal<'_> {
                     )
                 }
             };
-            tx.for_each_row(&sql, &params, |row| {
-                values.push(read(row)?);
-                Ok(())
-            })?;
+            tx.for_each_row_while(&sql, &params, |row| loaded.push(row, &mut read))?;
         }
-        Ok(values)
+        Ok(loaded.complete())
     }
 
     /// The `limit` edges with the smallest ids. Does not read properties, and holds at most `limit` ids in
@@ -200,9 +208,27 @@ impl Traversal<'_> {
         Ok(smallest.into_iter().map(|(_, no)| EdgeRef::RowNumber(no)).collect())
     }
 
-    /// Loads edges with all their columns, ordered by id.
-    pub fn edges(&self, tx: &mut Tx<'_>, edges: &[EdgeRef]) -> Result<Vec<Relationship>> {
-        let mut relationships = Vec::with_capacity(edges.len());
+    /// Loads edges with all their columns, ordered by id. Those that do not fit into `room` are left out.
+    pub fn edges(
+        &self,
+        tx: &mut Tx<'_>,
+        edges: &[EdgeRef],
+        room: &mut ByteRoom,
+    ) -> Result<Vec<Relationship>> {
+        let mut relationships =
+            load_parts(edges, room, |part, max_bytes| self.select_edges(tx, part, max_bytes))?;
+        relationships.sort_unstable_by_key(|edge| edge.id);
+        Ok(relationships)
+    }
+
+    /// Returns the edges with their size, or `None` if they are larger than `max_bytes`.
+    fn select_edges(
+        &self,
+        tx: &mut Tx<'_>,
+        edges: &[EdgeRef],
+        max_bytes: usize,
+    ) -> Result<Option<(Vec<Relationship>, usize)>> {
+        let mut loaded = Loaded::new(edges.len(), max_bytes);
         for list in page::in_chunks(edges) {
             let mut params: Vec<Param<'_>> = list.iter().map(|edge| Param::from(*edge)).collect();
             let placeholders = page::placeholders(1, list.len());
@@ -222,13 +248,83 @@ impl Traversal<'_> {
                     )
                 }
             };
-            tx.for_each_row(&sql, &params, |row| {
-                relationships.push(Relationship::from_row(row)?);
-                Ok(())
-            })?;
+            tx.for_each_row_while(&sql, &params, |row| loaded.push(row, Relationship::from_row))?;
         }
-        relationships.sort_unstable_by_key(|edge| edge.id);
-        Ok(relationships)
+        Ok(loaded.complete())
+    }
+}
+
+/// The bytes that a traversal may still collect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRoom {
+    left: usize,
+    is_full: bool,
+}
+
+impl ByteRoom {
+    pub fn new(bytes: usize) -> Self {
+        Self { left: bytes, is_full: false }
+    }
+
+    /// Whether something was left out because it did not fit.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+/// Loads rows part by part, in the order of their keys, until one does not fit into the room. A part that is too
+/// large is divided.
+fn load_parts<K, T>(
+    keys: &[K],
+    room: &mut ByteRoom,
+    mut load: impl FnMut(&[K], usize) -> Result<Option<(Vec<T>, usize)>>,
+) -> Result<Vec<T>> {
+    let mut rows = Vec::with_capacity(keys.len());
+    let mut parts: Vec<&[K]> = keys.chunks(page::MAX_CHUNK).rev().collect();
+    while let Some(part) = parts.pop() {
+        if room.is_full {
+            break;
+        }
+        match load(part, room.left)? {
+            Some((loaded, bytes)) => {
+                room.left -= bytes;
+                rows.extend(loaded);
+            }
+            None if part.len() > 1 => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+            None => room.is_full = true,
+        }
+    }
+    Ok(rows)
+}
+
+/// Collects rows up to a size.
+struct Loaded<T> {
+    values: Vec<T>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl<T> Loaded<T> {
+    fn new(rows: usize, max_bytes: usize) -> Self {
+        Self { values: Vec::with_capacity(rows), bytes: 0, max_bytes }
+    }
+
+    /// Adds a row. Returns false if there are too many bytes.
+    fn push(&mut self, row: &Row<'_>, mut read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<bool> {
+        self.bytes = self.bytes.saturating_add(row.bytes());
+        if self.bytes > self.max_bytes {
+            return Ok(false);
+        }
+        self.values.push(read(row)?);
+        Ok(true)
+    }
+
+    /// The values with their size, or `None` if they are too large.
+    fn complete(self) -> Option<(Vec<T>, usize)> {
+        (self.bytes <= self.max_bytes).then_some((self.values, self.bytes))
     }
 }
 

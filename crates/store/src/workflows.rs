@@ -115,11 +115,10 @@ pub fn list(
         "SELECT {COLUMNS} FROM workflows WHERE {conditions}{after} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Workflow::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |workflow| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Workflow::from_row, |workflow| Cursor {
         created_at: workflow.created_at,
         id: workflow.id.0,
-    }))
+    })
 }
 
 /// Claims workflows without a valid lease that this version can read, the longest waiting first.

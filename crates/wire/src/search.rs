@@ -99,6 +99,9 @@ pub struct SearchView {
     pub hits: Vec<HitView>,
     #[schema(value_type = schema::EmbeddingUse)]
     pub embedding: EmbeddingUse,
+    /// Present and true if further hits were left out, because the result would have more than 8 MiB.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -139,7 +142,11 @@ impl From<SearchResult<Object>> for SearchView {
             score: hit.score,
             channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
         };
-        Self { hits: result.hits.into_iter().map(hit_view).collect(), embedding: result.embedding }
+        Self {
+            hits: result.hits.into_iter().map(hit_view).collect(),
+            embedding: result.embedding,
+            truncated: result.truncated,
+        }
     }
 }
 
@@ -149,6 +156,9 @@ pub struct ChunkSearchView {
     pub hits: Vec<ChunkHitView>,
     #[schema(value_type = schema::EmbeddingUse)]
     pub embedding: EmbeddingUse,
+    /// Present and true if further hits were left out, because the result would have more than 8 MiB.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -166,6 +176,10 @@ impl From<SearchResult<Chunk>> for ChunkSearchView {
             score: hit.score,
             channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
         };
-        Self { hits: result.hits.into_iter().map(hit_view).collect(), embedding: result.embedding }
+        Self {
+            hits: result.hits.into_iter().map(hit_view).collect(),
+            embedding: result.embedding,
+            truncated: result.truncated,
+        }
     }
 }

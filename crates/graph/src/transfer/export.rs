@@ -9,12 +9,13 @@ use emergent_domain::{
     object::Object,
     time::Timestamp,
 };
-use emergent_store::transfer::{self, ExportCursor, ExportedEdge};
+use emergent_store::transfer::{self, ExportCursor, ExportPage, ExportedEdge};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
 use crate::{Graph, error::Result};
 
+/// The maximum number of rows of a page. A page with large rows has fewer.
 const PAGE: usize = 500;
 
 impl Graph {
@@ -72,10 +73,10 @@ impl Exporter {
 
     async fn objects(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until) = (self.project, self.until);
-        let rows =
+        let ExportPage { rows, has_more } =
             self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, PAGE)).await?;
         self.part = match rows.last() {
-            Some(last) if rows.len() == PAGE => ExportStage::Objects(Some((last.created_at, last.id.0))),
+            Some(last) if has_more => ExportStage::Objects(Some((last.created_at, last.id.0))),
             _ => ExportStage::Edges(None),
         };
         self.push(rows.iter().map(ObjectOut::from));
@@ -84,10 +85,10 @@ impl Exporter {
 
     async fn edges(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until) = (self.project, self.until);
-        let rows =
+        let ExportPage { rows, has_more } =
             self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, PAGE)).await?;
         self.part = match rows.last() {
-            Some(ExportedEdge { relationship, .. }) if rows.len() == PAGE => {
+            Some(ExportedEdge { relationship, .. }) if has_more => {
                 ExportStage::Edges(Some((relationship.created_at, relationship.id.0)))
             }
             _ => ExportStage::Done,

@@ -8,6 +8,7 @@ mod feed;
 mod filters;
 mod history;
 mod housekeeping;
+mod large_objects;
 mod merge;
 mod objects;
 mod packs;

@@ -189,11 +189,10 @@ pub fn list(
         Object::columns_of("o"),
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Object::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Object::from_row, |object| Cursor {
         created_at: object.created_at,
         id: object.id.0,
-    }))
+    })
 }
 
 /// Every version of an object, tombstones included, newest first. The cursor is the time of a version.
@@ -212,9 +211,8 @@ pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -
         *VERSION_COLUMNS,
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Object::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
+    page::query_page(tx, page.limit, &sql, &params, Object::from_row, |object| Cursor {
         created_at: object.updated_at,
         id: object.id.0,
-    }))
+    })
 }

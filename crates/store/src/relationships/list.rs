@@ -105,8 +105,10 @@ fn select_page(
         Relationship::columns_of("r"),
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Relationship::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
+    page::query_page(tx, page.limit, &sql, &params, Relationship::from_row, |edge| Cursor {
+        created_at: edge.created_at,
+        id: edge.id.0,
+    })
 }
 
 /// Every version of a relationship, tombstones included, newest first. The cursor is the time of a version.
@@ -131,6 +133,8 @@ pub fn history(
         *VERSION_COLUMNS,
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, Relationship::from_row)?;
-    Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.updated_at, id: edge.id.0 }))
+    page::query_page(tx, page.limit, &sql, &params, Relationship::from_row, |edge| Cursor {
+        created_at: edge.updated_at,
+        id: edge.id.0,
+    })
 }

@@ -150,9 +150,8 @@ pub fn list(
          ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let runs = tx.query(&sql, &params, Run::from_row)?;
-    let runs =
-        ResultPage::from_rows(runs, page.limit, |run| Cursor { created_at: run.created_at, id: run.id.0 });
+    let cursor_of = |run: &Run| Cursor { created_at: run.created_at, id: run.id.0 };
+    let runs = page::query_page(tx, page.limit, &sql, &params, Run::from_row, cursor_of)?;
     let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
     let tokens = token_totals(tx, &ids)?;
     let children = child_counts(tx, &ids)?;

@@ -20,7 +20,7 @@ use crate::{
     page, params,
     row::{TableRow, read_row},
     tx::Tx,
-    value::Param,
+    value::{Param, Row},
 };
 
 const CALL_COLUMNS: &str = RecordedToolCall::COLUMNS;
@@ -97,6 +97,8 @@ pub fn list_items(
     limit: usize,
 ) -> Result<ResultPage<TimelineItem>> {
     let mut items = Vec::new();
+    // The page ends where the first of both lists was cut.
+    let mut complete_to = i64::MAX;
     if filter.role != Some(MessageRole::ToolResult) {
         let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
         let mut conditions = String::new();
@@ -112,7 +114,11 @@ pub fn list_items(
             "SELECT {MESSAGE_COLUMNS} FROM agent_run_messages
              WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
         );
-        let messages = tx.query(&sql, &params, |row| MessageRow::from_row(row)?.into_message(None))?;
+        let read = |row: &Row<'_>| MessageRow::from_row(row)?.into_message(None);
+        let (messages, is_cut) = tx.query_up_to(page::MAX_PAGE_BYTES, &sql, &params, read)?;
+        if let (true, Some(last)) = (is_cut, messages.last()) {
+            complete_to = complete_to.min(last.seq);
+        }
         let mut calls = calls_by_message(tx, run, &messages)?;
         items.extend(messages.into_iter().map(|message| {
             let message_calls = calls.remove(&message.id).unwrap_or_default();
@@ -127,12 +133,22 @@ pub fn list_items(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
              WHERE run_id = $1 AND result_seq > $2{step} ORDER BY result_seq LIMIT $3"
         );
-        items.extend(
-            tx.query(&sql, &params, RecordedToolCall::from_row)?.into_iter().map(TimelineItem::Result),
-        );
+        let (results, is_cut) =
+            tx.query_up_to(page::MAX_PAGE_BYTES, &sql, &params, RecordedToolCall::from_row)?;
+        items.extend(results.into_iter().map(TimelineItem::Result));
+        if let (true, Some(last)) = (is_cut, items.last()) {
+            complete_to = complete_to.min(last.seq());
+        }
     }
     items.sort_by_key(TimelineItem::seq);
-    Ok(ResultPage::from_rows(items, limit, |item| cursor(item.at(), item.seq())))
+    let cursor_of = |item: &TimelineItem| cursor(item.at(), item.seq());
+    if complete_to < i64::MAX {
+        items.retain(|item| item.seq() <= complete_to);
+        items.truncate(limit);
+        let next = items.last().map(cursor_of);
+        return Ok(ResultPage { items, next });
+    }
+    Ok(ResultPage::from_rows(items, limit, cursor_of))
 }
 
 /// The tool calls of each message, ordered by `seq`.
@@ -197,8 +213,7 @@ pub fn list_calls(
         "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
          WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
     );
-    let calls = tx.query(&sql, &params, RecordedToolCall::from_row)?;
-    Ok(ResultPage::from_rows(calls, limit, |call| cursor(call.at, call.seq)))
+    page::query_page(tx, limit, &sql, &params, RecordedToolCall::from_row, |call| cursor(call.at, call.seq))
 }
 
 /// A tool call of a run.

@@ -180,8 +180,19 @@ pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Op
     )
 }
 
+/// A row with its size in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizedRow<T> {
+    pub row: T,
+    pub bytes: usize,
+}
+
 /// Live objects by their row numbers.
-pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Object>> {
+pub fn load_objects(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    nos: &[i64],
+) -> Result<HashMap<i64, SizedRow<Object>>> {
     let sql = format!(
         "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
         Object::COLUMNS
@@ -190,7 +201,11 @@ pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<
 }
 
 /// Chunks by their row numbers.
-pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Chunk>> {
+pub fn load_chunks(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    nos: &[i64],
+) -> Result<HashMap<i64, SizedRow<Chunk>>> {
     let sql = format!("SELECT no, {} FROM document_chunks WHERE project_id = $1 AND no IN", Chunk::COLUMNS);
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Chunk::from_row_at(row, 1)?)))
 }
@@ -202,13 +217,16 @@ fn load<T>(
     project: ProjectId,
     nos: &[i64],
     mut read: impl FnMut(&Row<'_>) -> Result<(i64, T)>,
-) -> Result<HashMap<i64, T>> {
+) -> Result<HashMap<i64, SizedRow<T>>> {
     let mut values_by_no = HashMap::with_capacity(nos.len());
     for list in page::in_chunks(nos) {
         let sql = format!("{sql} ({})", page::placeholders(2, list.len()));
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
-        values_by_no.extend(tx.query(&sql, &params, &mut read)?);
+        values_by_no.extend(tx.query(&sql, &params, |row| {
+            let (no, value) = read(row)?;
+            Ok((no, SizedRow { row: value, bytes: row.bytes() }))
+        })?);
     }
     Ok(values_by_no)
 }

@@ -15,7 +15,7 @@ use crate::{
     page, params,
     row::{RowReader, TableRow, row},
     tx::Tx,
-    value::Param,
+    value::{Param, Row},
 };
 
 row! {
@@ -227,14 +227,14 @@ pub fn list(
          FROM trigger_firings WHERE project_id = $1{after}{conditions} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| {
+    let read = |row: &Row<'_>| {
         let agent_name = row.get::<Option<String>>(0)?.unwrap_or_default();
         Ok(ListedFiring { firing: Firing::from_row_at(row, 1)?, agent_name })
-    })?;
-    Ok(ResultPage::from_rows(rows, page.limit, |listed| Cursor {
+    };
+    page::query_page(tx, page.limit, &sql, &params, read, |listed| Cursor {
         created_at: listed.firing.created_at,
         id: listed.firing.id.0,
-    }))
+    })
 }
 
 /// Deletes firings that were settled before a time, and returns how many.
