@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_api::server::{self, ConnectionLimits, ServerOptions};
+use emergent_api::server::{self, ConnectionLimits, Deadlines, ServerOptions};
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
@@ -53,6 +53,7 @@ impl Serve {
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
+            deadlines: Deadlines::default(),
         };
         serve(listener, services, options).await
     }

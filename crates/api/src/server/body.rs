@@ -1,5 +1,5 @@
-//! Wrappers of HTTP bodies: a request body with a deadline for each part, and a response body that counts its
-//! request as in progress.
+//! Wrappers of HTTP bodies: a request body with a deadline for each part, and response bodies that count their
+//! request as in progress and notice whether the client accepts them.
 
 use std::{
     pin::Pin,
@@ -98,5 +98,71 @@ impl HttpBody for BusyBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// The maximum size of the parts of a response over HTTP/2. Each part has to be accepted before the deadline, so a
+/// slow client can receive small parts but not a large one.
+const MAX_PART: usize = 64 << 10;
+
+/// A response body over HTTP/2, which is passed on in small parts. While a part is not accepted by the client, the
+/// connection knows since when.
+pub struct WatchedBody {
+    body: Body,
+    busy: Busy,
+    /// The remainder of a large part.
+    remainder: Bytes,
+}
+
+impl WatchedBody {
+    pub fn new(body: Body, mut busy: Busy) -> Self {
+        busy.begin_sending();
+        Self { body, busy, remainder: Bytes::new() }
+    }
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        if this.remainder.is_empty() {
+            let frame = match Pin::new(&mut this.body).poll_frame(context) {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => {
+                    // The client has accepted everything so far.
+                    this.busy.end_sending();
+                    return Poll::Pending;
+                }
+            };
+            this.busy.begin_sending();
+            match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => this.remainder = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        this.busy.begin_sending();
+        let part = this.remainder.split_to(this.remainder.len().min(MAX_PART));
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remainder.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (mut hint, remainder) = (self.body.size_hint(), self.remainder.len() as u64);
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + remainder);
+        }
+        hint.set_lower(hint.lower() + remainder);
+        hint
     }
 }

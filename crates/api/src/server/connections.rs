@@ -10,7 +10,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -59,6 +59,11 @@ struct State {
     requests: AtomicUsize,
     /// When the last request ended, or the connection was opened.
     idle_since: Mutex<Instant>,
+    /// Whether there was a request.
+    is_used: AtomicBool,
+    /// The responses that the client has not accepted completely, and since when their last part waits.
+    sending: Mutex<HashMap<u64, Instant>>,
+    next_response: AtomicU64,
     /// Notified when the connection has to be closed.
     close: Notify,
 }
@@ -79,7 +84,11 @@ pub(super) struct Connection {
 }
 
 /// A request in progress; it is counted until this is dropped.
-pub(super) struct Busy(Arc<State>);
+pub(super) struct Busy {
+    state: Arc<State>,
+    /// Identifies the response while the client has to accept a part of it.
+    sending: Option<u64>,
+}
 
 impl Connections {
     pub fn new(limits: ConnectionLimits) -> Self {
@@ -105,6 +114,9 @@ impl Connections {
             address,
             requests: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
+            is_used: AtomicBool::new(false),
+            sending: Mutex::default(),
+            next_response: AtomicU64::new(0),
             close: Notify::new(),
         });
         let id = open.next_id;
@@ -160,18 +172,35 @@ impl Connection {
 
     pub fn begin_request(&self) -> Busy {
         self.state.requests.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(&self.state))
+        self.state.is_used.store(true, Ordering::Relaxed);
+        Busy { state: Arc::clone(&self.state), sending: None }
     }
 
-    /// Resolves when the connection has to be closed: another one needs its place, or it was idle for
-    /// `idle_timeout`.
-    pub async fn unneeded(&self, idle_timeout: Duration) {
+    /// Resolves when the client has not accepted a part of a response for `timeout`.
+    pub async fn stalled(&self, timeout: Duration) {
+        loop {
+            let oldest = self.state.sending.lock().values().min().copied();
+            let check_at = oldest.unwrap_or_else(Instant::now) + timeout;
+            tokio::time::sleep_until(check_at).await;
+            if self.state.sending.lock().values().any(|since| since.elapsed() >= timeout) {
+                return;
+            }
+        }
+    }
+
+    /// Resolves when the connection has to be closed: another one needs its place, no request came within
+    /// `first_timeout`, or it was idle for `idle_timeout` after one.
+    pub async fn unneeded(&self, first_timeout: Duration, idle_timeout: Duration) {
         loop {
             let since = *self.state.idle_since.lock();
+            let is_used = self.state.is_used.load(Ordering::Relaxed);
+            let idle_timeout = if is_used { idle_timeout } else { first_timeout };
             tokio::select! {
                 () = self.state.close.notified() => {}
                 () = tokio::time::sleep_until(since + idle_timeout) => {
-                    if *self.state.idle_since.lock() != since {
+                    if *self.state.idle_since.lock() != since
+                        || self.state.is_used.load(Ordering::Relaxed) != is_used
+                    {
                         continue;
                     }
                     if !self.state.is_idle() {
@@ -193,10 +222,27 @@ impl Drop for Connection {
     }
 }
 
+impl Busy {
+    /// A part of the response waits to be accepted by the client, from now on.
+    pub fn begin_sending(&mut self) {
+        let new_id = || self.state.next_response.fetch_add(1, Ordering::Relaxed);
+        let id = *self.sending.get_or_insert_with(new_id);
+        self.state.sending.lock().insert(id, Instant::now());
+    }
+
+    /// The client has accepted all parts of the response so far.
+    pub fn end_sending(&mut self) {
+        if let Some(id) = self.sending.take() {
+            self.state.sending.lock().remove(&id);
+        }
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
-        if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
-            *self.0.idle_since.lock() = Instant::now();
+        self.end_sending();
+        if self.state.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *self.state.idle_since.lock() = Instant::now();
         }
     }
 }
@@ -216,7 +262,8 @@ mod tests {
     }
 
     async fn was_closed(connection: &Connection) -> bool {
-        let closed = connection.unneeded(Duration::from_secs(3600));
+        let hour = Duration::from_secs(3600);
+        let closed = connection.unneeded(hour, hour);
         tokio::time::timeout(Duration::from_millis(1), closed).await.is_ok()
     }
 
