@@ -12,10 +12,12 @@ use emergent_secrets::Secrets;
 use tokio::sync::watch;
 
 use crate::{
+    answer_memory::AnswerMemory,
     failed_logins::FailedLogins,
     hosts::AllowedHosts,
     limits,
     metrics::Metrics,
+    readiness::Readiness,
     routes::mcp::{self, McpCaller},
     shares::{Capacity, Limiter},
     ttl_cache::TtlCache,
@@ -39,6 +41,9 @@ pub struct Inner {
     pub(crate) mcp: mcp::Endpoint,
     pub(crate) requests: Limiter,
     pub(crate) streams: Limiter,
+    pub(crate) exports: Limiter,
+    pub(crate) answers: AnswerMemory,
+    pub(crate) readiness: Readiness,
     pub(crate) failed_logins: FailedLogins,
     pub(crate) allowed_hosts: Option<AllowedHosts>,
     closing: watch::Sender<bool>,
@@ -102,6 +107,9 @@ impl App {
             metrics: Metrics::default(),
             requests: Limiter::new("requests", requests),
             streams: Limiter::new("streams", streams),
+            exports: Limiter::new("exports", Capacity::new(limits::EXPORTS)),
+            answers: AnswerMemory::new(limits::UNREAD_ANSWERS),
+            readiness: Readiness::default(),
             failed_logins: FailedLogins::default(),
             allowed_hosts,
             closing: watch::channel(false).0,

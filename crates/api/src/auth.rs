@@ -15,6 +15,7 @@ use emergent_domain::{
     token::{Scope, Token},
 };
 use emergent_graph::Actor;
+use emergent_store::requester::{Requester, on_behalf_of};
 
 use crate::{ApiError, App, access::Access, request_context::RequestContext, server::Peer};
 
@@ -43,6 +44,11 @@ impl Caller {
     /// Returns the token's project, or the one that `X-Project-ID` names; `None` if there is neither.
     pub(crate) fn named_project(&self) -> Option<ProjectId> {
         self.project
+    }
+
+    /// Returns on whose behalf the database is used for this caller.
+    pub(crate) fn requester(&self) -> Requester {
+        self.project.map_or(Requester::AllProjects, Requester::Project)
     }
 
     /// Resolves when the token expires or is revoked, or its project is deleted. Used for responses that
@@ -113,8 +119,10 @@ pub(crate) async fn authorize(
         caller.project = Some(project);
         context.set_audience(caller.project);
     }
+    let requester = caller.requester();
     request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    let response = on_behalf_of(requester, next.run(request)).await;
+    Ok(app.answers.count(response, requester))
 }
 
 /// Returns the secret in the header `Authorization`.
@@ -185,7 +193,8 @@ impl App {
             return Ok(cached);
         }
         let pending_read = self.tokens.start_read();
-        let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
+        let token = on_behalf_of(Requester::Priority, self.graph.authenticate(secret)).await?;
+        let Some(token) = token.map(Arc::new) else { return Ok(None) };
         self.tokens.insert(secret.to_owned(), Arc::clone(&token), pending_read);
         Ok(Some(token))
     }
@@ -196,7 +205,8 @@ impl App {
             return Ok(cached);
         }
         let pending_read = self.projects.start_read();
-        let project = match self.graph.find_project(named).await {
+        let found = on_behalf_of(Requester::Priority, self.graph.find_project(named)).await;
+        let project = match found {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
             project => project?.id,
         };

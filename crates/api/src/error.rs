@@ -18,7 +18,7 @@ use emergent_store as store;
 use emergent_tools::remote;
 pub(crate) use emergent_wire::envelope::{Failure, FailureBody};
 use serde_json::{Value, json};
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::{failed_logins, views::product};
 
@@ -140,6 +140,48 @@ impl ApiError {
             .with_details(json!({ "limitSeconds": seconds }))
     }
 
+    pub(crate) fn database_unavailable() -> Self {
+        let message = "the database cannot be reached or does not answer; try again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", message)
+    }
+
+    /// The database was busy with other requests.
+    fn database_busy(waited: Duration) -> Self {
+        let seconds = waited.as_secs();
+        let message = format!(
+            "no connection to the database became free within {seconds} seconds, which is the limit; send \
+             fewer requests at once, and try again in a second"
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limitSeconds": seconds }))
+    }
+
+    fn query_timeout(limit: Duration) -> Self {
+        let seconds = limit.as_secs_f64();
+        let message = format!(
+            "the database needed longer than the limit of {seconds} seconds, and nothing was written; ask for \
+             less at once: narrow the filter, name types, lower the depth or the number of rows"
+        );
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", message)
+            .with_details(json!({ "limitSeconds": seconds }))
+    }
+
+    fn answer_too_large(limit: usize) -> Self {
+        let message = format!("the answer is larger than the limit of {limit} bytes; lower `limit`");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "answer_too_large", message)
+            .with_details(json!({ "limit": limit }))
+    }
+
+    /// `owner` says whose limit it is, such as "of this project".
+    pub(crate) fn unread_answers(owner: &str, limit: usize) -> Self {
+        let message = format!(
+            "answers {owner} that their clients have not received yet need more than the limit of {limit} \
+             bytes; read them, or send fewer requests at once"
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit }))
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
@@ -172,10 +214,18 @@ impl From<Invalid> for ApiError {
 impl From<store::Error> for ApiError {
     fn from(failure: store::Error) -> Self {
         match failure {
-            store::Error::Pool(_) | store::Error::Closed => {
+            store::Error::Pool(_) | store::Error::Closed | store::Error::Unresponsive => {
                 error!(cause = %failure, "the database cannot be reached");
-                Self::unavailable("the database cannot be reached; try again in a moment")
+                Self::database_unavailable()
             }
+            store::Error::Busy { waited } => Self::database_busy(waited),
+            store::Error::TooSlow { limit } => {
+                warn!(cause = %failure, "a request was stopped");
+                Self::query_timeout(limit)
+            }
+            store::Error::TooLarge { limit } => Self::answer_too_large(limit),
+            // Nobody receives this.
+            store::Error::Abandoned => Self::unavailable("the request was given up"),
             _ => Self::internal(&failure),
         }
     }

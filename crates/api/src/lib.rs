@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
 mod access;
+mod answer_memory;
 mod app;
 mod auth;
 mod docs_page;
@@ -20,6 +21,7 @@ mod hosts;
 mod metrics;
 mod middleware;
 mod openapi;
+mod readiness;
 mod request_context;
 mod response;
 mod routes;
@@ -56,6 +58,11 @@ pub mod limits {
     pub const CONCURRENT: usize = 1_024;
     /// The maximum number of open event streams.
     pub const STREAMS: usize = 4_096;
+    /// The maximum number of exports at once.
+    pub const EXPORTS: usize = 64;
+    /// The maximum number of bytes of answers that are in memory until their clients have received them. One
+    /// project may use half of them.
+    pub const UNREAD_ANSWERS: usize = 256 << 20;
     /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
     /// The timeout of an upload.

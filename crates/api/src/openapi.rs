@@ -207,8 +207,14 @@ fn describe(operation: &mut Operation, access: Access) {
         .any(|param| matches!(param, RefOr::T(param) if param.name == "cursor"));
     let mut errors = vec![
         (429, "`overloaded`: more requests than can be answered at once"),
-        (503, "`timeout` or `unavailable`: the answer took too long, or what it needs cannot be reached"),
+        (
+            503,
+            "`timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached",
+        ),
     ];
+    if access != Access::Public {
+        errors.push((422, "`query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less"));
+    }
     if takes_body || takes_params {
         errors.push((400, "`malformed` or `invalid`: `details` names each field and what is wrong with it"));
     }

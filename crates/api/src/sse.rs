@@ -11,6 +11,7 @@ use axum::{
     },
 };
 use emergent_domain::invalid::Invalid;
+use emergent_store::requester::stream_on_behalf_of;
 use futures_util::{Stream, StreamExt, future::select};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -92,6 +93,7 @@ pub(crate) fn stream(
         Err(limit_reached) => return limit_reached.into_response(),
     };
     let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
+    let frames = stream_on_behalf_of(caller.requester(), frames);
     let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Proxies that buffer would delay events.

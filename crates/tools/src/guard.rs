@@ -4,6 +4,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use emergent_net::errors;
+use emergent_store::requester::{Requester, on_behalf_of};
 use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::{error, warn};
@@ -49,7 +50,9 @@ impl Guard {
             Err(reason) => return GuardedOutput::Error(reason),
         };
         // `tool.call` may panic before it returns a future, so it is called inside of `catch_unwind`, too.
-        let call = AssertUnwindSafe(async { tool.call(context, input).await }).catch_unwind();
+        let call =
+            on_behalf_of(Requester::Project(context.project), async { tool.call(context, input).await });
+        let call = AssertUnwindSafe(call).catch_unwind();
         let timeout = tool.timeout().unwrap_or(self.timeout);
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(Ok(ToolOutput::Answer(answer)))) => GuardedOutput::Answer(self.truncate_for(info, answer)),

@@ -7,6 +7,8 @@ mod bad_input;
 mod common;
 mod coordination;
 mod graph;
+mod http2;
+mod limits;
 mod mcp;
 mod mcp_servers;
 mod metrics;

@@ -11,6 +11,7 @@ use emergent_graph::{
     self as graph,
     transfer::{ImportOptions, ImportProgress, OnError},
 };
+use emergent_store::requester::stream_on_behalf_of;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -77,6 +78,7 @@ pub(super) async fn import(
     let permit = StreamPermit::acquire(&app.streams, &caller.token)?;
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
+    let progress = stream_on_behalf_of(caller.requester(), progress);
     Ok(stream(with_guard(progress.map(|batch| progress_line(batch).map(Bytes::from)), permit)))
 }
 
@@ -90,9 +92,12 @@ pub(super) async fn export(
     caller: Caller,
     InProject(project): InProject,
 ) -> Result<Response, ApiError> {
-    let permit = StreamPermit::acquire(&app.streams, &caller.token)?;
-    let lines = until_token_ends(&app, &caller, app.graph.export(project));
-    Ok(stream(with_guard(lines, permit)))
+    let permits = (
+        StreamPermit::acquire(&app.exports, &caller.token)?,
+        StreamPermit::acquire(&app.streams, &caller.token)?,
+    );
+    let lines = stream_on_behalf_of(caller.requester(), app.graph.export(project));
+    Ok(stream(with_guard(until_token_ends(&app, &caller, lines), permits)))
 }
 
 /// Passes lines on as long as the caller's token is valid. After that the stream ends with an error, which

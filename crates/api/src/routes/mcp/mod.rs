@@ -23,6 +23,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_mcp::server::{Reply, ReplyBody};
+use emergent_store::requester::stream_on_behalf_of;
 use futures_util::{StreamExt, future::select};
 use utoipa_axum::routes;
 
@@ -155,6 +156,7 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
             let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
+            let frames = stream_on_behalf_of(caller.requester(), frames);
             let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), hold);
             (Body::from_stream(frames), Some("text/event-stream"))
         }

@@ -1,7 +1,6 @@
 //! Liveness, readiness and metrics.
 
 use axum::{extract::State, http::header, response::IntoResponse};
-use emergent_graph as graph;
 use emergent_store::{
     self as store, Tx, embedding_queue, jobs, runs, schedules, triggers::firings, workflows,
 };
@@ -33,20 +32,14 @@ pub(super) async fn health() -> Result<HealthView> {
     ok(HEALTHY)
 }
 
-/// Whether requests can be answered: the database is reached and set up.
+/// Whether requests can be answered: the database is set up, and can be read and written. Answers within a second.
 #[utoipa::path(
     get, path = "/ready", tag = "server", operation_id = "ready",
     responses((status = 200, description = "They can", body = Envelope<HealthView>)),
 )]
 pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
-    match app.graph.find_project("default").await {
-        Ok(_) => ok(HEALTHY),
-        Err(graph::Error::NotFound { .. }) => Err(ApiError::unavailable("the server is still setting up")),
-        Err(failure) => {
-            tracing::warn!(cause = %failure, "the server is not ready: the database cannot be reached");
-            Err(ApiError::unavailable("the database cannot be reached"))
-        }
-    }
+    app.readiness.check(&app.graph).await?;
+    ok(HEALTHY)
 }
 
 /// Metrics for Prometheus.
