@@ -1,13 +1,16 @@
 //! The settings of a server or command: from flags, else `EMERGENT_*` variables, else `emergent.toml`, else
 //! defaults.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use emergent_api::server::TlsFiles;
 use emergent_domain::{agent::ModelConfig, mcp_server::ProgramPatterns};
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
-use emergent_store::DbConfig;
+use emergent_store::{DbConfig, TimeLimits};
 use serde::Deserialize;
 
 use crate::{
@@ -42,6 +45,8 @@ struct ConfigFile {
     database_url: Option<String>,
     database_connections: Option<usize>,
     statement_cache: Option<bool>,
+    query_timeout: Option<usize>,
+    write_timeout: Option<usize>,
     embeddings: Option<String>,
     model: Option<String>,
     model_calls: Option<usize>,
@@ -68,6 +73,8 @@ pub struct Settings {
     pub database_url: Option<String>,
     pub database_connections: usize,
     pub statement_cache: bool,
+    /// How long a read and a write of the database may take.
+    pub time_limits: TimeLimits,
     pub embeddings: String,
     /// Runs that this process drives concurrently.
     pub max_runs: usize,
@@ -104,6 +111,7 @@ impl Settings {
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
         let (file, path) = read_file(Path::new(CONFIG_FILE))?;
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
+        let defaults = TimeLimits::default();
         let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(DEFAULT_MAX_RUNS);
         if max_runs == 0 {
             return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
@@ -126,6 +134,10 @@ impl Settings {
                 .or(file.database_connections)
                 .unwrap_or(DEFAULT_DATABASE_CONNECTIONS),
             statement_cache: env_bool("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
+            time_limits: TimeLimits {
+                read: seconds("EMERGENT_QUERY_TIMEOUT", file.query_timeout, defaults.read)?,
+                write: seconds("EMERGENT_WRITE_TIMEOUT", file.write_timeout, defaults.write)?,
+            },
             embeddings: env_value("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
@@ -278,6 +290,15 @@ fn env_number(name: &str) -> Result<Option<usize>> {
     env_value(name)
         .map(|text| text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a whole number"))))
         .transpose()
+}
+
+/// A time in whole seconds.
+fn seconds(name: &str, in_file: Option<usize>, default: Duration) -> Result<Duration> {
+    match env_number(name)?.or(in_file) {
+        None => Ok(default),
+        Some(0) => Err(Error::setting(name, "must be 1 or more")),
+        Some(seconds) => Ok(Duration::from_secs(seconds as u64)),
+    }
 }
 
 fn env_bool(name: &str) -> Result<Option<bool>> {

@@ -49,7 +49,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     }
     let (name, script) = demo::SCRIPT;
     models.add_script(name, Script::parse(script).map_err(|error| Error::setting(name, error))?);
-    let db = Db::open(settings.database()).await?;
+    let db = Db::open_with(settings.database(), settings.time_limits).await?;
     let clock = Clock::system();
     if data.is_exclusive() {
         let now = clock.now();

@@ -7,6 +7,8 @@ mod common;
 mod connections;
 mod listener;
 mod programs;
+mod reads;
+mod unread_answers;
 
 use common::{Api, Server};
 use serde_json::{Value, json};

@@ -1,0 +1,145 @@
+//! Large answers that nobody reads: the memory of the server stays bounded, and others are served.
+
+use std::{
+    io::Write,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+use crate::{
+    common::{Api, Home, Server},
+    project_token,
+};
+
+/// The memory that all unread answers together may take, in megabytes.
+const MAX_GROWTH: u64 = 600;
+
+/// The highest memory that the server has used so far, in megabytes.
+fn peak_memory(server: &Server) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", server.launched.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("kilobytes") / 1024
+}
+
+/// Creates 48 objects of nearly a megabyte, and returns their ids.
+async fn create_large_objects(api: &Api) -> Vec<Value> {
+    let text = "x".repeat(950_000);
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        let objects: Vec<_> =
+            (0..8).map(|_| json!({ "type": "Large", "properties": { "text": text } })).collect();
+        let created = api.post("/api/graph/objects/bulk", &json!({ "objects": objects })).await.data();
+        ids.extend(created.as_array().expect("a list").iter().map(|one| one["id"].clone()));
+    }
+    ids
+}
+
+fn bearer(api: &Api) -> String {
+    let request = api.request(Method::GET, "/").build().unwrap();
+    request.headers()["authorization"].to_str().unwrap().to_owned()
+}
+
+async fn assert_served(api: &Api) {
+    for path in ["/api/graph/objects?limit=1", "/ready"] {
+        let started = Instant::now();
+        assert_eq!(api.get(path).await.status, 200);
+        assert!(started.elapsed() < Duration::from_secs(1), "{path} took {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exports_lists_and_traversals_that_nobody_reads_take_bounded_memory() {
+    let home = Home::sqlite();
+    let server = home.start().await;
+    let attacker = project_token(&server, "attacker", &["graph:read", "graph:write"]).await;
+    let ids = create_large_objects(&attacker).await;
+    let (token, before) = (bearer(&attacker), peak_memory(&server));
+    let traversal = json!({ "startIds": ids, "maxDepth": 1 }).to_string();
+    let requests = [
+        "GET /api/graph/export HTTP/1.1\r\n".to_owned(),
+        "GET /api/graph/objects?limit=100 HTTP/1.1\r\n".to_owned(),
+        "POST /api/graph/traverse HTTP/1.1\r\nContent-Type: application/json\r\n".to_owned(),
+    ];
+    let mut unread = Vec::new();
+    for n in 0..120 {
+        let mut stream =
+            TcpStream::connect(server.url().trim_start_matches("http://")).expect("a connection");
+        let body = if n % 3 == 2 { traversal.as_str() } else { "" };
+        let head = format!(
+            "{}Host: localhost\r\nAuthorization: {token}\r\nContent-Length: {}\r\n\r\n{body}",
+            requests[n % 3],
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        unread.push(stream);
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_served(&server.api).await;
+    let growth = peak_memory(&server) - before;
+    assert!(growth < MAX_GROWTH, "{growth} MB");
+    drop(unread);
+}
+
+fn tls_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls")
+}
+
+/// A connection over HTTP/2 that accepts 64 KiB of each response.
+async fn http2(address: &str) -> h2::client::SendRequest<bytes::Bytes> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(tls_folder().join("cert.pem")).unwrap()).unwrap();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
+    let (client, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    client.ready().await.expect("HTTP/2")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http2_answers_that_nobody_reads_take_bounded_memory() {
+    let (certificate, key) = (tls_folder().join("cert.pem"), tls_folder().join("key.pem"));
+    let home = Home::sqlite()
+        .with("EMERGENT_TLS_CERT", certificate.to_str().unwrap())
+        .with("EMERGENT_TLS_KEY", key.to_str().unwrap());
+    emergent_net::tls::install_crypto_provider();
+    let server = home.start().await;
+    let root = reqwest::Certificate::from_pem(&std::fs::read(&certificate).unwrap()).unwrap();
+    let reader = reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap();
+    let api = Api::with_client(reader, server.url(), crate::common::TOKEN);
+    create_large_objects(&api).await;
+    let address = server.url().strip_prefix("https://").expect("TLS").to_owned();
+    let (token, before) = (bearer(&api), peak_memory(&server));
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let mut client = http2(&address).await;
+        for _ in 0..100 {
+            let request = axum::http::Request::get("https://localhost/api/graph/objects?limit=100")
+                .header("authorization", &token)
+                .body(())
+                .unwrap();
+            client = client.ready().await.expect("room for a request");
+            unread.push(client.send_request(request, true).expect("a request").0);
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let growth = peak_memory(&server) - before;
+    assert!(growth < MAX_GROWTH, "{growth} MB");
+    assert_served(&api).await;
+    drop(unread);
+}
