@@ -180,7 +180,7 @@ impl Connection {
     pub async fn stalled(&self, timeout: Duration) {
         loop {
             let oldest = self.state.sending.lock().values().min().copied();
-            let check_at = oldest.unwrap_or_else(Instant::now) + timeout;
+            let check_at = oldest.map_or_else(|| Instant::now() + timeout / 4, |since| since + timeout);
             tokio::time::sleep_until(check_at).await;
             if self.state.sending.lock().values().any(|since| since.elapsed() >= timeout) {
                 return;
