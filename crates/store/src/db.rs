@@ -7,6 +7,7 @@ use crate::{
     engine::{Engine, postgres::Postgres, sqlite::Sqlite},
     error::{Error, Result},
     search::vectors::VectorIndexes,
+    storage_health::StorageProblem,
     tx::Tx,
     wake::{Waiter, Wake},
 };
@@ -124,6 +125,15 @@ impl Db {
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.commits(),
             EngineHandle::Postgres(engine) => engine.commits(),
+        }
+    }
+
+    /// What is wrong with the storage, from the last statement that failed because of it until a write
+    /// succeeds again.
+    pub fn storage_problem(&self) -> Option<StorageProblem> {
+        match &self.inner.engine {
+            EngineHandle::Sqlite(engine) => engine.health().problem(),
+            EngineHandle::Postgres(engine) => engine.health().problem(),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
         fts_buffer::FtsBuffer,
         vectors::{VectorChange, VectorIndexes},
     },
+    storage_health::StorageFault,
     value::{Param, Row},
     wake::Wake,
 };
@@ -35,6 +36,8 @@ pub struct Tx<'a> {
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
     pub(crate) failed: bool,
+    /// A statement failed because of the storage, with what the database said.
+    pub(crate) fault: Option<(StorageFault, String)>,
 }
 
 /// The connection of a transaction.
@@ -59,6 +62,7 @@ impl<'a> Tx<'a> {
             vectors: Vec::new(),
             conflicted: false,
             failed: false,
+            fault: None,
         }
     }
 
@@ -256,7 +260,13 @@ impl<'a> Tx<'a> {
         match result {
             Err(Error::Conflict(_)) => (self.conflicted, self.failed) = (true, true),
             Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.failed = true,
+            Err(Error::StorageFull(_) | Error::StorageCorrupt(_)) => self.failed = true,
             _ => {}
+        }
+        if let Err(error) = &result
+            && let Some(fault) = error.storage_fault()
+        {
+            self.fault = Some((fault, emergent_net::errors::error_chain(error)));
         }
         result
     }

@@ -24,6 +24,7 @@ use crate::{
         tls,
     },
     error::{Error, Result},
+    storage_health::StorageHealth,
     tx::{Conn, Tx},
     wake::Wake,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Postgres {
     wake: Arc<Wake>,
     notifier: Arc<Notifier>,
     commits: Arc<AtomicU64>,
+    health: Arc<StorageHealth>,
     /// The task that exchanges wakes with other servers.
     listener: tokio::task::JoinHandle<()>,
 }
@@ -55,6 +57,7 @@ impl Postgres {
     /// Opens the pool and migrates the schema.
     pub(crate) async fn open(url: &str, connections: usize, cache: bool, wake: Arc<Wake>) -> Result<Self> {
         let place = crate::db::without_password(url);
+        let health = Arc::new(StorageHealth::new(place.clone()));
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
         let options = tls::parse_tls_options(url);
         let notifier = Arc::<Notifier>::default();
@@ -67,13 +70,17 @@ impl Postgres {
             Err(error) => Err(error.into()),
         };
         let (pool, mut client, listener) = connected.map_err(open_error)?;
-        let engine = Self { pool, cache, wake, notifier, commits: Arc::default(), listener };
+        let engine = Self { pool, cache, wake, notifier, commits: Arc::default(), health, listener };
         crate::migrate::postgres(&mut client).await?;
         Ok(engine)
     }
 
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn health(&self) -> &StorageHealth {
+        &self.health
     }
 
     /// Runs a write transaction, again after each conflict, up to [`MAX_ATTEMPTS`] times.
@@ -84,14 +91,15 @@ impl Postgres {
         E: From<Error> + Send + 'static,
     {
         let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
-        let (cache, commits) = (self.cache, Arc::clone(&self.commits));
+        let (cache, commits, health) = (self.cache, Arc::clone(&self.commits), Arc::clone(&self.health));
         let runtime = tokio::runtime::Handle::current();
         self.with_client(move |client| {
             let mut attempt = 1;
             loop {
-                match try_write(&client, &runtime, cache, &work) {
+                match try_write(&client, &runtime, cache, &health, &work) {
                     WriteAttempt::Committed(value, after_commit) => {
                         commits.fetch_add(1, Ordering::Relaxed);
+                        health.report_commit();
                         notifier.notify(after_commit.wakes());
                         after_commit.run(&wake, None);
                         return Ok(value);
@@ -119,7 +127,7 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let cache = self.cache;
+        let (cache, health) = (self.cache, Arc::clone(&self.health));
         // Without a statement cache there may be a connection pooler in between. Only inside a transaction
         // does it run all statements on one connection.
         let snapshot = snapshot || !cache;
@@ -133,6 +141,9 @@ impl Postgres {
             let mut tx = Tx::new(Conn::Postgres { client: &client, runtime: runtime.clone(), cache });
             let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
                 .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+            if let Some((fault, reason)) = tx.fault.take() {
+                health.report(fault, reason);
+            }
             if snapshot {
                 runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
             }
@@ -213,6 +224,7 @@ fn try_write<T, E: From<Error>>(
     client: &Object,
     runtime: &tokio::runtime::Handle,
     cache: bool,
+    health: &StorageHealth,
     work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
 ) -> WriteAttempt<T, E> {
     if let Err(error) = runtime.block_on(client.batch_execute("BEGIN")) {
@@ -221,11 +233,19 @@ fn try_write<T, E: From<Error>>(
     let mut tx = Tx::new(Conn::Postgres { client, runtime: runtime.clone(), cache });
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
         .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+    if let Some((fault, reason)) = tx.fault.take() {
+        health.report(fault, reason);
+    }
     match tx.final_result(result) {
         Ok(value) => match runtime.block_on(client.batch_execute("COMMIT")).map_err(Error::from) {
             Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
             Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
-            Err(error) => WriteAttempt::Failed(error.into()),
+            Err(error) => {
+                if let Some(fault) = error.storage_fault() {
+                    health.report(fault, emergent_net::errors::error_chain(&error));
+                }
+                WriteAttempt::Failed(error.into())
+            }
         },
         Err(error) => {
             // If the rollback fails too, the connection is broken, and the pool discards it.

@@ -6,6 +6,7 @@ mod jobs;
 mod leases;
 mod migrations;
 mod sources;
+mod storage;
 mod transactions;
 mod unreadable;
 mod unreadable_claims;
