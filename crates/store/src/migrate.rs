@@ -62,6 +62,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0006_coordination.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 13,
+        name: "hidden_documents",
+        shared: include_str!("migrations/0013_hidden_documents.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
