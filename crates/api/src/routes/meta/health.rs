@@ -39,6 +39,9 @@ pub(super) async fn health() -> Result<HealthView> {
     responses((status = 200, description = "They can", body = Envelope<HealthView>)),
 )]
 pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
+    if let Some(problem) = app.graph.db().storage_problem() {
+        return Err(ApiError::storage_problem(&problem));
+    }
     match app.graph.find_project("default").await {
         Ok(_) => ok(HEALTHY),
         Err(graph::Error::NotFound { .. }) => Err(ApiError::unavailable("the server is still setting up")),
