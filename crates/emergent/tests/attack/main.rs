@@ -7,6 +7,7 @@ mod common;
 mod connections;
 mod listener;
 mod programs;
+mod writes;
 
 use common::{Api, Server};
 use serde_json::{Value, json};
