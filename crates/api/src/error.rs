@@ -182,6 +182,29 @@ impl ApiError {
             .with_details(json!({ "limit": limit }))
     }
 
+    /// The storage of the database is full or damaged. `/ready` fails with the same code.
+    pub(crate) fn storage(fault: store::StorageFault) -> Self {
+        match fault {
+            store::StorageFault::Full => Self::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "storage_full",
+                "the server has no room left to store this, and nothing was written; free some space on its \
+                 disk, and try again",
+            ),
+            store::StorageFault::Corrupt => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "storage_corrupt",
+                "the stored data is damaged; the operator has to stop the server and restore a backup",
+            ),
+        }
+    }
+
+    /// Why `/ready` fails while the storage has a problem. The caller is not authenticated, so the place is
+    /// only in the log.
+    pub(crate) fn storage_problem(problem: &store::StorageProblem) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, ..Self::storage(problem.fault) }
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
@@ -226,6 +249,13 @@ impl From<store::Error> for ApiError {
             store::Error::TooLarge { limit } => Self::answer_too_large(limit),
             // Nobody receives this.
             store::Error::Abandoned => Self::unavailable("the request was given up"),
+            store::Error::StorageFull(_) | store::Error::StorageCorrupt(_) => {
+                error!(
+                    cause = emergent_net::errors::error_chain(&failure),
+                    "the storage of the database failed"
+                );
+                Self::storage(failure.storage_fault().unwrap_or(store::StorageFault::Full))
+            }
             _ => Self::internal(&failure),
         }
     }
@@ -245,6 +275,10 @@ impl From<graph::Error> for ApiError {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": id }))
             }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            graph::Error::Overloaded { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            }
+            graph::Error::NotValidated(_) => Self::invalid("", message),
             graph::Error::TokenEnded => Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message),
             graph::Error::Embedding(cause) => {
                 error!(%cause, "the embedder did not answer");

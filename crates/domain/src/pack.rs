@@ -7,23 +7,25 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use jsonschema::Validator;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::invalid::{Invalid, Problem};
 use crate::object::{check_chars, check_nul, check_type};
 use crate::patch::check_depth;
+use schema::CompiledSchema;
 
 mod cost;
 pub mod messages;
 mod nearest;
+mod pattern;
 mod schema;
 mod set;
+mod steps;
 mod version;
 
 pub use nearest::nearest_name;
-pub use set::PackSet;
+pub use set::{PackSet, Refusal};
 pub use version::is_semver;
 
 /// Maximum sizes and counts in one pack.
@@ -41,6 +43,11 @@ pub mod limits {
     pub const TOTAL: usize = 4 * 1024 * 1024;
     /// The nesting depth of a schema.
     pub const DEPTH: usize = 64;
+    /// How many steps the validation of one value may take: about one for each keyword that is applied to
+    /// a part of the value, and more for patterns and long texts. The maximum takes about a second.
+    pub const STEPS: u64 = 10_000_000;
+    /// The size in memory of all packs that are assigned to one project, in bytes.
+    pub const COMPILED: u64 = 64 * 1024 * 1024;
 }
 
 /// A set of types and their schemas, with a name and a version. Stored as JSON in camelCase;
@@ -113,6 +120,11 @@ impl TemplatePack {
         collect(check_length(description, limits::DESCRIPTION), "description");
         collect(check_count(self.object_type_schemas.len()), "objectTypeSchemas");
         collect(check_count(self.relationship_type_schemas.len()), "relationshipTypeSchemas");
+        // Patterns are checked before they are compiled, because compiling them is what costs memory.
+        if let Err(invalid) = self.check_patterns() {
+            problems.extend(invalid.problems);
+            return Invalid::if_any(problems);
+        }
 
         let mut total = 0;
         for (name, schema) in &self.object_type_schemas {
@@ -144,6 +156,39 @@ impl TemplatePack {
             }
         }
         Invalid::if_any(problems)
+    }
+
+    fn check_patterns(&self) -> Result<(), Invalid> {
+        let relationships =
+            self.relationship_type_schemas.values().filter_map(|type_| type_.properties.as_ref());
+        let (mut count, mut states, mut longest) = (0_usize, 0_u64, 0_usize);
+        for schema in self.object_type_schemas.values().chain(relationships) {
+            schema::for_each_pattern(schema, &mut |pattern| {
+                count += 1;
+                states = states.saturating_add(pattern::PatternCost::estimate(pattern).states);
+                longest = longest.max(pattern.chars().count());
+            });
+        }
+        let too_many = |what: &str, found: u64, max: u64| {
+            Err(Invalid::new("", format!("{what}: {found}, more than the maximum of {max}")))
+        };
+        if count > pattern::MAX_PATTERNS {
+            return too_many(
+                "the schemas have too many patterns",
+                count as u64,
+                pattern::MAX_PATTERNS as u64,
+            );
+        }
+        if longest > pattern::MAX_PATTERN_CHARS {
+            let max = pattern::MAX_PATTERN_CHARS as u64;
+            return too_many("a pattern of the schemas has too many characters", longest as u64, max);
+        }
+        if states > pattern::MAX_STATES {
+            let what =
+                "the patterns of the schemas have too many states, mostly from repetitions such as `x{500}`";
+            return too_many(what, states, pattern::MAX_STATES);
+        }
+        Ok(())
     }
 }
 
@@ -205,7 +250,7 @@ fn check_end_types(ends: &EndTypes) -> Result<(), Invalid> {
 
 fn check_schema(
     schema: &Value,
-    compile: fn(&Value) -> Result<Validator, Invalid>,
+    compile: fn(&Value) -> Result<CompiledSchema, Invalid>,
     total: &mut usize,
 ) -> Result<(), Invalid> {
     *total += check_size(schema, limits::SCHEMA)?;
@@ -266,5 +311,7 @@ pub fn coordination_pack() -> &'static TemplatePack {
     &PACK
 }
 
+#[cfg(test)]
+mod bounds_tests;
 #[cfg(test)]
 mod tests;

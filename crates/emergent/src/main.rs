@@ -96,6 +96,12 @@ enum Command {
     Mcp,
     /// What is configured, what is reachable, what is wrong and the fix
     Doctor,
+    /// Extract the text of a document on standard input; the server starts this for each document
+    #[command(name = emergent_graph::documents::extraction::COMMAND, hide = true)]
+    ExtractDocument {
+        /// The type of the document
+        media_type: String,
+    },
 }
 
 /// Keeps other programs of the same user, such as MCP servers that it starts, from reading the
@@ -110,6 +116,9 @@ fn protect_memory() {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    if let Command::ExtractDocument { media_type } = &cli.command {
+        return commands::extract_document::run(media_type);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -144,6 +153,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
+        // `main` runs it without a runtime.
+        Command::ExtractDocument { .. } => Ok(()),
         Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Dispatch(dispatch) => {

@@ -29,6 +29,7 @@ pub struct Serve {
 impl Serve {
     pub async fn run(self, store: &StoreFlags) -> Result<()> {
         let settings = Settings::load(store, self.listen.clone())?;
+        survive_file_limit();
         let failed = |source| Error::Listen { address: settings.listen.clone(), source };
         // The port is bound before the folder is opened: the admin token is shown only once, so a start that
         // cannot listen must not create it. Clients that connect now wait until the store is open.
@@ -117,6 +118,20 @@ fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Handles the signal for a file that would become larger than the limit of the process, which would end it.
+/// The write then fails like one on a full disk.
+fn survive_file_limit() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let number = rustix::process::Signal::XFSZ.as_raw();
+        // The handler stays when the stream of signals is dropped.
+        if let Err(error) = signal(SignalKind::from_raw(number)) {
+            warn!(%error, "a limit on the size of files would end the server");
+        }
+    }
 }
 
 /// Waits for Ctrl-C or, on Unix, SIGTERM.

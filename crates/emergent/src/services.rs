@@ -11,6 +11,7 @@ use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::{Db, leases};
 use emergent_tools::{ToolPool, remote::McpServers};
+use tracing::warn;
 
 use crate::{
     config::Settings,
@@ -62,6 +63,12 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     // The token comes after what may fail: it is shown only once, so a failed start must not create it.
     let (admin_token, token_is_new) = data.admin_token()?;
     let graph = Graph::new(db, clock, embedder);
+    match std::env::current_exe() {
+        Ok(program) => graph.set_extraction_program(program),
+        Err(error) => {
+            warn!(%error, "documents are extracted without limits on memory: the path of this program is unknown")
+        }
+    }
     graph.ensure_builtin_packs().await?;
     graph.ensure_default_project().await?;
     graph.ensure_admin_token(&admin_token).await?;

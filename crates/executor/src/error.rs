@@ -2,6 +2,7 @@
 //! HTTP.
 
 use emergent_domain::{ids::RunId, invalid::Invalid};
+use emergent_graph::validation::{MayBePending, PendingValidation};
 
 /// An error of an agent, a run or a trigger.
 #[derive(Debug, thiserror::Error)]
@@ -41,5 +42,24 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
         Self::NotFound { what, id: id.to_string() }
+    }
+
+    /// Whether the storage of the database is the cause. Such an error says nothing about the run.
+    pub(crate) fn is_storage_fault(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Graph(emergent_graph::Error::Store(error)) => {
+                error.storage_fault().is_some()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl MayBePending for Error {
+    fn into_pending(self) -> Result<Box<PendingValidation>, Self> {
+        match self {
+            Self::Graph(emergent_graph::Error::NotValidated(pending)) => Ok(pending),
+            other => Err(other),
+        }
     }
 }

@@ -264,8 +264,8 @@ impl Recorder {
         let hooks = self.hooks.clone();
         let result = self
             .executor
-            .db()
-            .write(move |tx| {
+            .graph()
+            .write_validated(actor.project, move |tx| {
                 let mut call = call.clone();
                 fence(tx, &position)?;
                 let ctx = graph.write_context(tx, actor)?;

@@ -119,7 +119,9 @@ async fn drive_until_end(
 ) {
     let (id, project) = (run.id, run.project);
     let (spare_slot, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
-    for failures in 0.. {
+    // While the disk is full, for example, the run waits for as long as it takes.
+    let (mut failures, mut storage_faults) = (0_u32, 0_u32);
+    loop {
         let mut current_slot = slot.take().unwrap_or_else(|| spare_slot.unacquired());
         current_slot.acquire().await;
         let span = spans::run_span(executor.open_spans(), &run);
@@ -128,7 +130,14 @@ async fn drive_until_end(
         let outcome = AssertUnwindSafe(driving).catch_unwind().await;
         let failure = match outcome {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
-            Ok(Err(error)) => errors::error_chain(&error),
+            Ok(Err(error)) => {
+                if error.is_storage_fault() {
+                    storage_faults = storage_faults.saturating_add(1);
+                } else {
+                    (failures, storage_faults) = (failures + 1, 0);
+                }
+                errors::error_chain(&error)
+            }
             Err(panic) => {
                 let message = errors::panic_message(panic.as_ref()).unwrap_or_default();
                 error!(run.id = %id, "the driver of run `{id}` panicked: {message}");
@@ -140,7 +149,7 @@ async fn drive_until_end(
         spans::mark_interrupted(&span);
         drop(span);
         warn!(run.id = %id, error = failure, "run `{id}` was interrupted, continuing it from its record");
-        sleep(BACKOFF.delay(failures)).await;
+        sleep(BACKOFF.delay(failures.max(storage_faults).saturating_sub(1))).await;
         let owner_name = Arc::clone(&owner);
         match executor.db().read(move |tx| runs::get(tx, project, id)).await {
             Ok(Some(current))
@@ -154,7 +163,7 @@ async fn drive_until_end(
                 warn!(run.id = %id, error = %error, "run `{id}` could not be read");
             }
         }
-        if failures >= MAX_STORE_FAILURES {
+        if failures > MAX_STORE_FAILURES {
             fail_run(&executor, &run, &owner, &failure).await;
             return;
         }

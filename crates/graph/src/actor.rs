@@ -11,11 +11,12 @@ use emergent_domain::{
     time::Timestamp,
     workflow::Workflow,
 };
-use emergent_store::{Tx, packs, projects, workflows};
+use emergent_store::{Tx, projects, workflows};
 
 use crate::{
     Graph,
     error::{Error, Result},
+    validation::TxValidation,
 };
 
 /// An author and the project it acts in. The API builds it from a token, a run from its tool call.
@@ -36,6 +37,8 @@ pub struct WriteContext {
     /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`] and
     /// [`Graph::unassigned_write_context`] give a writer more than an editor may do.
     pub(crate) decides: DecidesTasks,
+    /// Bounds the time that validations take in this transaction.
+    pub(crate) validation: TxValidation,
     /// Whether changed texts are queued for embedding.
     pub embed: bool,
     /// The reason that is stored with every version written in this context. Usually none.
@@ -93,6 +96,7 @@ impl Graph {
             author: actor.author,
             now: self.clock().now(),
             decides: DecidesTasks::None,
+            validation: self.tx_validation(),
             embed: self.embedder().is_some(),
             reason: None,
         })
@@ -120,27 +124,10 @@ impl Graph {
         Ok(WriteContext { decides: DecidesTasks::Unassigned, ..self.write_context(tx, actor)? })
     }
 
-    fn project_packs(&self, tx: &mut Tx<'_>, project: &Project) -> Result<Arc<PackSet>> {
-        let revision = project.packs_revision;
-        if let Some((cached_revision, packs)) = self.0.packs.lock().get(&project.id)
-            && *cached_revision == revision
-        {
-            return Ok(Arc::clone(packs));
-        }
-        let packs = Arc::new(PackSet::compile(&packs::list_assigned(tx, project.id)?)?);
-        // The cache is filled only after the commit: this transaction may be rolled back, and its
-        // revision number may then be used for a different assignment.
-        let (graph, id, compiled) = (self.clone(), project.id, Arc::clone(&packs));
-        tx.after_commit(move || {
-            graph.0.packs.lock().insert(id, (revision, compiled));
-        });
-        Ok(packs)
-    }
-
     /// Runs a write in a transaction of its own.
     pub(crate) async fn write<T, F>(&self, actor: Actor, work: F) -> Result<T>
     where
-        F: Fn(&mut Tx<'_>, &WriteContext) -> Result<T> + Send + 'static,
+        F: Fn(&mut Tx<'_>, &WriteContext) -> Result<T> + Send + Sync + 'static,
         T: Send + 'static,
     {
         let graph = self.clone();
@@ -148,6 +135,6 @@ impl Graph {
             let ctx = graph.write_context(tx, actor)?;
             work(tx, &ctx)
         };
-        self.db().write(work).await
+        self.write_validated(actor.project, work).await
     }
 }

@@ -1,7 +1,9 @@
-//! Documents: text extraction and chunking happen outside of the transaction; the document and
-//! everything derived from it is written inside one.
+//! Documents: text extraction and chunking happen outside of the transaction. A document of usual size is
+//! written with everything derived from it in one transaction, a large one in several.
 
-use emergent_documents::{ChunkOptions, Mime, chunk, extract};
+use std::ops::Range;
+
+use emergent_documents::Mime;
 use emergent_domain::{
     change::ChangeKind,
     cursor::{Page, ResultPage},
@@ -11,7 +13,6 @@ use emergent_domain::{
     invalid::Invalid,
     json::JsonObject,
     object::{check_properties, check_text},
-    time::Timestamp,
 };
 use emergent_store::{
     Tx, documents,
@@ -27,9 +28,20 @@ use sha2::{Digest, Sha256};
 
 use crate::{Actor, Error, Graph, WriteContext, error::Result};
 
+pub mod extraction;
+mod ingestion;
+
+pub(crate) use extraction::TextExtractor;
+use extraction::{ChunkRange, Extracted};
+use ingestion::MAX_TX_CHUNKS;
+
 mod limits {
     pub const TITLE: usize = 1_024;
     pub const URL: usize = 4_096;
+    /// Larger documents wait for their turn, one at a time for each project.
+    pub const SMALL_CONTENT: usize = 1 << 20;
+    /// The maximum number of chunks that a caller with a transaction of its own can create.
+    pub const CALLER_CHUNKS: usize = 8_000;
 }
 
 /// A document whose text has been extracted and chunked, ready to be written.
@@ -37,40 +49,85 @@ mod limits {
 pub struct PreparedDocument {
     document: Document,
     text: String,
-    chunks: Vec<Chunk>,
+    chunks: Vec<ChunkRange>,
 }
 
 impl Graph {
     /// Ingests a document. If the project already has a document with the same content, returns
-    /// that document and `false`.
+    /// that document and `false`. A large document is ingested to its end even if the caller is dropped.
     pub async fn create_document(&self, actor: Actor, new: NewDocument) -> Result<(Document, bool)> {
         check(&new)?;
-        let content_hash = hash(&new);
-        let existing =
-            self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &content_hash)).await?;
+        let turn = match new.content.len() > limits::SMALL_CONTENT {
+            true => Some(self.0.document_pool.turn(actor.project).await?),
+            false => None,
+        };
+        let (new, content_hash) = hash(new).await?;
+        let found = content_hash.clone();
+        let existing = self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &found)).await?;
         if let Some(document) = existing {
             return Ok((document, false));
         }
-        let prepared = self.prepare_document(actor.project, new).await?;
-        self.write(actor, move |tx, ctx| create(tx, ctx, &prepared)).await
+        let prepared = self.prepare(actor.project, new, content_hash).await?;
+        if prepared.chunks.len() <= MAX_TX_CHUNKS {
+            return self.write(actor, move |tx, ctx| create(tx, ctx, &prepared)).await;
+        }
+        // A small file can have a long text.
+        let turn = match turn {
+            Some(turn) => turn,
+            None => self.0.document_pool.turn(actor.project).await?,
+        };
+        let graph = self.clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; it outlives a caller who gives up, and the turn limits how many there are"
+        )]
+        let ingesting = tokio::spawn(async move {
+            let _turn = turn;
+            graph.ingest(actor, prepared).await
+        });
+        ingesting.await.unwrap_or(Err(Error::Store(emergent_store::Error::Closed)))
     }
 
     /// Extracts and chunks a document, for [`create`] in a transaction of the caller.
     pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<PreparedDocument> {
         check(&new)?;
-        let now = self.clock().now();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "awaited here; the threads of the runtime limit how many there are"
-        )]
-        let prepared = tokio::task::spawn_blocking(move || {
-            let hash = hash(&new);
-            prepare(project, new, hash, now)
-        });
-        let crashed = |_| {
-            Invalid::new("content", "could not be read: the text extraction crashed; the file may be damaged")
+        let (new, content_hash) = hash(new).await?;
+        self.prepare(project, new, content_hash).await
+    }
+
+    async fn prepare(
+        &self,
+        project: ProjectId,
+        new: NewDocument,
+        content_hash: String,
+    ) -> Result<PreparedDocument> {
+        let mime = match &new.mime_type {
+            Some(media_type) => media_type.parse::<Mime>(),
+            None => Mime::sniff(&new.title, &new.content),
         };
-        Ok(prepared.await.map_err(crashed)??)
+        let mime = mime.map_err(|error| Invalid::new("mimeType", error.to_string()))?;
+        let NewDocument { title, content, source_url, metadata, .. } = new;
+        let Extracted { text, chunks } = {
+            // Large documents have their turn already.
+            let _turn = match content.len() > limits::SMALL_CONTENT {
+                true => None,
+                false => Some(self.0.extraction_pool.turn(project).await?),
+            };
+            self.0.extractor.extract(mime, content).await?
+        };
+        let document = Document {
+            id: DocumentId::new(),
+            project,
+            title,
+            mime_type: mime.essence().to_owned(),
+            source_url,
+            metadata: JsonObject::from_map(&metadata),
+            content_hash,
+            text_bytes: text.len() as i64,
+            chunk_count: chunks.len() as i64,
+            created_at: self.clock().now(),
+        };
+        Ok(PreparedDocument { document, text, chunks })
     }
 
     pub async fn get_document(&self, project: ProjectId, id: DocumentId) -> Result<Document> {
@@ -106,7 +163,20 @@ impl Graph {
 
     /// Deletes a document and its chunks. Afterwards the same content can be ingested again.
     pub async fn delete_document(&self, actor: Actor, id: DocumentId) -> Result<Document> {
-        self.write(actor, move |tx, ctx| delete(tx, ctx, id)).await
+        let document = self.write(actor, move |tx, ctx| delete(tx, ctx, id)).await?;
+        if document.chunk_count > MAX_TX_CHUNKS as i64 {
+            // The document is deleted already. What is left is found by the housekeeping if this fails.
+            let graph = self.clone();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "awaited here; it outlives a caller who gives up, and ends by itself"
+            )]
+            let purging = tokio::spawn(async move { graph.purge_document(id).await });
+            if let Ok(Err(error)) = purging.await {
+                tracing::warn!(document.id = %id, error = %error, "the chunks of a deleted document are removed later");
+            }
+        }
+        Ok(document)
     }
 }
 
@@ -115,18 +185,21 @@ impl Graph {
 pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, prepared: &PreparedDocument) -> Result<(Document, bool)> {
     let project = ctx.project.id;
     let PreparedDocument { document, text, chunks } = prepared;
+    if chunks.len() > limits::CALLER_CHUNKS {
+        let reason = format!(
+            "has {} chunks, more than the maximum of {} for a tool: upload it with `POST /api/documents`",
+            chunks.len(),
+            limits::CALLER_CHUNKS
+        );
+        return Err(Invalid::new("content", reason).into());
+    }
     while !documents::insert(tx, document, text, ctx.author)? {
         if let Some(existing) = documents::find_by_hash(tx, project, &document.content_hash)? {
             return Ok((existing, false));
         }
         // The document was deleted between the two statements, so the next insert can succeed.
     }
-    let numbers = row_numbers::allocate(tx, NumberedTable::Chunks, ctx.project.no, chunks.len())?;
-    documents::insert_chunks(tx, project, &numbers, chunks)?;
-    let texts: Vec<IndexedText> = chunks.iter().map(|chunk| chunk_text(document, chunk)).collect();
-    let entries: Vec<Entry<'_>> =
-        numbers.iter().zip(&texts).map(|(no, text)| Entry { no: *no, text }).collect();
-    write::insert(tx, SearchIndex::Chunks, project, &entries)?;
+    let numbers = insert_chunks(tx, ctx, prepared, 0..chunks.len())?;
     if ctx.embed {
         let queued: Vec<(i64, i64)> = numbers.iter().map(|no| (*no, 1)).collect();
         embedding_queue::enqueue(tx, RowKind::Chunk, project, &queued, ctx.now)?;
@@ -135,16 +208,56 @@ pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, prepared: &PreparedDocument) 
     Ok((document.clone(), true))
 }
 
+/// Writes some chunks of a document and their text index. Returns their row numbers.
+fn insert_chunks(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    prepared: &PreparedDocument,
+    range: Range<usize>,
+) -> Result<Vec<i64>> {
+    let (project, document) = (ctx.project.id, &prepared.document);
+    let chunks: Vec<Chunk> = range.map(|index| prepared.chunk(index)).collect();
+    let numbers = row_numbers::allocate(tx, NumberedTable::Chunks, ctx.project.no, chunks.len())?;
+    documents::insert_chunks(tx, project, &numbers, &chunks)?;
+    let texts: Vec<IndexedText> = chunks.into_iter().map(|chunk| chunk_text(document, chunk)).collect();
+    let entries: Vec<Entry<'_>> =
+        numbers.iter().zip(&texts).map(|(no, text)| Entry { no: *no, text }).collect();
+    write::insert(tx, SearchIndex::Chunks, project, &entries)?;
+    Ok(numbers)
+}
+
+impl PreparedDocument {
+    fn chunk(&self, index: usize) -> Chunk {
+        let ChunkRange { start, end, tokens, heading } = &self.chunks[index];
+        Chunk {
+            id: ChunkId::new(),
+            document: self.document.id,
+            index: index as i64,
+            start: *start as i64,
+            end: *end as i64,
+            tokens: *tokens as i64,
+            heading: heading.clone(),
+            text: self.text[*start..*end].to_owned(),
+            created_at: self.document.created_at,
+        }
+    }
+}
+
+/// Deletes a document. The chunks of a large document are only hidden by this, and removed afterwards.
 pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: DocumentId) -> Result<Document> {
     let project = ctx.project.id;
     let document =
         documents::delete(tx, project, id, ctx.now)?.ok_or_else(|| Error::not_found("document", id))?;
-    let numbers = documents::chunk_numbers(tx, id)?;
-    for no in &numbers {
-        write::remove(tx, SearchIndex::Chunks, *no)?;
-        embedding_queue::remove(tx, RowKind::Chunk, *no)?;
+    if document.chunk_count > MAX_TX_CHUNKS as i64 {
+        documents::mark_purgeable(tx, id, ctx.now)?;
+    } else {
+        let numbers = documents::chunk_numbers(tx, id)?;
+        for no in &numbers {
+            write::remove(tx, SearchIndex::Chunks, *no)?;
+            embedding_queue::remove(tx, RowKind::Chunk, *no)?;
+        }
+        embeddings::remove(tx, SearchIndex::Chunks, project, &numbers)?;
     }
-    embeddings::remove(tx, SearchIndex::Chunks, project, &numbers)?;
     record(tx, ctx, &document, ChangeKind::DocumentDeleted, 2)?;
     Ok(document)
 }
@@ -167,8 +280,22 @@ fn record(
     Ok(feed::append(tx, ctx.project.id, &[event])?)
 }
 
-fn hash(new: &NewDocument) -> String {
-    format!("{:x}", Sha256::digest(&new.content))
+/// Returns the document and the SHA-256 hash of its content.
+async fn hash(new: NewDocument) -> Result<(NewDocument, String)> {
+    let hash = |new: &NewDocument| format!("{:x}", Sha256::digest(&new.content));
+    if new.content.len() <= limits::SMALL_CONTENT {
+        let hash = hash(&new);
+        return Ok((new, hash));
+    }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "awaited here; the turns of documents limit how many there are"
+    )]
+    let hashed = tokio::task::spawn_blocking(move || {
+        let hash = hash(&new);
+        (new, hash)
+    });
+    hashed.await.map_err(|_| Error::Store(emergent_store::Error::Closed))
 }
 
 fn check(new: &NewDocument) -> Result<(), Invalid> {
@@ -182,55 +309,12 @@ fn check(new: &NewDocument) -> Result<(), Invalid> {
     })
 }
 
-/// Extracts and chunks. This can take long for a large document.
-fn prepare(
-    project: ProjectId,
-    new: NewDocument,
-    hash: String,
-    now: Timestamp,
-) -> Result<PreparedDocument, Invalid> {
-    let mime = match &new.mime_type {
-        Some(media_type) => media_type.parse::<Mime>(),
-        None => Mime::sniff(&new.title, &new.content),
-    };
-    let mime = mime.map_err(|error| Invalid::new("mimeType", error.to_string()))?;
-    let read = extract(mime, &new.content).map_err(|error| Invalid::new("content", error.to_string()))?;
-    let id = DocumentId::new();
-    let chunks: Vec<Chunk> = chunk(&read, &ChunkOptions::default())
-        .into_iter()
-        .map(|part| Chunk {
-            id: ChunkId::new(),
-            document: id,
-            index: part.index as i64,
-            start: part.start as i64,
-            end: part.end as i64,
-            tokens: part.tokens as i64,
-            heading: part.heading,
-            text: read.text[part.start..part.end].to_owned(),
-            created_at: now,
-        })
-        .collect();
-    let document = Document {
-        id,
-        project,
-        title: new.title,
-        mime_type: mime.essence().to_owned(),
-        source_url: new.source_url,
-        metadata: JsonObject::from_map(&new.metadata),
-        content_hash: hash,
-        text_bytes: read.text.len() as i64,
-        chunk_count: chunks.len() as i64,
-        created_at: now,
-    };
-    Ok(PreparedDocument { document, text: read.text, chunks })
-}
-
 /// The indexed text of a chunk includes the title of its document, so that a search by title finds
 /// it.
-fn chunk_text(document: &Document, chunk: &Chunk) -> IndexedText {
+fn chunk_text(document: &Document, chunk: Chunk) -> IndexedText {
     let name = match &chunk.heading {
         Some(heading) => format!("{}\n{heading}", document.title),
         None => document.title.clone(),
     };
-    IndexedText { name, body: chunk.text.clone() }
+    IndexedText { name, body: chunk.text }
 }

@@ -2,6 +2,8 @@
 
 use emergent_domain::{ids::ObjectId, invalid::Invalid};
 
+use crate::validation::PendingValidation;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Also returned for an entity of another project.
@@ -19,6 +21,15 @@ pub enum Error {
     /// The current state does not allow the operation. The message says what would.
     #[error("{message}")]
     Conflict { message: String },
+    /// Too much work of this kind is waiting. The message says what.
+    #[error("{message}")]
+    Overloaded { message: String },
+    /// The transaction cannot validate a value, because that would take too long. `Graph::write_validated`
+    /// handles it; other callers report it.
+    #[error(
+        "a value takes too long to validate as part of this change: make it smaller, or write it by itself"
+    )]
+    NotValidated(Box<PendingValidation>),
     /// The token was valid when the operation started, but no longer is.
     #[error("the token was revoked or has expired; the operation was stopped")]
     TokenEnded,

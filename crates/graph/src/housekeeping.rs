@@ -38,7 +38,7 @@ impl Graph {
         }
     }
 
-    /// Deletes old finished jobs and settled firings, and clears the caches of deleted projects.
+    /// Deletes old finished jobs and settled firings, removes documents that were not ingested to their end, and clears the caches of deleted projects.
     pub async fn prune(&self) -> Result<()> {
         let now = self.clock().now();
         self.db()
@@ -48,6 +48,7 @@ impl Graph {
                 triggers::firings::prune(tx, now - FIRING_RETENTION)
             })
             .await?;
+        self.purge_hidden_documents().await?;
         // Another server may have deleted the project, or a concurrent search may have filled the
         // cache again.
         for project in self.db().read(move |tx| projects::deleted_since(tx, now - RECENTLY_DELETED)).await? {

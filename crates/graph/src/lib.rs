@@ -8,13 +8,15 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use emergent_domain::{ids::ProjectId, pack::PackSet, time::Clock};
+use emergent_domain::time::Clock;
 use emergent_llm::Embedder;
 use emergent_store::Db;
 use hashlink::LruCache;
 use parking_lot::Mutex;
+
+use crate::{documents::TextExtractor, work_pool::WorkPool};
 
 pub mod actor;
 mod bulk;
@@ -37,6 +39,8 @@ mod tasks;
 pub mod tokens;
 pub mod transfer;
 pub mod traverse;
+pub mod validation;
+mod work_pool;
 pub mod worker;
 
 pub use actor::{Actor, WriteContext};
@@ -45,10 +49,15 @@ pub use objects::UpsertOutcome;
 pub use packs::StoredPack;
 pub use relationships::RelationshipFilter;
 pub use subgraph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
+pub use validation::MayBePending;
 
 /// The number of projects whose compiled packs are cached.
 const MAX_COMPILED_PACKS: usize = 1_000;
 const MAX_QUERY_VECTORS: usize = 64;
+/// How long a request waits until its values can be validated.
+const MAX_VALIDATION_WAIT: Duration = Duration::from_secs(20);
+/// How long an upload waits until its document can be read.
+const MAX_DOCUMENT_WAIT: Duration = Duration::from_secs(120);
 
 /// A handle to the graphs of all projects. Clones share their state.
 #[derive(Clone)]
@@ -58,8 +67,13 @@ struct Inner {
     db: Db,
     clock: Clock,
     embedder: Option<Arc<dyn Embedder>>,
-    /// Compiled packs by project, with the revision that they were compiled from.
-    packs: Mutex<LruCache<ProjectId, (i64, Arc<PackSet>)>>,
+    validation: validation::ValidationState,
+    validation_pool: WorkPool,
+    /// Large documents, from their extraction until they are written.
+    document_pool: WorkPool,
+    /// The extraction of small documents.
+    extraction_pool: WorkPool,
+    extractor: TextExtractor,
     /// The vectors of the most recent queries. Clients request further pages and refine queries, and a
     /// provider is slow.
     queries: Mutex<LruCache<String, Arc<[f32]>>>,
@@ -68,9 +82,22 @@ struct Inner {
 impl Graph {
     /// Without an embedder, nothing is queued for embedding and searches use text only.
     pub fn new(db: Db, clock: Clock, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        let packs = Mutex::new(LruCache::new(MAX_COMPILED_PACKS));
-        let queries = Mutex::new(LruCache::new(MAX_QUERY_VECTORS));
-        Self(Arc::new(Inner { db, clock, embedder, packs, queries }))
+        Self(Arc::new(Inner {
+            db,
+            clock,
+            embedder,
+            validation: validation::ValidationState::new(MAX_COMPILED_PACKS),
+            validation_pool: WorkPool::new("large values are being validated", 2, MAX_VALIDATION_WAIT),
+            document_pool: WorkPool::new("large documents are being ingested", 2, MAX_DOCUMENT_WAIT),
+            extraction_pool: WorkPool::new("documents are being read", 2, MAX_DOCUMENT_WAIT),
+            extractor: TextExtractor::default(),
+            queries: Mutex::new(LruCache::new(MAX_QUERY_VECTORS)),
+        }))
+    }
+
+    /// Extracts the text of documents with this program from now on, instead of a thread of this process.
+    pub fn set_extraction_program(&self, program: std::path::PathBuf) {
+        self.0.extractor.set_program(program);
     }
 
     pub fn db(&self) -> &Db {

@@ -3,7 +3,8 @@
 use emergent_domain::{
     cursor::{Page, ResultPage},
     ids::{PackId, ProjectId},
-    pack::{PackSet, TemplatePack, coordination_pack},
+    invalid::Invalid,
+    pack::{TemplatePack, coordination_pack, limits},
     time::Timestamp,
 };
 use emergent_store::{Tx, packs as rows, projects};
@@ -16,9 +17,38 @@ use crate::{Error, Graph, error::Result};
 impl Graph {
     /// Stores a pack. It has no effect until it is assigned.
     pub async fn create_pack(&self, project: ProjectId, pack: TemplatePack) -> Result<StoredPack> {
-        pack.check()?;
+        let pack = self.check_pack(project, pack).await?;
         let now = self.clock().now();
         self.db().write(move |tx| create(tx, project, &pack, now)).await
+    }
+
+    /// Validates a pack on a thread for such work, because its schemas are compiled for it.
+    async fn check_pack(&self, project: ProjectId, pack: TemplatePack) -> Result<TemplatePack> {
+        let checked = move || pack.check().map(|()| pack);
+        Ok(self.0.validation_pool.run(project, checked).await??)
+    }
+
+    /// Checks that a pack can be compiled, and fits into memory together with those that are assigned.
+    /// Packs that cannot be compiled would block every write.
+    async fn check_assignable(&self, project: ProjectId, id: PackId) -> Result<()> {
+        let read = move |tx: &mut Tx<'_>| {
+            let pack = get(tx, project, id)?;
+            let mut all = rows::list_assigned(tx, project)?;
+            all.retain(|assigned| assigned.name != pack.pack.name);
+            all.push(pack.pack);
+            Ok::<_, Error>(all)
+        };
+        let all = self.db().snapshot(read).await?;
+        let bytes = self.compiled_bytes(project, all).await?;
+        if bytes > limits::COMPILED {
+            let reason = format!(
+                "the packs of the project would take {bytes} bytes of memory, more than the maximum of {}: \
+                 unassign others, or use fewer and shorter patterns",
+                limits::COMPILED
+            );
+            return Err(Invalid::new("", reason).into());
+        }
+        Ok(())
     }
 
     /// Lists the packs of the project and the built-in packs, newest first.
@@ -40,14 +70,19 @@ impl Graph {
     /// validated; they must conform when they are next written. A pack that was assigned by a
     /// product becomes the project's own choice, and remains when the product is uninstalled.
     pub async fn assign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
+        self.check_assignable(project, id).await?;
         let graph = self.clone();
-        self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await
+        let assigned = self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await;
+        self.0.validation.forget(project);
+        assigned
     }
 
     /// Unassigns a pack. A pack that is not assigned remains unchanged.
     pub async fn unassign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
-        self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await
+        let unassigned = self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await;
+        self.0.validation.forget(project);
+        unassigned
     }
 
     /// Creates the built-in packs that do not exist yet. A project that uses an older version of
@@ -109,7 +144,7 @@ pub fn create(
     })
 }
 
-/// Assigns a pack, as in [`Graph::assign_pack`].
+/// Assigns a pack that can be compiled, as in [`Graph::assign_pack`].
 pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
     assign_as(tx, project, id, None, now)
 }
@@ -143,8 +178,6 @@ fn assign_as(
         return Ok(StoredPack { assigned_by: None, ..pack });
     }
     rows::assign(tx, project, &pack, product, now)?;
-    // Packs that cannot be compiled together would block every write.
-    PackSet::compile(&rows::list_assigned(tx, project)?)?;
     of_project.packs_revision += 1;
     of_project.updated_at = now;
     projects::update(tx, &of_project)?;

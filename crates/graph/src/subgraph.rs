@@ -101,7 +101,8 @@ pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, draft: &SubgraphDraft) -> Res
 
 impl Graph {
     pub async fn create_subgraph(&self, actor: Actor, new: NewSubgraph) -> Result<CreatedSubgraph> {
-        let draft = SubgraphDraft::new(new)?;
+        let mut draft = SubgraphDraft::new(new)?;
+        draft.objects = self.validate_drafts(actor.project, draft.objects).await?;
         self.write(actor, move |tx, ctx| create(tx, ctx, &draft)).await
     }
 }

@@ -225,7 +225,8 @@ impl Products {
             return self.db().read(look).await;
         }
         let graph = self.0.executor.graph().clone();
-        self.db()
+        let changed = self
+            .db()
             .write(move |tx| {
                 // Locks the project, so that concurrent changes of its agents, packs and servers
                 // wait.
@@ -240,7 +241,9 @@ impl Products {
                 let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
                 Ok(ProductOutcome { product, plan })
             })
-            .await
+            .await;
+        self.0.executor.graph().reload_packs(actor.project);
+        changed
     }
 
     pub(crate) fn db(&self) -> &emergent_store::Db {

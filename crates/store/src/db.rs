@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     limits::TimeLimits,
     search::vectors::VectorIndexes,
+    storage_health::StorageProblem,
     tx::Tx,
     wake::{Waiter, Wake},
 };
@@ -132,6 +133,15 @@ impl Db {
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.commits(),
             EngineHandle::Postgres(engine) => engine.commits(),
+        }
+    }
+
+    /// What is wrong with the storage, from the last statement that failed because of it until a write
+    /// succeeds again.
+    pub fn storage_problem(&self) -> Option<StorageProblem> {
+        match &self.inner.engine {
+            EngineHandle::Sqlite(engine) => engine.health().problem(),
+            EngineHandle::Postgres(engine) => engine.health().problem(),
         }
     }
 

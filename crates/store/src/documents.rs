@@ -3,6 +3,10 @@
 //! A deleted document keeps its rows, so that the number of a chunk is never used again. A vector that is
 //! still being computed for a deleted chunk is then dropped, and cannot be stored for another text. The
 //! caller removes the chunks from the full-text index and their vectors.
+//!
+//! A document with `purge_after` is hidden: it is being ingested, or it was deleted and its chunks are still
+//! in the indexes. Both count as deleted, so no query for live documents finds them. One that was never
+//! visible has the same `deleted_at` and `created_at`, and its rows are deleted in the end.
 
 use emergent_domain::{
     author::Author,
@@ -64,6 +68,120 @@ pub fn insert(tx: &mut Tx<'_>, document: &Document, text: &str, author: Author) 
     let skip_duplicate = "ON CONFLICT (project_id, content_hash) WHERE deleted_at IS NULL DO NOTHING";
     let inserted = tx.insert_row(document, extra_columns, skip_duplicate)?;
     Ok(inserted == 1)
+}
+
+/// Inserts a document that nobody sees yet: it counts as deleted until it is published, or removed after
+/// `purge_after`.
+pub fn insert_hidden(
+    tx: &mut Tx<'_>,
+    document: &Document,
+    text: &str,
+    author: Author,
+    purge_after: Timestamp,
+) -> Result<()> {
+    let [token, run, tool_call] = author::params(author);
+    let extra_columns = [
+        ("content", Param::from(text)),
+        ("author_token", token),
+        ("author_run", run),
+        ("author_tool_call", tool_call),
+        ("deleted_at", Param::from(document.created_at)),
+        ("purge_after", Param::from(purge_after)),
+    ];
+    tx.insert_row(document, extra_columns, "")?;
+    Ok(())
+}
+
+/// Keeps a hidden document until another time; false when it was removed meanwhile.
+pub fn keep_hidden(tx: &mut Tx<'_>, id: DocumentId, purge_after: Timestamp) -> Result<bool> {
+    let sql = "UPDATE documents SET purge_after = $2 WHERE id = $1 AND purge_after IS NOT NULL";
+    Ok(tx.execute(sql, params![id, purge_after])? == 1)
+}
+
+/// Makes a hidden document visible; false when it was removed meanwhile. Fails with
+/// [`crate::Error::Duplicate`] when a live document of the project has the same content.
+pub fn publish(tx: &mut Tx<'_>, id: DocumentId, now: Timestamp) -> Result<bool> {
+    let sql = "UPDATE documents SET deleted_at = NULL, purge_after = NULL, created_at = $2
+               WHERE id = $1 AND purge_after IS NOT NULL AND deleted_at = created_at";
+    Ok(tx.execute(sql, params![id, now])? == 1)
+}
+
+/// Marks a deleted document, whose chunks are still in the indexes.
+pub fn mark_purgeable(tx: &mut Tx<'_>, id: DocumentId, now: Timestamp) -> Result<()> {
+    let sql = "UPDATE documents SET purge_after = $2 WHERE id = $1 AND deleted_at IS NOT NULL";
+    tx.execute(sql, params![id, now])?;
+    Ok(())
+}
+
+/// A document that is not visible, and whose chunks may be in the indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HiddenDocument {
+    pub project: ProjectId,
+    /// It was not ingested to its end.
+    pub was_never_visible: bool,
+}
+
+/// Locks a hidden document; `None` when there is no such document.
+pub fn lock_hidden(tx: &mut Tx<'_>, id: DocumentId) -> Result<Option<HiddenDocument>> {
+    let sql = format!(
+        "SELECT project_id, deleted_at = created_at FROM documents
+         WHERE id = $1 AND purge_after IS NOT NULL{}",
+        tx.for_update()
+    );
+    tx.query_opt(&sql, params![id], |row| {
+        Ok(HiddenDocument { project: row.get(0)?, was_never_visible: row.get(1)? })
+    })
+}
+
+/// The hidden documents that may be removed now.
+pub fn list_purgeable(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
+    tx.query(
+        "SELECT id FROM documents WHERE purge_after IS NOT NULL AND purge_after <= $1 LIMIT $2",
+        params![now, limit],
+        |row| row.get(0),
+    )
+}
+
+/// The hidden documents of a project. Usually there are none.
+pub fn list_hidden(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<DocumentId>> {
+    tx.query(
+        "SELECT id FROM documents WHERE project_id = $1 AND purge_after IS NOT NULL",
+        params![project],
+        |row| row.get(0),
+    )
+}
+
+/// The index and the row number of a document's chunks from an index on, in their order.
+pub fn chunk_numbers_from(
+    tx: &mut Tx<'_>,
+    id: DocumentId,
+    from: i64,
+    limit: usize,
+) -> Result<Vec<(i64, i64)>> {
+    tx.query(
+        "SELECT idx, no FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3",
+        params![id, from, limit],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Deletes the rows of chunks that were never visible.
+pub fn delete_chunks(tx: &mut Tx<'_>, numbers: &[i64]) -> Result<()> {
+    for list in page::in_chunks(numbers) {
+        let sql = format!("DELETE FROM document_chunks WHERE no IN ({})", page::placeholders(1, list.len()));
+        tx.execute(&sql, &list.into_iter().map(Param::from).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Ends the removal of a hidden document. The row of one that was never visible is deleted.
+pub fn finish_purge(tx: &mut Tx<'_>, id: DocumentId, was_never_visible: bool) -> Result<()> {
+    let sql = match was_never_visible {
+        true => "DELETE FROM documents WHERE id = $1 AND purge_after IS NOT NULL",
+        false => "UPDATE documents SET purge_after = NULL WHERE id = $1",
+    };
+    tx.execute(sql, params![id])?;
+    Ok(())
 }
 
 /// Inserts the chunks of a document. `numbers` has the row number of each chunk.

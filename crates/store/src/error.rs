@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::row;
+use crate::{row, storage_health::StorageFault};
 
 /// What went wrong in the store.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,13 @@ pub enum Error {
     Sqlite(#[source] rusqlite::Error),
     #[error("the database refused a statement")]
     Postgres(#[source] tokio_postgres::Error),
+    /// There is no room left for the database, or a quota or file limit is reached. Nothing was written;
+    /// the same write succeeds when there is room again.
+    #[error("there is no room left to store the data")]
+    StorageFull(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A page of the database is damaged.
+    #[error("the stored data is damaged")]
+    StorageCorrupt(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("no connection to the database")]
     Pool(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No answer came from the database, and cancelling the statement did not help. Whether a commit that was
@@ -85,6 +92,26 @@ pub enum Error {
 const MAX_SHOWN_CHARS: usize = 60;
 
 impl Error {
+    /// What is wrong with the storage, if that is why the statement failed.
+    pub fn storage_fault(&self) -> Option<StorageFault> {
+        match self {
+            Error::StorageFull(_) => Some(StorageFault::Full),
+            Error::StorageCorrupt(_) => Some(StorageFault::Corrupt),
+            _ => None,
+        }
+    }
+
+    /// Builds [`Error::StorageFull`] or [`Error::StorageCorrupt`].
+    pub(crate) fn from_fault(
+        fault: StorageFault,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        match fault {
+            StorageFault::Full => Error::StorageFull(source.into()),
+            StorageFault::Corrupt => Error::StorageCorrupt(source.into()),
+        }
+    }
+
     /// Builds [`Error::Unreadable`] with a shortened value. `column` may have a table alias.
     pub(crate) fn unreadable(table: &'static str, column: &'static str, value: &str) -> Self {
         let mut shown: String = value.chars().take(MAX_SHOWN_CHARS).collect();
@@ -125,10 +152,43 @@ impl From<rusqlite::Error> for Error {
                     Error::Duplicate { constraint: message.clone().unwrap_or_default() }
                 }
                 DatabaseBusy | DatabaseLocked => Error::Conflict(Box::new(error)),
-                _ => Error::Sqlite(error),
+                _ => match sqlite_fault(failure) {
+                    Some(fault) => Error::from_fault(fault, error),
+                    None => Error::Sqlite(error),
+                },
             },
             _ => Error::Sqlite(error),
         }
+    }
+}
+
+/// SQLite reports a full disk as `SQLITE_FULL`, and other reasons why a file cannot grow, such as a quota or a
+/// limit on the size of files, as a failed write.
+fn sqlite_fault(failure: &rusqlite::ffi::Error) -> Option<StorageFault> {
+    use rusqlite::ffi;
+    match failure.extended_code {
+        ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_TRUNCATE => {
+            Some(StorageFault::Full)
+        }
+        _ => match failure.code {
+            rusqlite::ErrorCode::DiskFull => Some(StorageFault::Full),
+            rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase => {
+                Some(StorageFault::Corrupt)
+            }
+            _ => None,
+        },
+    }
+}
+
+/// The class of an error of PostgreSQL that says something about its storage.
+fn postgres_fault(code: &tokio_postgres::error::SqlState) -> Option<StorageFault> {
+    use tokio_postgres::error::SqlState;
+    if *code == SqlState::DISK_FULL {
+        Some(StorageFault::Full)
+    } else if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
+        Some(StorageFault::Corrupt)
+    } else {
+        None
     }
 }
 
@@ -146,8 +206,12 @@ impl From<tokio_postgres::Error> for Error {
                 Error::Conflict(Box::new(error))
             }
             Some(db_error) if is_shutdown(db_error.code()) => Error::Pool(Box::new(error)),
+            Some(db_error) => match postgres_fault(db_error.code()) {
+                Some(fault) => Error::from_fault(fault, error),
+                None => Error::Postgres(error),
+            },
             None if error.is_closed() || is_io(&error) => Error::Pool(Box::new(error)),
-            _ => Error::Postgres(error),
+            None => Error::Postgres(error),
         }
     }
 }
@@ -161,4 +225,27 @@ fn is_shutdown(code: &tokio_postgres::error::SqlState) -> bool {
 /// Whether the connection broke.
 fn is_io(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_of_the_engines_name_what_is_wrong_with_the_storage() {
+        let sqlite = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            Error::from(error).storage_fault()
+        };
+        use rusqlite::ffi;
+        assert_eq!(sqlite(ffi::SQLITE_FULL), Some(StorageFault::Full));
+        assert_eq!(sqlite(ffi::SQLITE_IOERR_WRITE), Some(StorageFault::Full));
+        assert_eq!(sqlite(ffi::SQLITE_CORRUPT), Some(StorageFault::Corrupt));
+        assert_eq!(sqlite(ffi::SQLITE_NOTADB), Some(StorageFault::Corrupt));
+        assert_eq!(sqlite(ffi::SQLITE_IOERR_READ), None);
+        let postgres = |code| postgres_fault(&tokio_postgres::error::SqlState::from_code(code));
+        assert_eq!(postgres("53100"), Some(StorageFault::Full));
+        assert_eq!(postgres("XX001"), Some(StorageFault::Corrupt));
+        assert_eq!(postgres("23505"), None);
+    }
 }

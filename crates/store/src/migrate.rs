@@ -69,6 +69,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 13,
+        name: "hidden_documents",
+        shared: include_str!("migrations/0013_hidden_documents.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

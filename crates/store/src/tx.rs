@@ -14,6 +14,7 @@ use crate::{
         fts_buffer::FtsBuffer,
         vectors::{VectorChange, VectorIndexes},
     },
+    storage_health::StorageFault,
     value::{Param, Row},
     wake::Wake,
 };
@@ -39,6 +40,8 @@ pub struct Tx<'a> {
     limits: Arc<TxLimits>,
     /// The bytes of the rows that were collected so far.
     collected_bytes: usize,
+    /// A statement failed because of the storage, with what the database said.
+    pub(crate) fault: Option<(StorageFault, String)>,
 }
 
 /// The connection of a transaction.
@@ -59,6 +62,7 @@ impl<'a> Tx<'a> {
             failed: false,
             limits,
             collected_bytes: 0,
+            fault: None,
         }
     }
 
@@ -292,9 +296,16 @@ impl<'a> Tx<'a> {
                 | Error::Pool(_)
                 | Error::Unresponsive
                 | Error::TooSlow { .. }
-                | Error::Abandoned,
+                | Error::Abandoned
+                | Error::StorageFull(_)
+                | Error::StorageCorrupt(_),
             ) => self.failed = true,
             _ => {}
+        }
+        if let Err(error) = &result
+            && let Some(fault) = error.storage_fault()
+        {
+            self.fault = Some((fault, emergent_net::errors::error_chain(error)));
         }
         result
     }

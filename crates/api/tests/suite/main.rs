@@ -17,5 +17,6 @@ mod projects;
 mod runs;
 mod secrets;
 mod sources;
+mod storage;
 mod streams;
 mod triggers;

@@ -13,8 +13,9 @@ const MAX_VISITS: u64 = 20_000;
 /// How deeply references and levels may be nested.
 const MAX_REFERENCE_DEPTH: usize = 128;
 
-/// Rejects a schema whose references multiply the work, regardless of the value that is validated.
-pub fn check_cost(schema: &Value) -> Result<(), Invalid> {
+/// Rejects a schema whose references multiply the work, regardless of the value that is validated. Returns
+/// how many subschemas the validation of one value visits.
+pub fn check_cost(schema: &Value) -> Result<u64, Invalid> {
     let mut weigher = CostEstimator { root: schema, cache: HashMap::new(), path: HashSet::new() };
     let weight = weigher.estimate(schema, 0)?;
     if weight.visits > MAX_VISITS {
@@ -22,7 +23,7 @@ pub fn check_cost(schema: &Value) -> Result<(), Invalid> {
             "more than {MAX_VISITS} subschemas would be visited for one value"
         )));
     }
-    Ok(())
+    Ok(weight.visits)
 }
 
 #[derive(Clone, Copy, Default)]

@@ -14,14 +14,26 @@ const MAX_SHOWN: usize = 60;
 const MAX_OPTIONS: usize = 20;
 const MAX_BRANCHES: usize = 5;
 const MAX_REASON: usize = 300;
+const MAX_FIELD: usize = 300;
+/// How many properties one error names.
+const MAX_NAMES: usize = 20;
 
 /// Returns the problems that one error reports about `root`: usually one, or one for each of
-/// several properties.
+/// several properties. The texts have a limited length, whatever the value contains.
 pub fn problems(error: &ValidationError<'_>, root: &Value) -> Vec<Problem> {
+    let mut problems = full_problems(error, root);
+    for problem in &mut problems {
+        problem.field = truncate(&problem.field, MAX_FIELD);
+        problem.reason = truncate(&problem.reason, MAX_REASON * 2);
+    }
+    problems
+}
+
+fn full_problems(error: &ValidationError<'_>, root: &Value) -> Vec<Problem> {
     let field = field(error, root);
     let each = |names: &[String], reason: &str| {
         let problem = |name: &String| Problem::new(join_path(&field, name), reason);
-        names.iter().map(problem).collect()
+        names.iter().take(MAX_NAMES).map(problem).collect()
     };
     match error.kind() {
         ValidationErrorKind::Required { property } => {
@@ -38,7 +50,7 @@ pub fn problems(error: &ValidationError<'_>, root: &Value) -> Vec<Problem> {
             let object = root.pointer(error.instance_path().as_str());
             let names: Vec<String> = object
                 .and_then(Value::as_object)
-                .map(|object| object.keys().cloned().collect())
+                .map(|object| object.keys().take(MAX_NAMES).cloned().collect())
                 .unwrap_or_default();
             each(&names, "is not a known property")
         }

@@ -4,18 +4,76 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::{cost, messages};
+use super::{cost, messages, pattern::PatternCost, steps};
 use crate::invalid::Invalid;
+
+/// A compiled schema, with what is needed to estimate the cost of a validation.
+#[derive(Debug)]
+pub struct CompiledSchema {
+    pub validator: Validator,
+    /// The schema as it was compiled.
+    pub schema: Value,
+    /// The maximum number of steps for one node of a value, and for four bytes of text.
+    weight: u64,
+    /// Whether a pattern needs backtracking, so that `weight` is not a limit.
+    backtracks: bool,
+}
+
+/// Up to this estimate, the steps are not counted one by one.
+const SMALL_ESTIMATE: u64 = 2_000;
+
+impl CompiledSchema {
+    /// Returns how many steps the validation of a value takes, at most `max`.
+    pub fn count_steps(&self, value: &Value, max: u64) -> Result<steps::Steps, steps::OutOfSteps> {
+        if !self.backtracks {
+            let (nodes, bytes) = steps::size(value);
+            let estimate = self.weight.saturating_mul(nodes + bytes / 4);
+            if estimate <= SMALL_ESTIMATE.min(max) {
+                return Ok(steps::Steps { total: estimate, in_alternatives: estimate });
+            }
+        }
+        steps::count(&self.schema, value, max)
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let (nodes, bytes) = steps::size(&self.schema);
+        nodes * 500 + bytes * 4 + self.weight * 100
+    }
+}
+
+/// Calls `found` for each pattern of a schema. It may also find texts that only look like patterns.
+pub fn for_each_pattern<'a>(schema: &'a Value, found: &mut impl FnMut(&'a str)) {
+    let mut stack = vec![schema];
+    while let Some(node) = stack.pop() {
+        match node {
+            Value::Array(items) => stack.extend(items),
+            Value::Object(map) => {
+                for (keyword, value) in map {
+                    match (keyword.as_str(), value) {
+                        ("pattern", Value::String(pattern)) => found(pattern),
+                        ("patternProperties", Value::Object(patterns)) => {
+                            patterns.keys().for_each(|pattern| found(pattern));
+                        }
+                        _ => {}
+                    }
+                    stack.push(value);
+                }
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Compiles a validator for properties. The compiler never fetches anything, so references must
 /// point into the schema itself.
-pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
+pub fn compile(schema: &Value) -> Result<CompiledSchema, Invalid> {
     if !schema.is_object() {
         return Err(Invalid::new("", "must be a JSON schema, which is a JSON object"));
     }
     // Patterns often contain look-around, which requires backtracking. The limit bounds the time
     // that a hostile text could take.
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1 << 20);
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(20_000).size_limit(1 << 20);
     let validator = jsonschema::options()
         .offline()
         .should_validate_formats(true)
@@ -39,13 +97,19 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
                     .collect(),
             },
         })?;
-    cost::check_cost(schema)?;
-    Ok(validator)
+    let mut weight = cost::check_cost(schema)?;
+    let mut backtracks = false;
+    for_each_pattern(schema, &mut |pattern| {
+        let cost = PatternCost::estimate(pattern);
+        weight = weight.saturating_add(1 + cost.states / 4);
+        backtracks |= cost.backtracks;
+    });
+    Ok(CompiledSchema { validator, schema: schema.clone(), weight, backtracks })
 }
 
 /// Compiles the properties of a relationship type, which are written either as a complete schema or
 /// as the map of properties alone.
-pub fn compile_properties(written: &Value) -> Result<Validator, Invalid> {
+pub fn compile_properties(written: &Value) -> Result<CompiledSchema, Invalid> {
     match written {
         Value::Object(map) if is_short(map) => {
             let schema = json!({ "type": "object", "properties": written });

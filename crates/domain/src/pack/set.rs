@@ -2,20 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-use super::{EndTypes, RelationshipTypeSchema, TemplatePack, messages, nearest_name, schema};
+use super::{
+    EndTypes, RelationshipTypeSchema, TemplatePack, limits, messages, nearest_name,
+    schema::{self, CompiledSchema},
+    steps::Steps,
+};
 use crate::invalid::{Invalid, Problem};
 
 const MAX_PROBLEMS: usize = 20;
+/// Up to this many steps, all errors are collected to report the first ones. The validator cannot stop at
+/// an error and continue later.
+const MAX_ERROR_STEPS: u64 = 100_000;
 
 /// The combined rules of all packs of a project. Compiling is expensive and validating is cheap, so
 /// callers cache the set in an `Arc` until the packs of the project change.
 #[derive(Debug, Default)]
 pub struct PackSet {
-    objects: BTreeMap<String, Vec<Validator>>,
+    objects: BTreeMap<String, Vec<SchemaRule>>,
     relationships: BTreeMap<String, Vec<RelationshipRule>>,
+}
+
+/// The schema of a type in one pack.
+#[derive(Debug)]
+struct SchemaRule {
+    /// The name of the pack.
+    pack: String,
+    schema: CompiledSchema,
 }
 
 /// The description of a relationship type by one pack.
@@ -23,7 +37,41 @@ pub struct PackSet {
 struct RelationshipRule {
     from: EndTypes,
     to: EndTypes,
-    properties: Option<Validator>,
+    properties: Option<SchemaRule>,
+}
+
+/// Why a value was not accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    Invalid(Invalid),
+    /// The validation would take more steps than the budget allows. Nothing is known about the value.
+    OutOfSteps {
+        type_: String,
+        pack: String,
+    },
+}
+
+impl Refusal {
+    /// Returns the refusal as an error for the caller, who used the whole budget of one value.
+    pub fn into_invalid(self) -> Invalid {
+        match self {
+            Refusal::Invalid(invalid) => invalid,
+            Refusal::OutOfSteps { type_, pack } => Invalid::new(
+                "properties",
+                format!(
+                    "are too expensive to validate: the schema of `{type_}` in the pack `{pack}` would take more \
+                     than the limit of {} steps; send a smaller value, or use fewer and shorter patterns in the schema",
+                    limits::STEPS
+                ),
+            ),
+        }
+    }
+}
+
+impl From<Invalid> for Refusal {
+    fn from(invalid: Invalid) -> Self {
+        Refusal::Invalid(invalid)
+    }
 }
 
 impl PackSet {
@@ -40,16 +88,24 @@ impl PackSet {
 
     fn add(&mut self, pack: &TemplatePack) -> Result<(), Invalid> {
         for (name, written) in &pack.object_type_schemas {
-            let validator = schema::compile(written)
+            let schema = schema::compile(written)
                 .map_err(|invalid| invalid.prefixed(&format!("objectTypeSchemas.{name}")))?;
-            self.objects.entry(name.clone()).or_default().push(validator);
+            let rule = SchemaRule { pack: pack.name.clone(), schema };
+            self.objects.entry(name.clone()).or_default().push(rule);
         }
         for (name, described) in &pack.relationship_type_schemas {
-            let relationship = RelationshipRule::compile(described)
+            let relationship = RelationshipRule::compile(&pack.name, described)
                 .map_err(|invalid| invalid.prefixed(&format!("relationshipTypeSchemas.{name}.properties")))?;
             self.relationships.entry(name.clone()).or_default().push(relationship);
         }
         Ok(())
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let objects = self.objects.values().flatten();
+        let relationships = self.relationships.values().flatten().filter_map(|rule| rule.properties.as_ref());
+        objects.chain(relationships).map(|rule| rule.schema.bytes()).sum()
     }
 
     pub fn describes_object(&self, object_type: &str) -> bool {
@@ -80,9 +136,21 @@ impl PackSet {
         properties: &Map<String, Value>,
         strict: bool,
     ) -> Result<(), Invalid> {
+        let mut steps = limits::STEPS;
+        self.check_object_within(object_type, properties, strict, &mut steps).map_err(Refusal::into_invalid)
+    }
+
+    /// Works like [`PackSet::check_object`], and takes no more than `steps`. What was taken is subtracted.
+    pub fn check_object_within(
+        &self,
+        object_type: &str,
+        properties: &Map<String, Value>,
+        strict: bool,
+        steps: &mut u64,
+    ) -> Result<(), Refusal> {
         match self.objects.get(object_type) {
-            Some(validators) => check_properties(validators, properties),
-            None if strict => Err(unknown_type("object", object_type, self.object_types())),
+            Some(rules) => check_properties(object_type, rules, properties, steps),
+            None if strict => Err(unknown_type("object", object_type, self.object_types()).into()),
             None => Ok(()),
         }
     }
@@ -97,10 +165,25 @@ impl PackSet {
         properties: &Map<String, Value>,
         strict: bool,
     ) -> Result<(), Invalid> {
+        let (ends, mut steps) = ((from_type, to_type), limits::STEPS);
+        self.check_relationship_within(relationship_type, ends, properties, strict, &mut steps)
+            .map_err(Refusal::into_invalid)
+    }
+
+    /// Works like [`PackSet::check_relationship`], and takes no more than `steps`. What was taken is
+    /// subtracted.
+    pub fn check_relationship_within(
+        &self,
+        relationship_type: &str,
+        (from_type, to_type): (&str, &str),
+        properties: &Map<String, Value>,
+        strict: bool,
+        steps: &mut u64,
+    ) -> Result<(), Refusal> {
         let Some(described) = self.relationships.get(relationship_type) else {
             return if strict {
                 let described = self.relationship_types();
-                Err(unknown_type("relationship", relationship_type, described))
+                Err(unknown_type("relationship", relationship_type, described).into())
             } else {
                 Ok(())
             };
@@ -110,45 +193,71 @@ impl PackSet {
             .filter(|rule| rule.from.accepts(from_type) && rule.to.accepts(to_type))
             .collect();
         if fitting.is_empty() {
-            return Err(wrong_ends(relationship_type, from_type, to_type, described));
+            return Err(wrong_ends(relationship_type, from_type, to_type, described).into());
         }
-        let validators = fitting.into_iter().filter_map(|rule| rule.properties.as_ref());
-        check_properties(validators, properties)
+        let rules = fitting.into_iter().filter_map(|rule| rule.properties.as_ref());
+        check_properties(relationship_type, rules, properties, steps)
     }
 }
 
 impl RelationshipRule {
-    fn compile(described: &RelationshipTypeSchema) -> Result<Self, Invalid> {
+    fn compile(pack: &str, described: &RelationshipTypeSchema) -> Result<Self, Invalid> {
+        let schema = described.properties.as_ref().map(schema::compile_properties).transpose()?;
         Ok(Self {
             from: described.from.clone(),
             to: described.to.clone(),
-            properties: described.properties.as_ref().map(schema::compile_properties).transpose()?,
+            properties: schema.map(|schema| SchemaRule { pack: pack.to_owned(), schema }),
         })
     }
 }
 
 fn check_properties<'a>(
-    validators: impl IntoIterator<Item = &'a Validator>,
+    type_: &str,
+    rules: impl IntoIterator<Item = &'a SchemaRule>,
     properties: &Map<String, Value>,
-) -> Result<(), Invalid> {
-    let mut validators = validators.into_iter().peekable();
-    if validators.peek().is_none() {
+    steps: &mut u64,
+) -> Result<(), Refusal> {
+    let mut rules = rules.into_iter().peekable();
+    if rules.peek().is_none() {
         return Ok(());
     }
     let instance = Value::Object(properties.clone());
     let mut problems: Vec<Problem> = Vec::new();
-    let problems_found = validators
-        .flat_map(|validator| validator.iter_errors(&instance).take(MAX_PROBLEMS))
-        .flat_map(|error| messages::problems(&error, &instance));
-    for problem in problems_found {
-        if problems.len() == MAX_PROBLEMS {
-            break;
+    for rule in rules {
+        let Ok(needed) = rule.schema.count_steps(&instance, *steps) else {
+            return Err(Refusal::OutOfSteps { type_: type_.to_owned(), pack: rule.pack.clone() });
+        };
+        *steps = steps.saturating_sub(needed.total);
+        if rule.schema.validator.is_valid(&instance) {
+            continue;
         }
-        if !problems.contains(&problem) {
-            problems.push(problem);
+        for problem in rule_problems(rule, &instance, needed) {
+            if problems.len() < MAX_PROBLEMS && !problems.contains(&problem) {
+                problems.push(problem);
+            }
         }
     }
-    Invalid::if_any(problems).map_err(|invalid| invalid.prefixed("properties"))
+    Ok(Invalid::if_any(problems).map_err(|invalid| invalid.prefixed("properties"))?)
+}
+
+/// Returns the problems of a value that is not valid: the first ones if collecting all of them is cheap, one
+/// if at least that is cheap, and otherwise only that there are some.
+fn rule_problems(rule: &SchemaRule, instance: &Value, needed: Steps) -> Vec<Problem> {
+    let validator = &rule.schema.validator;
+    if needed.total <= MAX_ERROR_STEPS {
+        let errors = validator.iter_errors(instance).take(MAX_PROBLEMS);
+        return errors.flat_map(|error| messages::problems(&error, instance)).collect();
+    }
+    if needed.in_alternatives <= MAX_ERROR_STEPS
+        && let Err(error) = validator.validate(instance)
+    {
+        return messages::problems(&error, instance);
+    }
+    let reason = format!(
+        "do not match the schema of the pack `{}`; the value is too large to say where: send a part of it",
+        rule.pack
+    );
+    vec![Problem::new("", reason)]
 }
 
 fn unknown_type<'a>(kind: &str, name: &str, described: impl Iterator<Item = &'a str>) -> Invalid {

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod discussion;
 pub mod dispatch;
 pub mod doctor;
+pub mod extract_document;
 pub mod graph;
 pub mod mcp;
 pub mod mcp_server;

@@ -9,6 +9,7 @@ mod listener;
 mod programs;
 mod reads;
 mod unread_answers;
+mod writes;
 
 use common::{Api, Server};
 use serde_json::{Value, json};

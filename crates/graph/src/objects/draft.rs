@@ -11,7 +11,10 @@ use emergent_domain::{
 
 use serde_json::{Map, Value};
 
-use crate::{WriteContext, tasks};
+use crate::{
+    WriteContext, tasks,
+    validation::{RulesStamp, Validated},
+};
 
 /// A validated new object, with everything that can be computed outside of a transaction.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ pub struct ObjectDraft {
     imported: bool,
     author: Option<Author>,
     pub(super) embed: bool,
+    /// The outcome of a validation before the transaction.
+    validated: Option<Validated>,
 }
 
 impl ObjectDraft {
@@ -31,7 +36,16 @@ impl ObjectDraft {
         tasks::fill_defaults(&mut new);
         let properties = JsonObject::from_map(&new.properties);
         let text = indexed_text(&new.type_, new.key.as_deref(), &new.labels, &new.properties);
-        Ok(Self { id: None, new, properties, text, imported: false, author: None, embed: true })
+        Ok(Self {
+            id: None,
+            new,
+            properties,
+            text,
+            imported: false,
+            author: None,
+            embed: true,
+            validated: None,
+        })
     }
 
     /// Sets the id. It must be unused.
@@ -87,8 +101,17 @@ impl ObjectDraft {
         self.new.key.as_deref()
     }
 
-    pub(super) fn check(&self, ctx: &WriteContext) -> Result<(), Invalid> {
-        ctx.packs.check_object(&self.new.type_, &self.new.properties, ctx.project.strict)
+    pub(crate) fn set_validated(&mut self, validated: Validated) {
+        self.validated = Some(validated);
+    }
+
+    /// Validates the properties. If they were validated before the transaction against the same packs, uses
+    /// that outcome.
+    pub(super) fn check(&self, ctx: &WriteContext) -> crate::Result<()> {
+        match self.validated.as_deref() {
+            Some((stamp, outcome)) if *stamp == RulesStamp::of(&ctx.project) => Ok(outcome.clone()?),
+            _ => ctx.check_object(&self.new.type_, &self.new.properties),
+        }
     }
 
     pub(super) fn to_object(&self, ctx: &WriteContext) -> Object {

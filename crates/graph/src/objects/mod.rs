@@ -30,8 +30,8 @@ pub enum UpsertOutcome {
 
 impl Graph {
     pub async fn create_object(&self, actor: Actor, new: NewObject) -> Result<Object> {
-        let draft = ObjectDraft::new(new)?;
-        self.write(actor, move |tx, ctx| create(tx, ctx, &draft)).await
+        let drafts = self.validate_drafts(actor.project, vec![ObjectDraft::new(new)?]).await?;
+        self.write(actor, move |tx, ctx| create(tx, ctx, &drafts[0])).await
     }
 
     /// If `atomic` is set, the first error fails the whole list. Otherwise each object has its own
@@ -45,10 +45,12 @@ impl Graph {
         let drafts = new.into_iter().map(ObjectDraft::new);
         if atomic {
             let drafts = crate::bulk::all_or_first_error(drafts, "objects")?;
+            let drafts = self.validate_drafts(actor.project, drafts).await?;
             let created = self.write(actor, move |tx, ctx| create_all(tx, ctx, &drafts)).await?;
             return Ok(created.into_iter().map(Ok).collect());
         }
         let (drafts, outcomes) = crate::bulk::split_valid(drafts);
+        let drafts = self.validate_drafts(actor.project, drafts).await?;
         let created = self.write(actor, move |tx, ctx| create_each(tx, ctx, &drafts)).await?;
         Ok(outcomes.merge_results(created))
     }

@@ -38,8 +38,14 @@ pub fn create_each(
 ) -> Result<Vec<Result<Object>>> {
     let drafts = &*membership::assign_run_workflow(tx, ctx, drafts)?;
     let mut task_check = NewTaskCheck::load(tx, ctx, drafts.iter())?;
-    let mut check = |draft: &ObjectDraft| Ok(draft.check(ctx)?).and_then(|()| task_check.check(draft));
-    let checked: Vec<Result<()>> = drafts.iter().map(&mut check).collect();
+    let mut checked: Vec<Result<()>> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        checked.push(match draft.check(ctx).and_then(|()| task_check.check(draft)) {
+            // This concerns the transaction and not only the object.
+            Err(error @ Error::NotValidated(_)) => return Err(error),
+            checked => checked,
+        });
+    }
     let good: Vec<&ObjectDraft> =
         drafts.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(draft, _)| draft).collect();
     let mut created = insert(tx, ctx, &good)?.into_iter();
@@ -57,7 +63,7 @@ pub fn create_all(tx: &mut Tx<'_>, ctx: &WriteContext, drafts: &[ObjectDraft]) -
     let drafts = &*membership::assign_run_workflow(tx, ctx, drafts)?;
     let mut task_check = NewTaskCheck::load(tx, ctx, drafts.iter())?;
     for (index, draft) in drafts.iter().enumerate() {
-        draft.check(ctx).map_err(|invalid| Error::from(invalid).at_index("objects", index))?;
+        draft.check(ctx).map_err(|error| error.at_index("objects", index))?;
         task_check.check(draft).map_err(|error| error.at_index("objects", index))?;
     }
     let results = insert(tx, ctx, &drafts.iter().collect::<Vec<_>>())?;

@@ -59,19 +59,13 @@ impl RelationshipDraft {
         &self,
         ctx: &WriteContext,
         ends: &EndObjects,
-    ) -> Result<Relationship, Invalid> {
+    ) -> crate::Result<Relationship> {
         let (from, to) = match (ends.get(&self.new.from), ends.get(&self.new.to)) {
             (Some(from), Some(to)) => (from, to),
-            (from, to) => return Err(missing_ends(from.is_none(), to.is_none())),
+            (from, to) => return Err(missing_ends(from.is_none(), to.is_none()).into()),
         };
         let new = &self.new;
-        ctx.packs.check_relationship(
-            &new.type_,
-            &from.type_,
-            &to.type_,
-            &new.properties,
-            ctx.project.strict,
-        )?;
+        ctx.check_relationship(&new.type_, (&from.type_, &to.type_), &new.properties)?;
         // An edge is never older than its ends. Otherwise a query of the past would show an edge
         // without one of its ends.
         let now = ctx.now.max(from.updated_at).max(to.updated_at);

@@ -24,10 +24,24 @@ pub fn create(
     draft: &RelationshipDraft,
 ) -> Result<(Relationship, bool)> {
     let ends = lock_ends(tx, ctx, std::slice::from_ref(draft))?;
-    let mut edge = [draft.to_relationship(ctx, &ends)];
-    tasks::reject_cycles(tx, ctx, &mut edge)?;
-    let [edge] = edge;
-    Ok(insert(tx, ctx, vec![edge?])?.remove(0))
+    let mut edges = to_relationships(ctx, std::slice::from_ref(draft), &ends)?;
+    tasks::reject_cycles(tx, ctx, &mut edges)?;
+    let edges = edges.into_iter().collect::<Result<Vec<_>, Invalid>>()?;
+    Ok(insert(tx, ctx, edges)?.remove(0))
+}
+
+/// Converts the drafts to edges, each with its own validation error.
+fn to_relationships(
+    ctx: &WriteContext,
+    drafts: &[RelationshipDraft],
+    ends: &EndObjects,
+) -> Result<Vec<Result<Relationship, Invalid>>> {
+    let convert = |draft: &RelationshipDraft| match draft.to_relationship(ctx, ends) {
+        Ok(edge) => Ok(Ok(edge)),
+        Err(Error::Invalid(invalid)) => Ok(Err(invalid)),
+        Err(other) => Err(other),
+    };
+    drafts.iter().map(convert).collect()
 }
 
 /// Creates each edge independently. An error in one does not affect the others.
@@ -47,8 +61,7 @@ pub(crate) fn create_between(
     drafts: &[RelationshipDraft],
     ends: &EndObjects,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
-    let mut checked: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.to_relationship(ctx, ends)).collect();
+    let mut checked = to_relationships(ctx, drafts, ends)?;
     tasks::reject_cycles(tx, ctx, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
     let refused: Vec<Option<Invalid>> = checked
@@ -78,8 +91,7 @@ pub fn create_all(
     drafts: &[RelationshipDraft],
 ) -> Result<Vec<(Relationship, bool)>> {
     let ends = lock_ends(tx, ctx, drafts)?;
-    let mut edges: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.to_relationship(ctx, &ends)).collect();
+    let mut edges = to_relationships(ctx, drafts, &ends)?;
     tasks::reject_cycles(tx, ctx, &mut edges)?;
     let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
     insert(tx, ctx, edges)
@@ -139,17 +151,10 @@ pub fn update(
     let before = lock_live(tx, ctx, id, patch.expected_version)?;
     let Some((properties, weight)) = patch.apply(&before) else { return Ok(before) };
     check_properties(&properties)?;
-    let packs = &ctx.packs;
-    if ctx.project.strict || packs.describes_relationship(&before.type_) {
+    if ctx.project.strict || ctx.packs.describes_relationship(&before.type_) {
         let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
         if let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) {
-            packs.check_relationship(
-                &before.type_,
-                &from.type_,
-                &to.type_,
-                &properties,
-                ctx.project.strict,
-            )?;
+            ctx.check_relationship(&before.type_, (&from.type_, &to.type_), &properties)?;
         }
     }
     tasks::notify_workflows_of_edge(tx, ctx, &before)?;
@@ -211,15 +216,15 @@ pub(crate) fn check_edge_types(
     for edge in edges.iter().filter(|edge| ctx.packs.describes_relationship(&edge.type_)) {
         let (from, to) = (type_of(edge.from), type_of(edge.to));
         let properties = edge.properties.to_map();
-        ctx.packs.check_relationship(&edge.type_, from, to, &properties, ctx.project.strict).map_err(
-            |invalid| {
+        ctx.check_relationship(&edge.type_, (from, to), &properties).map_err(|error| match error {
+            Error::Invalid(invalid) => {
                 let reason = &invalid.problems[0].reason;
-                Invalid::new(
-                    "type",
-                    format!("the object has an edge that the type `{new_type}` does not allow: {reason}"),
-                )
-            },
-        )?;
+                let reason =
+                    format!("the object has an edge that the type `{new_type}` does not allow: {reason}");
+                Error::Invalid(Invalid::new("type", reason))
+            }
+            other => other,
+        })?;
     }
     Ok(())
 }

@@ -183,8 +183,7 @@ fn restore_tombstone(
         && let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to))
     {
         let properties = before.properties.to_map();
-        let strict = ctx.project.strict;
-        ctx.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
+        ctx.check_relationship(&before.type_, (&from.type_, &to.type_), &properties)?;
     }
     tasks::notify_workflows_of_edge(tx, ctx, &tombstone)?;
     tasks::check_restored_edge(tx, ctx, &tombstone)?;

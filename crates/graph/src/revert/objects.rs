@@ -161,7 +161,7 @@ fn check(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
         && patch::canonical_json(&Value::Object(now.properties.to_map()))
             == patch::canonical_json(&Value::Object(properties.clone()));
     if !same {
-        ctx.packs.check_object(&before.type_, &properties, ctx.project.strict)?;
+        ctx.check_object(&before.type_, &properties)?;
     }
     tasks::check_reverted(ctx, now, before)
 }

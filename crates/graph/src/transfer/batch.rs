@@ -24,7 +24,10 @@ use super::{
     line::{EdgeLine, EndRef, Line, LineError, ObjectLine},
     split::RawLine,
 };
-use crate::{Error, WriteContext, objects, relationships};
+use crate::{
+    Error, Graph, WriteContext, objects, relationships,
+    validation::{MayBePending, PendingValidation},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
@@ -80,6 +83,15 @@ impl From<Error> for BatchError {
     }
 }
 
+impl MayBePending for BatchError {
+    fn into_pending(self) -> Result<Box<PendingValidation>, Self> {
+        match self {
+            BatchError::Failed(Error::NotValidated(pending)) => Ok(pending),
+            other => Err(other),
+        }
+    }
+}
+
 impl From<emergent_store::Error> for BatchError {
     fn from(error: emergent_store::Error) -> Self {
         BatchError::Failed(error.into())
@@ -107,6 +119,12 @@ impl Batch {
             }
         }
         batch
+    }
+
+    /// Validates the new objects against the packs of the project.
+    pub(crate) async fn validated(self, graph: &Graph, project: ProjectId) -> Result<Self, Error> {
+        let objects = graph.validate_items(project, self.objects, |(_, line)| &mut line.draft).await?;
+        Ok(Self { objects, ..self })
     }
 
     pub(crate) fn write(

@@ -4,7 +4,7 @@
 use std::{fmt::Display, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use emergent_domain::invalid::Invalid;
+use emergent_domain::{ids::ProjectId, invalid::Invalid};
 use futures_util::{Stream, StreamExt, stream};
 use tokio::task::JoinHandle;
 
@@ -54,7 +54,7 @@ impl Graph {
             .into_iter()
             .map(|(number, text)| RawLine { number, bytes: Some(text.into_bytes()) })
             .collect();
-        let batch = parse(raw).await?;
+        let batch = parse(self, actor.project, raw).await?;
         match write(self.clone(), actor, batch, Arc::default(), OnError::Skip).await {
             Ok(outcome) => Ok(outcome),
             Err(BatchError::Failed(error)) => Err(error),
@@ -95,12 +95,12 @@ impl Graph {
     }
 }
 
-async fn parse(lines: Vec<RawLine>) -> Result<Arc<Batch>> {
+/// Parses and validates lines, before the transaction that writes them.
+async fn parse(graph: &Graph, project: ProjectId, lines: Vec<RawLine>) -> Result<Arc<Batch>> {
     #[expect(clippy::disallowed_methods, reason = "awaited here; an import parses one batch at a time")]
     let parsed = tokio::task::spawn_blocking(move || Batch::parse(&lines)).await;
-    parsed
-        .map(Arc::new)
-        .map_err(|_| Invalid::new("", "the lines could not be parsed; see the server log").into())
+    let parsed = parsed.map_err(|_| Invalid::new("", "the lines could not be parsed; see the server log"))?;
+    Ok(Arc::new(parsed.validated(graph, project).await?))
 }
 
 async fn write(
@@ -112,7 +112,7 @@ async fn write(
 ) -> Result<BatchOutcome, BatchError> {
     for attempt in 1.. {
         let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
-        let written = graph.db().write(move |tx| {
+        let written = graph.write_validated(actor.project, move |tx| {
             // An import may run for hours after its token was authenticated.
             inner.check_token_valid(tx, actor.author)?;
             let ctx = inner.write_context(tx, actor)?;
@@ -170,7 +170,10 @@ impl Importer {
                 Ok(lines) => {
                     let bytes =
                         lines.iter().map(|line| line.bytes.as_ref().map_or(0, Vec::len) as u64 + 1).sum();
-                    (BatchEnd { lines: lines.len() as u64, bytes }, Some(parse(lines).await?))
+                    (
+                        BatchEnd { lines: lines.len() as u64, bytes },
+                        Some(parse(&self.graph, self.actor.project, lines).await?),
+                    )
                 }
                 Err(error) => {
                     // The batch that was read before the error is still written.

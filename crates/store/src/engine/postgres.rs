@@ -28,6 +28,7 @@ use crate::{
     error::{Error, Result},
     limits::{AbandonOnDrop, TimeLimits, TxLimits},
     requester,
+    storage_health::StorageHealth,
     tx::{Conn, Tx},
     wake::Wake,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Postgres {
     wake: Arc<Wake>,
     notifier: Arc<Notifier>,
     commits: Arc<AtomicU64>,
+    health: Arc<StorageHealth>,
     /// The task that exchanges wakes with other servers.
     listener: tokio::task::JoinHandle<()>,
 }
@@ -78,6 +80,7 @@ impl Postgres {
         wake: Arc<Wake>,
     ) -> Result<Self> {
         let place = crate::db::without_password(url);
+        let health = Arc::new(StorageHealth::new(place.clone()));
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
         let options = tls::parse_tls_options(url);
         let notifier = Arc::<Notifier>::default();
@@ -104,6 +107,7 @@ impl Postgres {
             wake,
             notifier,
             commits: Arc::default(),
+            health,
             listener,
         };
         crate::migrate::postgres(&mut client).await?;
@@ -114,6 +118,10 @@ impl Postgres {
         self.commits.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn health(&self) -> &StorageHealth {
+        &self.health
+    }
+
     /// Runs a write transaction, again after each conflict, up to [`MAX_ATTEMPTS`] times.
     pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
@@ -122,13 +130,14 @@ impl Postgres {
         E: From<Error> + Send + 'static,
     {
         let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
-        let commits = Arc::clone(&self.commits);
+        let (commits, health) = (Arc::clone(&self.commits), Arc::clone(&self.health));
         self.with_session(self.limits.for_write(requester::current()), move |session| {
             let mut attempt = 1;
             loop {
-                match try_write(session, &work) {
+                match try_write(session, &health, &work) {
                     WriteAttempt::Committed(value, after_commit) => {
                         commits.fetch_add(1, Ordering::Relaxed);
+                        health.report_commit();
                         notifier.notify(after_commit.wakes());
                         after_commit.run(&wake, None);
                         return Ok(value);
@@ -156,6 +165,7 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        let health = Arc::clone(&self.health);
         // Without a statement cache there may be a connection pooler in between. Only inside a transaction
         // does it run all statements on one connection.
         let snapshot = snapshot || !self.cache;
@@ -168,6 +178,9 @@ impl Postgres {
             let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
             let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
                 .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+            if let Some((fault, reason)) = tx.fault.take() {
+                health.report(fault, reason);
+            }
             if snapshot {
                 session.rollback()?;
             }
@@ -288,6 +301,7 @@ enum WriteAttempt<T, E> {
 
 fn try_write<T, E: From<Error>>(
     session: &Session,
+    health: &StorageHealth,
     work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
 ) -> WriteAttempt<T, E> {
     if let Err(error) = session.batch_execute("BEGIN") {
@@ -296,11 +310,19 @@ fn try_write<T, E: From<Error>>(
     let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
         .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+    if let Some((fault, reason)) = tx.fault.take() {
+        health.report(fault, reason);
+    }
     match tx.final_result(result) {
         Ok(value) => match session.batch_execute("COMMIT") {
             Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
             Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
-            Err(error) => WriteAttempt::Failed(error.into()),
+            Err(error) => {
+                if let Some(fault) = error.storage_fault() {
+                    health.report(fault, emergent_net::errors::error_chain(&error));
+                }
+                WriteAttempt::Failed(error.into())
+            }
         },
         Err(error) => {
             // If the rollback fails too, the connection is broken, and the pool discards it.

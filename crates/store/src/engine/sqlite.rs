@@ -23,6 +23,7 @@ use crate::{
     limits::{AbandonOnDrop, TimeLimits, TxLimits},
     requester,
     search::{fts_buffer::FtsBuffer, vectors::VectorIndexes},
+    storage_health::{StorageFault, StorageHealth},
     tx::{AfterCommit, Conn, Tx},
     wake::Wake,
 };
@@ -46,6 +47,7 @@ pub(crate) struct Sqlite {
     vectors: Arc<VectorIndexes>,
     commits: Arc<AtomicU64>,
     limits: TimeLimits,
+    health: Arc<StorageHealth>,
 }
 
 impl Sqlite {
@@ -67,13 +69,19 @@ impl Sqlite {
         let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
         let commit_count = Arc::clone(&commits);
+        let health = Arc::new(StorageHealth::new(path.display().to_string()));
+        let writer_health = Arc::clone(&health);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || write_groups(&writer, &watch, queue, &wake, &commit_count))
+            .spawn(move || write_groups(&writer, &watch, queue, &wake, &commit_count, &writer_health))
             .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
         let readers = Readers::new(path);
         let writer = Writer { queue: Some(sender), thread: Some(thread) };
-        Ok(Self { writer, readers: Arc::new(readers), vectors, commits, limits })
+        Ok(Self { writer, readers: Arc::new(readers), vectors, commits, limits, health })
+    }
+
+    pub(crate) fn health(&self) -> &StorageHealth {
+        &self.health
     }
 
     pub(crate) fn commits(&self) -> u64 {
@@ -91,6 +99,7 @@ impl Sqlite {
         let write = Box::new(ClosureWrite {
             work,
             outcome: None,
+            fault: None,
             reply: reply_sender,
             vectors: Arc::clone(&self.vectors),
             limits: self.limits.for_write(requester::current()),
@@ -111,13 +120,13 @@ impl Sqlite {
         let limits = self.limits.for_read(requester);
         let max_wait = limits.time();
         let _abandon = AbandonOnDrop::new(&limits);
-        let readers = Arc::clone(&self.readers);
+        let (readers, health) = (Arc::clone(&self.readers), Arc::clone(&self.health));
         let read = move |slot: Slot| {
             // The closure owns the slot: if the caller is dropped, the connection stays in use until the
             // closure returns.
             let _slot = slot;
             limits.check()?;
-            readers.read(snapshot, &limits, work)
+            readers.read(snapshot, &limits, &health, work)
         };
         #[expect(
             clippy::disallowed_methods,
@@ -195,8 +204,23 @@ trait QueuedWrite: Send {
     /// Runs the transaction; true when it succeeded. May be called again after a rollback.
     fn run(&mut self, conn: &Connection, watch: &Watch, fts_buffer: &FtsBuffer) -> bool;
     /// Replies to the caller. If the transaction was committed, runs what follows the commit first.
-    /// `committed` is the outcome of the group, with the message of its error.
-    fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
+    /// `committed` is the outcome of the group.
+    fn finish(self: Box<Self>, committed: Result<(), CommitFailure>, wake: &Arc<Wake>);
+    /// What the last run found wrong with the storage.
+    fn fault(&self) -> Option<&(StorageFault, String)>;
+}
+
+/// Why a group was not committed. Each of its callers gets a copy.
+#[derive(Debug, Clone)]
+struct CommitFailure {
+    fault: Option<StorageFault>,
+    message: String,
+}
+
+impl From<Error> for CommitFailure {
+    fn from(error: Error) -> Self {
+        Self { fault: error.storage_fault(), message: emergent_net::errors::error_chain(&error) }
+    }
 }
 
 /// The transaction of a closure.
@@ -204,6 +228,8 @@ struct ClosureWrite<T, E, F> {
     work: F,
     /// The result of the last run; `None` before the first one.
     outcome: Option<Result<(T, AfterCommit), E>>,
+    /// What the last run found wrong with the storage.
+    fault: Option<(StorageFault, String)>,
     reply: oneshot::Sender<Result<T, E>>,
     vectors: Arc<VectorIndexes>,
     limits: Arc<TxLimits>,
@@ -221,19 +247,24 @@ where
         let result = watch
             .limit(&self.limits, || catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx))))
             .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+        self.fault = tx.fault.take();
         self.outcome = Some(tx.final_result(result).map(|value| (value, tx.into_after_commit())));
         matches!(self.outcome, Some(Ok(_)))
     }
 
-    fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>) {
+    fn fault(&self) -> Option<&(StorageFault, String)> {
+        self.fault.as_ref()
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), CommitFailure>, wake: &Arc<Wake>) {
         let reply = match (self.outcome, committed) {
             (Some(Ok((value, after_commit))), Ok(())) => {
                 after_commit.run(wake, Some(&self.vectors));
                 Ok(value)
             }
-            (Some(Ok(_)), Err(message)) => Err(commit_error(message).into()),
+            (Some(Ok(_)), Err(failure)) => Err(commit_error(failure).into()),
             (Some(Err(error)), _) => Err(error),
-            (None, Err(message)) => Err(commit_error(message).into()),
+            (None, Err(failure)) => Err(commit_error(failure).into()),
             (None, Ok(())) => Err(Error::Closed.into()),
         };
         // The write stays committed even if its caller was dropped.
@@ -241,11 +272,14 @@ where
     }
 }
 
-fn commit_error(message: String) -> Error {
-    Error::Sqlite(rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
-        Some(message),
-    ))
+fn commit_error(failure: CommitFailure) -> Error {
+    match failure.fault {
+        Some(fault) => Error::from_fault(fault, failure.message),
+        None => Error::Sqlite(rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+            Some(failure.message),
+        )),
+    }
 }
 
 /// The error for a caught panic, with its message.
@@ -265,14 +299,17 @@ fn write_groups(
     mut queue: mpsc::Receiver<Box<dyn QueuedWrite>>,
     wake: &Arc<Wake>,
     commits: &AtomicU64,
+    health: &StorageHealth,
 ) {
     let mut previous_group_size = 0;
     while let Some(first) = queue.blocking_recv() {
+        let changes_before = conn.total_changes();
         let (group, committed) = write_group(conn, watch, first, &mut queue, previous_group_size / 2);
         previous_group_size = group.len();
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
         }
+        report_health(health, &group, &committed, conn.total_changes() != changes_before);
         for write in group {
             write.finish(committed.clone(), wake);
         }
@@ -281,8 +318,26 @@ fn write_groups(
     let _ = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE");
 }
 
+/// Records what a group says about the storage. A group that changed nothing says nothing.
+fn report_health(
+    health: &StorageHealth,
+    group: &[Box<dyn QueuedWrite>],
+    committed: &Result<(), CommitFailure>,
+    has_written: bool,
+) {
+    let of_commit = match committed {
+        Err(CommitFailure { fault: Some(fault), message }) => Some((*fault, message.clone())),
+        _ => None,
+    };
+    match of_commit.or_else(|| group.iter().find_map(|write| write.fault().cloned())) {
+        Some((fault, reason)) => health.report(fault, reason),
+        None if committed.is_ok() && has_written => health.report_commit(),
+        None => {}
+    }
+}
+
 /// The transactions of a group, and the outcome of its commit.
-type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), String>);
+type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), CommitFailure>);
 
 /// Runs `first` and further queued transactions, and commits those that succeeded. The group waits briefly
 /// for more until it has `expected` transactions: callers that just got a reply are likely to write again.
@@ -302,7 +357,7 @@ fn write_group(
     // Failed transactions get their reply together with the others.
     let mut failed: Vec<Box<dyn QueuedWrite>> = Vec::new();
     if let Err(error) = exec(conn, "BEGIN IMMEDIATE") {
-        return (vec![first], Err(error.to_string()));
+        return (vec![first], Err(error.into()));
     }
     let mut next = Some(first);
     while let Some(mut write) = next.take() {
@@ -325,13 +380,15 @@ fn write_group(
         }
     }
     let committed = if conn.is_autocommit() {
-        Err("the transaction was rolled back by the database".to_owned())
+        // A full disk, for example, makes SQLite roll back by itself.
+        let fault = failed.iter().find_map(|write| write.fault()).map(|(fault, _)| *fault);
+        Err(CommitFailure { fault, message: "the transaction was rolled back by the database".to_owned() })
     } else if succeeded.is_empty() {
-        exec(conn, "ROLLBACK").map_err(|error| error.to_string())
+        exec(conn, "ROLLBACK").map_err(CommitFailure::from)
     } else {
         fts_buffer.flush(conn).and_then(|()| exec(conn, "COMMIT")).map_err(|error| {
             let _ = exec(conn, "ROLLBACK");
-            error.to_string()
+            CommitFailure::from(error)
         })
     };
     succeeded.append(&mut failed);

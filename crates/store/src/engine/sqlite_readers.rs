@@ -17,6 +17,7 @@ use crate::{
     },
     error::{Error, Result},
     limits::TxLimits,
+    storage_health::StorageHealth,
     tx::{Conn, Tx},
 };
 
@@ -48,10 +49,11 @@ impl Readers {
         &self,
         snapshot: bool,
         limits: &Arc<TxLimits>,
+        health: &StorageHealth,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let reader = self.checkout()?;
-        let result = reader.read(snapshot, limits, work)?;
+        let result = reader.read(snapshot, limits, health, work)?;
         self.idle.lock().push(reader);
         result
     }
@@ -80,6 +82,7 @@ impl Reader {
         &self,
         snapshot: bool,
         limits: &Arc<TxLimits>,
+        health: &StorageHealth,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<Result<T, E>> {
         if snapshot {
@@ -88,7 +91,11 @@ impl Reader {
         limits.start();
         let result = self.watch.limit(limits, || {
             let mut tx = Tx::new(Conn::Sqlite(&self.conn, None), Arc::clone(limits));
-            catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
+            let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)));
+            if let Some((fault, reason)) = tx.fault.take() {
+                health.report(fault, reason);
+            }
+            result
         });
         if snapshot {
             exec(&self.conn, "COMMIT")?;

@@ -4,7 +4,10 @@
 //! before any row is loaded. Code that differs between the engines is in `sqlite` and `postgres`, which have
 //! the same functions.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use emergent_domain::{
     document::Chunk,
@@ -16,6 +19,7 @@ use emergent_domain::{
 };
 
 use crate::{
+    documents,
     engine::Engine,
     error::Result,
     filter, page, params,
@@ -43,20 +47,22 @@ pub enum SearchTarget {
     Objects(ObjectFilter),
     /// Chunks of one document or of all documents.
     Chunks(Option<DocumentId>),
+    /// Chunks of all documents but these, which are hidden.
+    ChunksExcept(Vec<DocumentId>),
 }
 
 impl SearchTarget {
     fn index(&self) -> SearchIndex {
         match self {
             SearchTarget::Objects(_) => SearchIndex::Objects,
-            SearchTarget::Chunks(_) => SearchIndex::Chunks,
+            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => SearchIndex::Chunks,
         }
     }
 
     fn table(&self) -> &'static str {
         match self {
             SearchTarget::Objects(_) => "graph_objects",
-            SearchTarget::Chunks(_) => "document_chunks",
+            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "document_chunks",
         }
     }
 
@@ -64,14 +70,14 @@ impl SearchTarget {
     fn live_sql(&self) -> &'static str {
         match self {
             SearchTarget::Objects(_) => " AND o.deleted_at IS NULL",
-            SearchTarget::Chunks(_) => "",
+            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "",
         }
     }
 
     fn text_table(&self) -> &'static str {
         match self {
             SearchTarget::Objects(_) => "graph_objects_fts",
-            SearchTarget::Chunks(_) => "document_chunks_fts",
+            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "document_chunks_fts",
         }
     }
 
@@ -86,7 +92,22 @@ impl SearchTarget {
                 (format!(" AND o.document_id = ${first_param}"), vec![Param::from(*document)])
             }
             SearchTarget::Chunks(None) => (String::new(), Vec::new()),
+            SearchTarget::ChunksExcept(hidden) => (
+                format!(" AND o.document_id NOT IN ({})", page::placeholders(first_param, hidden.len())),
+                hidden.iter().map(|document| Param::from(*document)).collect(),
+            ),
         }
+    }
+
+    /// Leaves out the chunks of hidden documents. Usually there are none, and the target stays as it is.
+    fn without_hidden(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<Cow<'_, Self>> {
+        if let SearchTarget::Chunks(None) = self {
+            let hidden = documents::list_hidden(tx, project)?;
+            if !hidden.is_empty() {
+                return Ok(Cow::Owned(SearchTarget::ChunksExcept(hidden)));
+            }
+        }
+        Ok(Cow::Borrowed(self))
     }
 }
 
@@ -108,6 +129,8 @@ pub fn search_text(
     limits: HitLimits,
 ) -> Result<Vec<RankedHit<i64>>> {
     tx.flush_fts()?;
+    let visible = target.without_hidden(tx, project)?;
+    let target = visible.as_ref();
     let query = &query.without_stop_words();
     let mut hits = search_text_mode(tx, project, target, query, MatchMode::All, limits.max)?;
     let word_count = query.terms().iter().filter(|term| !term.excluded).count();
@@ -154,6 +177,8 @@ pub fn search_vectors(
     target: &SearchTarget,
     query: &VectorQuery<'_>,
 ) -> Result<Vec<RankedHit<i64>>> {
+    let visible = target.without_hidden(tx, project)?;
+    let target = visible.as_ref();
     let mut hits = match tx.engine() {
         Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, target, query)?,
         Engine::Postgres => postgres::search_vectors(tx, project, target, query)?,
@@ -200,13 +225,18 @@ pub fn load_objects(
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Object::from_row_at(row, 1)?)))
 }
 
-/// Chunks by their row numbers.
+/// Chunks of live documents by their row numbers.
 pub fn load_chunks(
     tx: &mut Tx<'_>,
     project: ProjectId,
     nos: &[i64],
 ) -> Result<HashMap<i64, SizedRow<Chunk>>> {
-    let sql = format!("SELECT no, {} FROM document_chunks WHERE project_id = $1 AND no IN", Chunk::COLUMNS);
+    let sql = format!(
+        "SELECT no, {} FROM document_chunks WHERE project_id = $1 AND EXISTS (
+             SELECT 1 FROM documents AS d WHERE d.id = document_chunks.document_id AND d.deleted_at IS NULL)
+         AND no IN",
+        Chunk::COLUMNS
+    );
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Chunk::from_row_at(row, 1)?)))
 }
 

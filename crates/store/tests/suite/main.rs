@@ -8,6 +8,7 @@ mod limits;
 mod migrations;
 mod sources;
 mod stalled_postgres;
+mod storage;
 mod transactions;
 mod unreadable;
 mod unreadable_claims;

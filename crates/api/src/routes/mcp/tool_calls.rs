@@ -51,7 +51,7 @@ async fn commit(executor: &Executor, caller: &McpCaller, change: GraphChange) ->
         let ctx = graph.write_context(tx, actor)?;
         change(tx, &ctx)
     };
-    executor.graph().db().write(work).await
+    executor.graph().write_validated(actor.project, work).await
 }
 
 #[derive(Serialize)]

@@ -38,6 +38,9 @@ pub(super) async fn health() -> Result<HealthView> {
     responses((status = 200, description = "They can", body = Envelope<HealthView>)),
 )]
 pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
+    if let Some(problem) = app.graph.db().storage_problem() {
+        return Err(ApiError::storage_problem(&problem));
+    }
     app.readiness.check(&app.graph).await?;
     ok(HEALTHY)
 }
