@@ -4,7 +4,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    engine::{Engine, postgres::Postgres, sqlite::Sqlite},
+    engine::{
+        Engine,
+        postgres::Postgres,
+        sqlite::Sqlite,
+        work::{ReadWork, WriteWork, read_work, write_work},
+    },
     error::{Error, Result},
     limits::TimeLimits,
     search::vectors::VectorIndexes,
@@ -89,10 +94,9 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        match &self.inner.engine {
-            EngineHandle::Sqlite(engine) => engine.write(work).await,
-            EngineHandle::Postgres(engine) => engine.write(work).await,
-        }
+        let (work, reply) = write_work(work);
+        self.write_erased(work).await?;
+        reply.await.unwrap_or_else(|_| Err(Error::Closed.into()))
     }
 
     /// Runs reads. Each statement sees what was committed when it started.
@@ -121,6 +125,19 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        let (work, reply) = read_work(work);
+        self.read_erased(snapshot, work).await?;
+        reply.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+
+    async fn write_erased(&self, work: Box<dyn WriteWork>) -> Result<()> {
+        match &self.inner.engine {
+            EngineHandle::Sqlite(engine) => engine.write(work).await,
+            EngineHandle::Postgres(engine) => engine.write(work).await,
+        }
+    }
+
+    async fn read_erased(&self, snapshot: bool, work: ReadWork) -> Result<()> {
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.read(snapshot, work).await,
             EngineHandle::Postgres(engine) => engine.read(snapshot, work).await,

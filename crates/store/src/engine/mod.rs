@@ -9,6 +9,7 @@ pub(crate) mod sqlite;
 mod sqlite_readers;
 mod tls;
 mod watch;
+pub(crate) mod work;
 
 /// Which database engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,14 +22,14 @@ use crate::{
         notify::{self, Notifier},
         postgres_session::{CancelStatement, Session, cancel_statement},
         slots::{Slot, Slots},
-        sqlite::panic_error,
         tls,
+        work::{ReadWork, WriteWork, panic_error},
     },
     error::{Error, Result},
     limits::{AbandonOnDrop, TimeLimits, TxLimits},
     requester,
     storage_health::StorageHealth,
-    tx::{Conn, Tx},
+    tx::{AfterCommit, Conn, Tx},
     wake::Wake,
 };
 
@@ -123,28 +123,31 @@ impl Postgres {
     }
 
     /// Runs a write transaction, again after each conflict, up to [`MAX_ATTEMPTS`] times.
-    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
-    where
-        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
+    pub(crate) async fn write(&self, mut work: Box<dyn WriteWork>) -> Result<()> {
         let (wake, notifier) = (Arc::clone(&self.wake), Arc::clone(&self.notifier));
         let (commits, health) = (Arc::clone(&self.commits), Arc::clone(&self.health));
-        self.with_session(self.limits.for_write(requester::current()), move |session| {
+        let run = move |session: &Session| {
             let mut attempt = 1;
             loop {
-                match try_write(session, &health, &work) {
-                    WriteAttempt::Committed(value, after_commit) => {
+                match try_write(session, &health, work.as_mut()) {
+                    WriteAttempt::Committed(after_commit) => {
                         commits.fetch_add(1, Ordering::Relaxed);
                         health.report_commit();
                         notifier.notify(after_commit.wakes());
                         after_commit.run(&wake, None);
-                        return Ok(value);
+                        work.reply();
+                        return Ok(());
                     }
-                    WriteAttempt::Failed(error) => return Err(error),
-                    WriteAttempt::Conflicted(error) if attempt == MAX_ATTEMPTS => return Err(error),
-                    WriteAttempt::Conflicted(_) => {
+                    WriteAttempt::Refused { conflicted } if !conflicted || attempt == MAX_ATTEMPTS => {
+                        work.reply();
+                        return Ok(());
+                    }
+                    WriteAttempt::Failed(error)
+                        if !matches!(error, Error::Conflict(_)) || attempt == MAX_ATTEMPTS =>
+                    {
+                        return Err(error);
+                    }
+                    WriteAttempt::Refused { .. } | WriteAttempt::Failed(_) => {
                         #[expect(
                             clippy::disallowed_methods,
                             reason = "it only blocks this transaction's thread"
@@ -154,30 +157,25 @@ impl Postgres {
                     }
                 }
             }
-        })
-        .await
+        };
+        self.with_session(self.limits.for_write(requester::current()), Box::new(run)).await
     }
 
     /// Runs reads; with `snapshot`, all statements see the same committed state.
-    pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
-    where
-        F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
+    pub(crate) async fn read(&self, snapshot: bool, work: ReadWork) -> Result<()> {
         let health = Arc::clone(&self.health);
         // Without a statement cache there may be a connection pooler in between. Only inside a transaction
         // does it run all statements on one connection.
         let snapshot = snapshot || !self.cache;
         let limits = self.limits.for_read(requester::current());
         let _abandon = AbandonOnDrop::new(&limits);
-        self.with_session(limits, move |session| {
+        let run = move |session: &Session| {
             if snapshot {
                 session.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
             }
             let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
-            let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
-                .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+            let result =
+                catch_unwind(AssertUnwindSafe(|| work(&mut tx))).map_err(|panic| panic_error(panic.as_ref()));
             if let Some((fault, reason)) = tx.fault.take() {
                 health.report(fault, reason);
             }
@@ -185,19 +183,14 @@ impl Postgres {
                 session.rollback()?;
             }
             result
-        })
-        .await
+        };
+        self.with_session(limits, Box::new(run)).await
     }
 
     /// Runs `work` on a blocking thread with a connection of the pool. The wait is a task of its own. A
     /// caller that is not polled, such as a response that its client does not read, would otherwise be given
     /// a connection and keep it from everybody.
-    async fn with_session<T, E, W>(&self, limits: Arc<TxLimits>, work: W) -> Result<T, E>
-    where
-        W: FnOnce(&Session) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
+    async fn with_session(&self, limits: Arc<TxLimits>, work: SessionWork) -> Result<()> {
         let (pool, slots, cache) = (self.pool.clone(), self.slots.clone(), self.cache);
         let (cancel, answers) = (Arc::clone(&self.cancel), Arc::clone(&self.answers));
         let requester = requester::current();
@@ -206,8 +199,8 @@ impl Postgres {
             let answers_before = answers.load(Ordering::Relaxed);
             let Some(slot) = slots.take(requester, limits.time()).await else {
                 return Err(match answers.load(Ordering::Relaxed) == answers_before {
-                    true => Error::Unresponsive.into(),
-                    false => Error::Busy { waited: limits.time() }.into(),
+                    true => Error::Unresponsive,
+                    false => Error::Busy { waited: limits.time() },
                 });
             };
             let client = pool.get().await.map_err(|source| Error::Pool(Box::new(source)))?;
@@ -216,21 +209,20 @@ impl Postgres {
                 let session = Session::new(client, cache, limits, cancel, answers);
                 run_session(session, slot, work)
             });
-            blocking.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+            blocking.await.unwrap_or(Err(Error::Closed))
         });
         let result = task.join_next().await;
-        result.and_then(Result::ok).unwrap_or_else(|| Err(Error::Closed.into()))
+        result.and_then(Result::ok).unwrap_or(Err(Error::Closed))
     }
 }
 
+/// What is done with a connection.
+type SessionWork = Box<dyn FnOnce(&Session) -> Result<()> + Send>;
+
 /// Runs `work` and returns the connection to the pool before the slot is freed.
-fn run_session<T, E: From<Error>>(
-    session: Session,
-    slot: Slot,
-    work: impl FnOnce(&Session) -> Result<T, E>,
-) -> Result<T, E> {
+fn run_session(session: Session, slot: Slot, work: SessionWork) -> Result<()> {
     session.limits().start();
-    let result = session.limits().check().map_err(E::from).and_then(|()| work(&session));
+    let result = session.limits().check().and_then(|()| work(&session));
     session.finish();
     drop(slot);
     result
@@ -292,42 +284,37 @@ where
 }
 
 /// The outcome of one attempt to run and commit a transaction.
-enum WriteAttempt<T, E> {
-    Committed(T, crate::tx::AfterCommit),
-    Failed(E),
-    /// The transaction conflicted with another one and can be retried.
-    Conflicted(E),
+enum WriteAttempt {
+    Committed(AfterCommit),
+    /// The closure returned an error, and keeps it. After a conflict with another transaction it can run again.
+    Refused {
+        conflicted: bool,
+    },
+    /// The transaction could not begin or commit.
+    Failed(Error),
 }
 
-fn try_write<T, E: From<Error>>(
-    session: &Session,
-    health: &StorageHealth,
-    work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
-) -> WriteAttempt<T, E> {
+fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork) -> WriteAttempt {
     if let Err(error) = session.batch_execute("BEGIN") {
-        return WriteAttempt::Failed(error.into());
+        return WriteAttempt::Failed(error);
     }
     let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
-    let result = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
-        .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+    let succeeded = work.run(&mut tx);
     if let Some((fault, reason)) = tx.fault.take() {
         health.report(fault, reason);
     }
-    match tx.final_result(result) {
-        Ok(value) => match session.batch_execute("COMMIT") {
-            Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
-            Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
-            Err(error) => {
-                if let Some(fault) = error.storage_fault() {
-                    health.report(fault, emergent_net::errors::error_chain(&error));
-                }
-                WriteAttempt::Failed(error.into())
-            }
-        },
+    if !succeeded {
+        // If the rollback fails too, the connection is broken, and the pool discards it.
+        let _ = session.rollback();
+        return WriteAttempt::Refused { conflicted: tx.conflicted };
+    }
+    match session.batch_execute("COMMIT") {
+        Ok(()) => WriteAttempt::Committed(tx.into_after_commit()),
         Err(error) => {
-            // If the rollback fails too, the connection is broken, and the pool discards it.
-            let _ = session.rollback();
-            if tx.conflicted { WriteAttempt::Conflicted(error) } else { WriteAttempt::Failed(error) }
+            if let Some(fault) = error.storage_fault() {
+                health.report(fault, emergent_net::errors::error_chain(&error));
+            }
+            WriteAttempt::Failed(error)
         }
     }
 }

@@ -2,7 +2,6 @@
 //! share an fsync, and a few reader connections that never wait for the writer.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc,
@@ -12,13 +11,15 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    engine::{slots::Slot, sqlite_readers::Readers, watch::Watch},
+    engine::{
+        slots::Slot,
+        sqlite_readers::Readers,
+        watch::Watch,
+        work::{ReadWork, WriteWork},
+    },
     error::{Error, Result},
     limits::{AbandonOnDrop, TimeLimits, TxLimits},
     requester,
@@ -88,34 +89,21 @@ impl Sqlite {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// Queues a transaction for the writer thread and waits until its group is committed.
-    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
-    where
-        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
-        let (reply_sender, reply) = oneshot::channel();
-        let write = Box::new(ClosureWrite {
+    /// Queues a transaction for the writer thread, which replies when its group is committed.
+    pub(crate) async fn write(&self, work: Box<dyn WriteWork>) -> Result<()> {
+        let write = QueuedWrite {
             work,
-            outcome: None,
+            outcome: Outcome::NotRun,
             fault: None,
-            reply: reply_sender,
             vectors: Arc::clone(&self.vectors),
             limits: self.limits.for_write(requester::current()),
-        });
+        };
         let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
-        queue.send(write).await.map_err(|_| Error::Closed)?;
-        reply.await.map_err(|_| Error::Closed)?
+        queue.send(write).await.map_err(|_| Error::Closed)
     }
 
     /// Runs reads; with `snapshot`, all statements see the same committed state.
-    pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
-    where
-        F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: From<Error> + Send + 'static,
-    {
+    pub(crate) async fn read(&self, snapshot: bool, work: ReadWork) -> Result<()> {
         let requester = requester::current();
         let limits = self.limits.for_read(requester);
         let max_wait = limits.time();
@@ -142,21 +130,21 @@ impl Sqlite {
                 let mut waiting = JoinSet::new();
                 waiting.spawn(async move {
                     match slots.take(requester, max_wait).await {
-                        Some(slot) => run(slot).await.unwrap_or_else(|_| Err(Error::Closed.into())),
-                        None => Err(Error::Busy { waited: max_wait }.into()),
+                        Some(slot) => run(slot).await.unwrap_or(Err(Error::Closed)),
+                        None => Err(Error::Busy { waited: max_wait }),
                     }
                 });
-                waiting.join_next().await.unwrap_or_else(|| Ok(Err(Error::Closed.into())))
+                waiting.join_next().await.unwrap_or(Ok(Err(Error::Closed)))
             }
         };
-        result.unwrap_or_else(|_| Err(Error::Closed.into()))
+        result.unwrap_or(Err(Error::Closed))
     }
 }
 
 /// The handle of the writer thread. Dropping it waits until the thread has checkpointed the WAL, so that a
 /// clean shutdown leaves one complete file.
 struct Writer {
-    queue: Option<mpsc::Sender<Box<dyn QueuedWrite>>>,
+    queue: Option<mpsc::Sender<QueuedWrite>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -199,17 +187,6 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A queued transaction, with the types of its result erased.
-trait QueuedWrite: Send {
-    /// Runs the transaction; true when it succeeded. May be called again after a rollback.
-    fn run(&mut self, conn: &Connection, watch: &Watch, fts_buffer: &FtsBuffer) -> bool;
-    /// Replies to the caller. If the transaction was committed, runs what follows the commit first.
-    /// `committed` is the outcome of the group.
-    fn finish(self: Box<Self>, committed: Result<(), CommitFailure>, wake: &Arc<Wake>);
-    /// What the last run found wrong with the storage.
-    fn fault(&self) -> Option<&(StorageFault, String)>;
-}
-
 /// Why a group was not committed. Each of its callers gets a copy.
 #[derive(Debug, Clone)]
 struct CommitFailure {
@@ -223,52 +200,46 @@ impl From<Error> for CommitFailure {
     }
 }
 
-/// The transaction of a closure.
-struct ClosureWrite<T, E, F> {
-    work: F,
-    /// The result of the last run; `None` before the first one.
-    outcome: Option<Result<(T, AfterCommit), E>>,
+/// A queued transaction.
+struct QueuedWrite {
+    work: Box<dyn WriteWork>,
+    outcome: Outcome,
     /// What the last run found wrong with the storage.
     fault: Option<(StorageFault, String)>,
-    reply: oneshot::Sender<Result<T, E>>,
     vectors: Arc<VectorIndexes>,
     limits: Arc<TxLimits>,
 }
 
-impl<T, E, F> QueuedWrite for ClosureWrite<T, E, F>
-where
-    F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
-    T: Send,
-    E: From<Error> + Send,
-{
+/// The outcome of the last run of a transaction.
+enum Outcome {
+    NotRun,
+    Succeeded(AfterCommit),
+    Failed,
+}
+
+impl QueuedWrite {
+    /// Runs the transaction; true when it succeeded. May be called again after a rollback.
     fn run(&mut self, conn: &Connection, watch: &Watch, fts_buffer: &FtsBuffer) -> bool {
         let mut tx = Tx::new(Conn::Sqlite(conn, Some(fts_buffer)), Arc::clone(&self.limits));
         self.limits.start();
-        let result = watch
-            .limit(&self.limits, || catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx))))
-            .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+        let succeeded = watch.limit(&self.limits, || self.work.run(&mut tx));
         self.fault = tx.fault.take();
-        self.outcome = Some(tx.final_result(result).map(|value| (value, tx.into_after_commit())));
-        matches!(self.outcome, Some(Ok(_)))
+        self.outcome = if succeeded { Outcome::Succeeded(tx.into_after_commit()) } else { Outcome::Failed };
+        succeeded
     }
 
-    fn fault(&self) -> Option<&(StorageFault, String)> {
-        self.fault.as_ref()
-    }
-
-    fn finish(self: Box<Self>, committed: Result<(), CommitFailure>, wake: &Arc<Wake>) {
-        let reply = match (self.outcome, committed) {
-            (Some(Ok((value, after_commit))), Ok(())) => {
+    /// Replies to the caller. If the transaction was committed, runs what follows the commit first.
+    /// `committed` is the outcome of the group.
+    fn finish(self, committed: Result<(), CommitFailure>, wake: &Arc<Wake>) {
+        match (self.outcome, committed) {
+            (Outcome::Succeeded(after_commit), Ok(())) => {
                 after_commit.run(wake, Some(&self.vectors));
-                Ok(value)
+                self.work.reply();
             }
-            (Some(Ok(_)), Err(failure)) => Err(commit_error(failure).into()),
-            (Some(Err(error)), _) => Err(error),
-            (None, Err(failure)) => Err(commit_error(failure).into()),
-            (None, Ok(())) => Err(Error::Closed.into()),
-        };
-        // The write stays committed even if its caller was dropped.
-        let _ = self.reply.send(reply);
+            (Outcome::Failed, _) => self.work.reply(),
+            (_, Err(failure)) => self.work.fail(commit_error(failure)),
+            (Outcome::NotRun, Ok(())) => self.work.fail(Error::Closed),
+        }
     }
 }
 
@@ -282,21 +253,11 @@ fn commit_error(failure: CommitFailure) -> Error {
     }
 }
 
-/// The error for a caught panic, with its message.
-pub(crate) fn panic_error(panic: &(dyn std::any::Any + Send)) -> Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned());
-    Error::Panicked { message }
-}
-
 /// The writer thread: takes queued transactions, commits them as a group, replies to all, and repeats.
 fn write_groups(
     conn: &Connection,
     watch: &Watch,
-    mut queue: mpsc::Receiver<Box<dyn QueuedWrite>>,
+    mut queue: mpsc::Receiver<QueuedWrite>,
     wake: &Arc<Wake>,
     commits: &AtomicU64,
     health: &StorageHealth,
@@ -321,7 +282,7 @@ fn write_groups(
 /// Records what a group says about the storage. A group that changed nothing says nothing.
 fn report_health(
     health: &StorageHealth,
-    group: &[Box<dyn QueuedWrite>],
+    group: &[QueuedWrite],
     committed: &Result<(), CommitFailure>,
     has_written: bool,
 ) {
@@ -329,7 +290,7 @@ fn report_health(
         Err(CommitFailure { fault: Some(fault), message }) => Some((*fault, message.clone())),
         _ => None,
     };
-    match of_commit.or_else(|| group.iter().find_map(|write| write.fault().cloned())) {
+    match of_commit.or_else(|| group.iter().find_map(|write| write.fault.clone())) {
         Some((fault, reason)) => health.report(fault, reason),
         None if committed.is_ok() && has_written => health.report_commit(),
         None => {}
@@ -337,15 +298,15 @@ fn report_health(
 }
 
 /// The transactions of a group, and the outcome of its commit.
-type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), CommitFailure>);
+type Group = (Vec<QueuedWrite>, Result<(), CommitFailure>);
 
 /// Runs `first` and further queued transactions, and commits those that succeeded. The group waits briefly
 /// for more until it has `expected` transactions: callers that just got a reply are likely to write again.
 fn write_group(
     conn: &Connection,
     watch: &Watch,
-    first: Box<dyn QueuedWrite>,
-    queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
+    first: QueuedWrite,
+    queue: &mut mpsc::Receiver<QueuedWrite>,
     expected: usize,
 ) -> Group {
     #[expect(
@@ -353,9 +314,9 @@ fn write_group(
         reason = "the writer is a thread outside the runtime, and waits in real time"
     )]
     let (started, fts_buffer) = (Instant::now(), FtsBuffer::default());
-    let mut succeeded: Vec<Box<dyn QueuedWrite>> = Vec::new();
+    let mut succeeded: Vec<QueuedWrite> = Vec::new();
     // Failed transactions get their reply together with the others.
-    let mut failed: Vec<Box<dyn QueuedWrite>> = Vec::new();
+    let mut failed: Vec<QueuedWrite> = Vec::new();
     if let Err(error) = exec(conn, "BEGIN IMMEDIATE") {
         return (vec![first], Err(error.into()));
     }
@@ -381,7 +342,7 @@ fn write_group(
     }
     let committed = if conn.is_autocommit() {
         // A full disk, for example, makes SQLite roll back by itself.
-        let fault = failed.iter().find_map(|write| write.fault()).map(|(fault, _)| *fault);
+        let fault = failed.iter().find_map(|write| write.fault.as_ref()).map(|(fault, _)| *fault);
         Err(CommitFailure { fault, message: "the transaction was rolled back by the database".to_owned() })
     } else if succeeded.is_empty() {
         exec(conn, "ROLLBACK").map_err(CommitFailure::from)
@@ -397,10 +358,7 @@ fn write_group(
 
 /// Takes the next queued transaction. When more are expected, waits for one briefly: the wait is shorter than
 /// an fsync, and groups of twice the size need half as many. `None` when the queue stays empty.
-fn next_write(
-    queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
-    more_expected: bool,
-) -> Option<Box<dyn QueuedWrite>> {
+fn next_write(queue: &mut mpsc::Receiver<QueuedWrite>, more_expected: bool) -> Option<QueuedWrite> {
     if let Ok(write) = queue.try_recv() {
         return Some(write);
     }
@@ -428,8 +386,8 @@ fn rerun_without_failed(
     conn: &Connection,
     watch: &Watch,
     fts_buffer: &FtsBuffer,
-    succeeded: &mut Vec<Box<dyn QueuedWrite>>,
-    failed: &mut Vec<Box<dyn QueuedWrite>>,
+    succeeded: &mut Vec<QueuedWrite>,
+    failed: &mut Vec<QueuedWrite>,
 ) -> bool {
     loop {
         fts_buffer.truncate(0);

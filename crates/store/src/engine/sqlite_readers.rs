@@ -12,10 +12,11 @@ use rusqlite::Connection;
 use crate::{
     engine::{
         slots::Slots,
-        sqlite::{connect, exec, panic_error},
+        sqlite::{connect, exec},
         watch::Watch,
+        work::{ReadWork, panic_error},
     },
-    error::{Error, Result},
+    error::Result,
     limits::TxLimits,
     storage_health::StorageHealth,
     tx::{Conn, Tx},
@@ -45,13 +46,13 @@ impl Readers {
     }
 
     /// Runs reads within their limits. The caller has a slot.
-    pub(super) fn read<T, E: From<Error>>(
+    pub(super) fn read(
         &self,
         snapshot: bool,
         limits: &Arc<TxLimits>,
         health: &StorageHealth,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        work: ReadWork,
+    ) -> Result<()> {
         let reader = self.checkout()?;
         let result = reader.read(snapshot, limits, health, work)?;
         self.idle.lock().push(reader);
@@ -78,13 +79,13 @@ struct Reader {
 
 impl Reader {
     /// Runs reads within their limits. The outer error means that the connection cannot be used again.
-    fn read<T, E: From<Error>>(
+    fn read(
         &self,
         snapshot: bool,
         limits: &Arc<TxLimits>,
         health: &StorageHealth,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
-    ) -> Result<Result<T, E>> {
+        work: ReadWork,
+    ) -> Result<Result<()>> {
         if snapshot {
             exec(&self.conn, "BEGIN DEFERRED")?;
         }
@@ -100,6 +101,6 @@ impl Reader {
         if snapshot {
             exec(&self.conn, "COMMIT")?;
         }
-        Ok(result.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into())))
+        Ok(result.map_err(|panic| panic_error(panic.as_ref())))
     }
 }
