@@ -4,6 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
+    audit,
     engine::{Engine, postgres::Postgres, sqlite::Sqlite},
     error::{Error, Result},
     search::vectors::VectorIndexes,
@@ -80,6 +81,11 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        let origin = audit::current_origin();
+        let work = move |tx: &mut Tx<'_>| {
+            tx.origin.clone_from(&origin);
+            work(tx)
+        };
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.write(work).await,
             EngineHandle::Postgres(engine) => engine.write(work).await,

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use emergent_domain::audit::AuditOrigin;
+
 use crate::{
     engine::Engine,
     error::{Error, Result},
@@ -35,6 +37,8 @@ pub struct Tx<'a> {
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
     pub(crate) failed: bool,
+    /// Who makes the changes, for the audit log; `None` for the server itself.
+    pub(crate) origin: Option<Arc<AuditOrigin>>,
 }
 
 /// The connection of a transaction.
@@ -59,6 +63,7 @@ impl<'a> Tx<'a> {
             vectors: Vec::new(),
             conflicted: false,
             failed: false,
+            origin: None,
         }
     }
 
