@@ -17,6 +17,7 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 
 pub mod actor;
+mod audit;
 mod bulk;
 pub mod documents;
 pub mod embedding;
