@@ -9,12 +9,14 @@ use axum::{
     response::Response,
 };
 use emergent_domain::{
+    audit::AuditOrigin,
     author::Author,
     ids::ProjectId,
     mcp_server::ConfiguredBy,
     token::{Scope, Token},
 };
 use emergent_graph::Actor;
+use emergent_store::audit;
 
 use crate::{ApiError, App, access::Access, request_context::RequestContext, server::Peer};
 
@@ -96,7 +98,6 @@ pub(crate) async fn authorize(
     let token = app.log_in(&secret, peer).await?;
     let mut caller = Caller { project: token.project, token, secret };
     let context = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
-    context.set_audience(caller.project);
     if context.is_reserved() && caller.token.project.is_some() {
         return Err(app.requests.refuse());
     }
@@ -111,10 +112,10 @@ pub(crate) async fn authorize(
             return Err(ApiError::unknown_project(named));
         }
         caller.project = Some(project);
-        context.set_audience(caller.project);
     }
+    let origin = AuditOrigin { token: Some((caller.token.id, caller.token.name.clone())), address: peer };
     request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    Ok(audit::with_origin(origin, next.run(request)).await)
 }
 
 /// Returns the secret in the header `Authorization`.
