@@ -9,13 +9,17 @@ use axum::{
     response::Response,
 };
 use emergent_domain::{
+    audit::AuditOrigin,
     author::Author,
     ids::ProjectId,
     mcp_server::ConfiguredBy,
     token::{Scope, Token},
 };
 use emergent_graph::Actor;
-use emergent_store::requester::{Requester, on_behalf_of};
+use emergent_store::{
+    audit,
+    requester::{Requester, on_behalf_of},
+};
 
 use crate::{ApiError, App, access::Access, request_context::RequestContext, server::Peer};
 
@@ -102,7 +106,6 @@ pub(crate) async fn authorize(
     let token = app.log_in(&secret, peer).await?;
     let mut caller = Caller { project: token.project, token, secret };
     let context = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
-    context.set_audience(caller.project);
     if context.is_reserved() && caller.token.project.is_some() {
         return Err(app.requests.refuse());
     }
@@ -117,11 +120,11 @@ pub(crate) async fn authorize(
             return Err(ApiError::unknown_project(named));
         }
         caller.project = Some(project);
-        context.set_audience(caller.project);
     }
+    let origin = AuditOrigin { token: Some((caller.token.id, caller.token.name.clone())), address: peer };
     let requester = caller.requester();
     request.extensions_mut().insert(caller);
-    let response = on_behalf_of(requester, next.run(request)).await;
+    let response = on_behalf_of(requester, audit::with_origin(origin, next.run(request))).await;
     Ok(app.answers.count(response, requester))
 }
 

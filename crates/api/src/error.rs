@@ -302,6 +302,10 @@ impl From<executor::Error> for ApiError {
             executor::Error::Conflict(_) | executor::Error::Lost(_) => conflict("conflict"),
             executor::Error::NoModel(_) => conflict("no_model"),
             executor::Error::Forbidden(_) => Self::forbidden(message),
+            executor::Error::BeyondMaker { scope, .. } => {
+                Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
+                    .with_details(json!({ "scope": scope }))
+            }
             executor::Error::Overloaded { limit, waiting } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
                     .with_details(json!({ "limit": limit, "waiting": waiting }))

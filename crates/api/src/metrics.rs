@@ -13,8 +13,10 @@ use prometheus_client::{
 };
 
 mod gauges;
+mod project_gauges;
 
 pub(crate) use gauges::Gauges;
+pub(crate) use project_gauges::ProjectGauges;
 
 /// The format of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -67,6 +69,14 @@ impl Metrics {
         executor.telemetry().register(&mut registry);
         dispatcher.register_metrics(&mut registry);
         registry.register_collector(Box::new(gauges));
+        encode(&registry)
+    }
+
+    /// Returns what a token of one project may see: the values of that project. The counters of this process
+    /// do not tell projects apart, so they are left out.
+    pub(crate) fn render_project(counts: ProjectGauges) -> String {
+        let mut registry = Registry::with_prefix("emergent");
+        registry.register_collector(Box::new(counts));
         encode(&registry)
     }
 

@@ -1,17 +1,15 @@
 //! The middleware of every request: the request id, the limit of concurrent requests, the check of the host
-//! name, metrics, the redaction of errors, and the conversion of panics into responses.
+//! name, metrics, and the conversion of panics into responses.
 
-use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, time::Duration};
+use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
 
 use axum::{
     Extension, Router,
-    body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::{HeaderName, HeaderValue},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use emergent_domain::redact::Redactor;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -74,27 +72,12 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
             }
         }
     };
-    if let (false, Some(context)) = (response.status().is_success(), &context) {
-        response = redact_errors(response, context, app.secrets.redactor()).await;
-    }
     response.headers_mut().insert(REQUEST_ID, id);
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let took = started.elapsed();
     app.metrics.record(&method, route, response.status(), took);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "the request was handled"));
     response
-}
-
-/// Replaces secrets in an error response, which may quote the request.
-async fn redact_errors(response: Response, context: &RequestContext, redactor: &Redactor) -> Response {
-    let (head, body) = response.into_parts();
-    // Error responses are never streams, so this does not wait.
-    let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
-    let body = match context.redact(&bytes, redactor) {
-        Cow::Borrowed(_) => Body::from(bytes),
-        Cow::Owned(redacted) => Body::from(redacted),
-    };
-    Response::from_parts(head, body)
 }
 
 /// Returns the request id that the caller sent, so that the logs of both sides can be joined. Without one, or
@@ -132,8 +115,11 @@ pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, 
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::to_bytes, routing::get};
-    use emergent_domain::time::Clock;
+    use axum::{
+        body::{Body, to_bytes},
+        routing::get,
+    };
+    use emergent_domain::{redact::Redactor, time::Clock};
     use emergent_executor::{Executor, Settings};
     use emergent_graph::Graph;
     use emergent_llm::Models;

@@ -140,6 +140,7 @@ pub(crate) fn empty() -> OpenApi {
         ("server", "Whether it runs, and how it does."),
         ("projects", "The tenants: everything belongs to exactly one project."),
         ("tokens", "Who may do what."),
+        ("audit", "Who changed what decides about access, money and programs."),
         ("objects", "Typed, versioned things."),
         ("relationships", "Typed, versioned edges between objects."),
         ("graph", "Search, walks, changes, import and export over the whole graph."),

@@ -1,8 +1,7 @@
 //! The data of one request that the outermost middleware, the authorisation and long responses share.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use emergent_domain::{ids::ProjectId, redact::Redactor};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -20,19 +19,6 @@ struct Inner {
     reserved: bool,
     /// Counts the request for its token and project.
     shares: Mutex<Option<TokenShares>>,
-    audience: Mutex<Audience>,
-}
-
-/// Who reads the response.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// A request without a valid token.
-    #[default]
-    Anonymous,
-    /// A token in a project.
-    Project(ProjectId),
-    /// A token that spans projects, in a request that names none.
-    AllProjects,
 }
 
 impl RequestContext {
@@ -48,22 +34,5 @@ impl RequestContext {
     /// Counts the request for its token as long as it is in progress.
     pub(crate) fn hold(&self, shares: TokenShares) {
         *self.0.shares.lock() = Some(shares);
-    }
-
-    /// Sets the reader of the response to a token in this project, or to a token that spans projects.
-    pub(crate) fn set_audience(&self, project: Option<ProjectId>) {
-        *self.0.audience.lock() = project.map_or(Audience::AllProjects, Audience::Project);
-    }
-
-    /// Redacts an error response, which may quote the request. A caller in a project sees the names of that
-    /// project's secrets instead of their values; a token that spans projects sees no names. An
-    /// unauthenticated caller is never quoted anything, so redaction cannot confirm a guess.
-    pub(crate) fn redact<'a>(&self, body: &'a [u8], redactor: &Redactor) -> Cow<'a, [u8]> {
-        let audience = *self.0.audience.lock();
-        match audience {
-            Audience::Anonymous => Cow::Borrowed(body),
-            Audience::Project(project) => redactor.for_project(project).redact_bytes(body),
-            Audience::AllProjects => redactor.without_names().redact_bytes(body),
-        }
     }
 }

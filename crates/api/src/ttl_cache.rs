@@ -1,5 +1,7 @@
 //! A cache whose entries are valid for one second, for the token and the project of each request. A change
-//! through this server clears the cache; a change through another server takes effect within that second.
+//! through this server removes the entries it concerns, and no others: whoever may change one token must not
+//! make the database look up those of everybody. A change through another server takes effect within that
+//! second.
 
 use std::{borrow::Borrow, hash::Hash, time::Duration};
 
@@ -16,8 +18,8 @@ pub(crate) struct TtlCache<K, V>(Mutex<Entries<K, V>>);
 
 struct Entries<K, V> {
     values: LruCache<K, (V, Instant)>,
-    /// The number of times the cache was cleared. A value that was read before the last time must not be
-    /// inserted.
+    /// The number of times entries were removed. A value that was read before the last time must not be
+    /// inserted, because it may be one of them.
     generation: u64,
 }
 
@@ -49,7 +51,7 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         PendingRead { since: Instant::now(), generation: self.0.lock().generation }
     }
 
-    /// Inserts a value, unless the cache was cleared after its read began.
+    /// Inserts a value, unless entries were removed after its read began.
     pub(crate) fn insert(&self, key: K, value: V, read: PendingRead) {
         let mut entries = self.0.lock();
         if entries.generation != read.generation {
@@ -58,10 +60,10 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         entries.values.insert(key, (value, read.since));
     }
 
-    /// Removes all entries, and rejects the results of reads that have begun.
-    pub(crate) fn clear(&self) {
+    /// Removes the entries with these values, and rejects the results of reads that have begun.
+    pub(crate) fn remove_where(&self, is_stale: impl Fn(&V) -> bool) {
         let mut entries = self.0.lock();
-        entries.values.clear();
+        entries.values.retain(|_, (value, _)| !is_stale(value));
         entries.generation += 1;
     }
 }
@@ -71,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_was_read_before_the_cache_was_cleared_is_not_inserted() {
+    fn only_stale_values_are_removed_and_none_that_was_read_before_is_inserted() {
         let cache = TtlCache::default();
         let early_read = cache.start_read();
         cache.insert("a", 1, cache.start_read());
-        assert_eq!(cache.get("a"), Some(1));
-        cache.clear();
-        assert_eq!(cache.get("a"), None);
+        cache.insert("b", 2, cache.start_read());
+        cache.remove_where(|value| *value == 1);
+        assert_eq!((cache.get("a"), cache.get("b")), (None, Some(2)));
         cache.insert("a", 1, early_read);
         assert_eq!(cache.get("a"), None);
     }

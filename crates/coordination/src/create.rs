@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
-    ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    ids::{ObjectId, RunId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
     pack::nearest_name,
@@ -16,12 +16,12 @@ use emergent_domain::{
 };
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
 use emergent_store::{
-    Tx, agents, tasks,
+    Tx, tasks,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::Map;
 
-use crate::transactions::new_event;
+use crate::{dispatchable::NameableAgents, transactions::new_event};
 
 const MAX_KEY_BYTES: usize = 64;
 const MAX_TITLE_BYTES: usize = 500;
@@ -50,7 +50,7 @@ pub struct CreatedWorkflow {
 /// is planned first.
 pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow) -> Result<CreatedWorkflow> {
     let project = writer.project.id;
-    let references = TaskReferences::for_new_workflow(tx, project)?;
+    let references = TaskReferences::for_new_workflow(tx, writer)?;
     let problems = references.problems(&new.tasks, new.settings.max_tasks);
     Invalid::if_any(problems)?;
     let status = if new.tasks.is_empty() { WorkflowStatus::Planning } else { WorkflowStatus::Running };
@@ -104,7 +104,7 @@ pub fn add_tasks(
         let message = format!("the workflow `{workflow}` is {} and takes no more tasks", locked.status);
         return Err(Error::Conflict { message });
     }
-    let references = TaskReferences::for_workflow(tx, project, workflow)?;
+    let references = TaskReferences::for_workflow(tx, writer, workflow)?;
     Invalid::if_any(references.problems(new, locked.settings.max_tasks))?;
     create_tasks(tx, writer, workflow, new, &references)
 }
@@ -113,18 +113,18 @@ pub fn add_tasks(
 struct TaskReferences {
     /// The tasks of the workflow by key.
     tasks: HashMap<String, ObjectId>,
-    /// The names of the project's agents.
-    agents: Vec<String>,
+    agents: NameableAgents,
 }
 
 impl TaskReferences {
-    fn for_new_workflow(tx: &mut Tx<'_>, project: ProjectId) -> Result<Self> {
-        Ok(Self { tasks: HashMap::new(), agents: agents::list_names(tx, project)? })
+    fn for_new_workflow(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<Self> {
+        let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
+        Ok(Self { tasks: HashMap::new(), agents })
     }
 
-    fn for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Self> {
-        let tasks = tasks::list_keys(tx, project, workflow)?.into_iter().collect();
-        Ok(Self { tasks, agents: agents::list_names(tx, project)? })
+    fn for_workflow(tx: &mut Tx<'_>, writer: &WriteContext, workflow: WorkflowId) -> Result<Self> {
+        let tasks = tasks::list_keys(tx, writer.project.id, workflow)?.into_iter().collect();
+        Ok(Self { tasks, ..Self::for_new_workflow(tx, writer)? })
     }
 
     /// Returns every reason why these tasks cannot be created.
@@ -183,15 +183,14 @@ impl TaskReferences {
     }
 
     fn check_agents(&self, task: &NewTask, add: &mut impl FnMut(&str, String)) {
-        let exists = |name: &str| self.agents.iter().any(|agent| agent == name);
-        let unknown_agent = |name: &str| {
-            unknown_name("agent", name, nearest_name(name, self.agents.iter().map(String::as_str)))
-        };
-        if let Some(name) = task.assigned_agent.as_deref().filter(|name| !exists(name)) {
-            add("assignedAgent", unknown_agent(name));
+        if let Some(problem) = task.assigned_agent.as_deref().and_then(|name| self.agents.problem(name, true))
+        {
+            add("assignedAgent", problem);
         }
-        for (position, name) in task.collaborators.iter().enumerate().filter(|(_, name)| !exists(name)) {
-            add(&format!("collaborators[{position}]"), unknown_agent(name));
+        for (position, name) in task.collaborators.iter().enumerate() {
+            if let Some(problem) = self.agents.problem(name, true) {
+                add(&format!("collaborators[{position}]"), problem);
+            }
         }
     }
 }

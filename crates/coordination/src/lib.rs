@@ -15,6 +15,7 @@ mod attempts;
 pub mod create;
 mod discussion;
 mod dispatch_loop;
+mod dispatchable;
 mod dispatcher;
 mod ended_runs;
 pub mod error;

@@ -15,12 +15,15 @@ use emergent_rules::workflow::{
     snapshot::{Attempt, DiscussionProgress, Snapshot},
 };
 use emergent_store::{
-    Tx, agents,
+    Tx,
     tasks::{self, TaskOutcome},
     workflows,
 };
 
-use crate::{agent_cards, attempts, discussion::load_discussion, ended_runs::EndedRuns, foreign_blockers};
+use crate::{
+    agent_cards, attempts, discussion::load_discussion, dispatchable::dispatchable_agents,
+    ended_runs::EndedRuns, foreign_blockers,
+};
 
 /// A workflow with everything that its driver needs for decisions.
 pub(crate) struct LoadedWorkflow {
@@ -29,6 +32,7 @@ pub(crate) struct LoadedWorkflow {
     pub sessions: HashMap<ObjectId, ObjectId>,
     /// The discussions of each task's attempt, the oldest first.
     pub discussions: HashMap<ObjectId, Vec<TaskDiscussion>>,
+    /// The agents that the dispatcher may start.
     pub agents: Vec<Agent>,
     /// How earlier tasks of other workflows ended.
     outcomes: Vec<TaskOutcome>,
@@ -51,7 +55,7 @@ pub(crate) fn load_workflow(
     let attempts = attempts::load_attempts(tx, project, &tasks)?;
     let sessions = workflows::list_sessions(tx, id)?.into_iter().collect();
     let discussions = load_discussions(tx, project, &tasks)?;
-    let agents = agents::list_all(tx, project)?;
+    let agents = dispatchable_agents(tx, project)?;
     let outcomes = agent_cards::load_outcomes(tx, project, id, &tasks)?;
     let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &foreign_blockers);
     snapshot.attempts = attempts;

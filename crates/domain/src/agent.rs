@@ -1,5 +1,8 @@
 //! Agents: the content of an agent definition, and the rules that validate it.
 
+mod delegation;
+mod maker;
+
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,8 @@ use crate::{
     tool_name,
     trigger::TriggerSpec,
 };
+
+pub use maker::{MissingScope, ToolScopes};
 
 /// An agent of a project. Every change creates a new version; a run uses the version that was
 /// current when it started.
@@ -88,12 +93,6 @@ impl AgentDefinition {
             config: Map::new(),
             product: None,
         }
-    }
-
-    /// Returns whether a run of this agent may delegate when another run has spawned it. A
-    /// top-level run may always delegate.
-    pub fn allows_delegation(&self) -> bool {
-        self.config.get("allow_delegation") == Some(&Value::Bool(true))
     }
 }
 
@@ -310,6 +309,7 @@ impl AgentDefinition {
             invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
         self.check_flow(available, &mut add_problem);
+        self.check_delegation(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
     }

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
 pub mod agent;
+pub mod audit;
 pub mod author;
 pub mod change;
 pub mod chat;

@@ -9,12 +9,16 @@
 //! A secret belongs to one project. Text that a project can read passes through
 //! [`Redactor::for_project`], which leaves the secrets of other projects alone: their values are
 //! ordinary words there, and their names must not be disclosed. Text of the whole server, such as
-//! its log, passes through the redactor itself, which covers all projects. Text for a reader
-//! outside of any single project passes through [`Redactor::without_names`].
+//! its log, passes through the redactor itself, which covers all projects.
+//!
+//! Redaction must not confirm guesses: whoever sends a text and sees a placeholder come back knows that the
+//! text is a secret. So only texts from outside are redacted, such as the answers of external servers, and
+//! [`Redactor::except`] leaves what the caller itself sent to them.
 
 mod decoded;
 mod forms;
 mod index;
+mod sent;
 
 use std::{
     borrow::Cow,
@@ -27,6 +31,7 @@ use serde_json::Value;
 use crate::ids::ProjectId;
 use decoded::DecodedText;
 use index::{Hit, ProjectFilter, SecretIndex};
+use sent::{SentSearch, SentText};
 
 /// The minimum length of a secret. Shorter values would occur inside too many ordinary words.
 pub const MIN_SECRET_BYTES: usize = 6;
@@ -36,24 +41,13 @@ pub const MIN_SECRET_BYTES: usize = 6;
 pub struct Redactor {
     secrets: Arc<RwLock<SecretIndex>>,
     projects: ProjectFilter,
-    placeholder: PlaceholderStyle,
+    /// What the caller sent.
+    sent: Option<SentText>,
 }
 
 /// How a redacted secret is displayed.
-#[derive(Clone, Copy, Default)]
-enum PlaceholderStyle {
-    #[default]
-    Named,
-    Anonymous,
-}
-
-impl PlaceholderStyle {
-    fn placeholder(self, name: &str) -> String {
-        match self {
-            PlaceholderStyle::Named => format!("[secret {name}]"),
-            PlaceholderStyle::Anonymous => "[secret]".to_owned(),
-        }
-    }
+fn placeholder(name: &str) -> String {
+    format!("[secret {name}]")
 }
 
 impl fmt::Debug for Redactor {
@@ -69,10 +63,12 @@ impl Redactor {
         Self { projects: ProjectFilter::Only(project), ..self.clone() }
     }
 
-    /// Returns a redactor that replaces the same secrets without disclosing their names.
+    /// Returns a redactor that leaves what a caller sent, such as the input of a tool: a part of the text
+    /// that occurs in `sent`, and any form of a secret whose whole value occurs there. The caller knows these
+    /// already, and a placeholder would tell it that they are secrets.
     #[must_use]
-    pub fn without_names(&self) -> Self {
-        Self { placeholder: PlaceholderStyle::Anonymous, ..self.clone() }
+    pub fn except(&self, sent: &Value) -> Self {
+        Self { sent: Some(SentText::new(sent.to_string())), ..self.clone() }
     }
 
     /// Adds a value to redact from now on. The redactor remembers the last few values of each name,
@@ -106,8 +102,10 @@ impl Redactor {
             // A secret that consists of digits can be serialised as a JSON number. Only a number
             // that equals the secret is replaced; a number that merely contains its digits stays.
             Value::Number(number) => {
-                let name = self.secrets().find_number(&number.to_string(), self.projects).map(str::to_owned);
-                let secret = name.map(|name| self.placeholder.placeholder(&name));
+                let digits = number.to_string();
+                let name = self.secrets().find_number(&digits, self.projects).map(str::to_owned);
+                let was_sent = || self.sent_search().is_some_and(|sent| sent.contains(digits.as_bytes()));
+                let secret = name.filter(|_| !was_sent()).map(|name| placeholder(&name));
                 if let Some(secret) = secret {
                     *value = Value::String(secret);
                 }
@@ -132,11 +130,11 @@ impl Redactor {
         if index.is_empty_for(self.projects) {
             return None;
         }
-        let mut hits = index.find_all(text, self.projects);
+        let mut sent = None;
+        let mut hits = self.find_hidden(&index, text, &mut sent);
         for view in DecodedText::decodings(text) {
-            hits.extend(
-                index.find_all(view.bytes(), self.projects).into_iter().map(|hit| view.to_original(hit)),
-            );
+            let found = self.find_hidden(&index, view.bytes(), &mut sent);
+            hits.extend(found.into_iter().map(|hit| view.to_original(hit)));
         }
         if hits.is_empty() {
             return None;
@@ -145,11 +143,33 @@ impl Redactor {
         let mut copied = 0;
         for hit in merge_overlapping(hits, text) {
             out.extend_from_slice(&text[copied..hit.start]);
-            out.extend_from_slice(self.placeholder.placeholder(hit.name).as_bytes());
+            out.extend_from_slice(placeholder(hit.name).as_bytes());
             copied = hit.end;
         }
         out.extend_from_slice(&text[copied..]);
         Some(out)
+    }
+
+    /// Finds the secrets in a text, without those that the caller sent. `search` is prepared when the first
+    /// secret is found, which is rare.
+    fn find_hidden<'a>(
+        &self,
+        index: &'a SecretIndex,
+        text: &[u8],
+        search: &mut Option<SentSearch>,
+    ) -> Vec<Hit<'a>> {
+        let mut hits = index.find_all(text, self.projects);
+        if let Some(sent) = self.sent.as_ref().filter(|_| !hits.is_empty()) {
+            let search = search.get_or_insert_with(|| sent.search());
+            hits.retain(|hit| {
+                !search.contains(&text[hit.start..hit.end]) && !search.contains(hit.value.as_bytes())
+            });
+        }
+        hits
+    }
+
+    fn sent_search(&self) -> Option<SentSearch> {
+        self.sent.as_ref().map(SentText::search)
     }
 
     fn secrets(&self) -> RwLockReadGuard<'_, SecretIndex> {
@@ -329,12 +349,44 @@ mod tests {
         assert_eq!(seen(&redactor.for_project(theirs)), clean);
         assert_eq!(seen(&redactor), clean, "a log is nobody's");
 
-        let nameless = json!({ "[secret]": ["in [secret]", "[secret]"] });
-        assert_eq!(seen(&redactor.without_names()), nameless, "what it is called is not told");
-
         redactor.add_secret(ours, "STAGE", "production");
         assert_eq!(redactor.for_project(ours).redact_text("production"), "[secret STAGE]");
         assert_eq!(redactor.for_project(theirs).redact_text("production"), "[secret ENV]");
+    }
+
+    #[test]
+    fn what_the_caller_sent_stays_and_nothing_else_does() {
+        let secret = redactor(VALUE);
+        let answer = |sent: Value, text: &str| secret.except(&sent).redact_text(text).into_owned();
+        let echo = format!("you said {VALUE}");
+        assert_eq!(
+            answer(json!({ "text": VALUE }), &echo),
+            echo,
+            "a guess that is right comes back as any other"
+        );
+        assert_eq!(answer(json!({ "text": "a guess" }), &echo), "you said [secret API_KEY]");
+        let encoded = BASE64_STANDARD.encode(VALUE);
+        assert_eq!(answer(json!([VALUE]), &encoded), encoded, "a server may encode what it was sent");
+        let nested = json!({ "said": json!({ "text": VALUE }).to_string() }).to_string();
+        assert_eq!(answer(json!({ "text": VALUE }), &nested), nested);
+        // A caller that knows the beginning does not get the rest.
+        let long = redactor("abcdefghijklmnopqrst");
+        let beginning = json!("abcdefghijklmnop");
+        assert_eq!(
+            long.except(&beginning).redact_text("it is abcdefghijklmnopqrst"),
+            "it is [secret API_KEY]"
+        );
+        assert_eq!(long.except(&beginning).redact_text("abcdefghijklmnop?"), "abcdefghijklmnop?");
+    }
+
+    #[test]
+    fn a_number_that_the_caller_sent_stays() {
+        let redactor = redactor("12345678");
+        let mut value = json!([12_345_678, "12345678"]);
+        redactor.except(&json!({ "pin": 12_345_678 })).redact_value(&mut value);
+        assert_eq!(value, json!([12_345_678, "12345678"]));
+        redactor.except(&json!({ "pin": 1 })).redact_value(&mut value);
+        assert_eq!(value, json!(["[secret API_KEY]", "[secret API_KEY]"]));
     }
 
     #[test]

@@ -92,7 +92,10 @@ impl Client {
         match open_or_connect(settings).await? {
             DataDirOwner::ThisProcess(services) => {
                 let router = emergent_api::router(services.app.clone());
-                let token = token.unwrap_or_else(|| services.admin_token.clone());
+                let token = match token {
+                    Some(token) => token,
+                    None => services.local_token().await?,
+                };
                 Ok(Self { token, transport: Transport::InProcess(services, router), project })
             }
             DataDirOwner::Server { address, token: admin_token } => {
@@ -109,11 +112,11 @@ impl Client {
         Self { project: Some(project.to_owned()), ..self }
     }
 
-    /// A client of services that are open in this process, with the admin token.
-    pub fn in_process(services: Services) -> Self {
+    /// A client of services that are open in this process, with the token of the operator.
+    pub async fn in_process(services: Services) -> Result<Self> {
         let router = emergent_api::router(services.app.clone());
-        let token = services.admin_token.clone();
-        Self { token, transport: Transport::InProcess(Box::new(services), router), project: None }
+        let token = services.local_token().await?;
+        Ok(Self { token, transport: Transport::InProcess(Box::new(services), router), project: None })
     }
 
     /// The same client, naming no project.

@@ -83,6 +83,8 @@ enum Command {
     /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(commands::token::Token),
+    /// Who changed tokens, secrets, servers, products, agents, budgets and projects
+    Audit(commands::audit::Audit),
     /// Set, delete and rotate the secrets of external servers
     #[command(subcommand)]
     Secret(commands::secret::Secret),
@@ -177,6 +179,7 @@ async fn run(cli: Cli) -> Result<()> {
             let client = Client::connect(&cli.server, &cli.store).await?;
             token.run(client, cli.server.project.as_deref(), json).await
         }
+        Command::Audit(audit) => audit.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::McpServer(server) => {
             server.run(&Client::connect(&cli.server, &cli.store).await?, json).await
         }

@@ -50,6 +50,9 @@ impl Serve {
                  EMERGENT_TLS_CERT and EMERGENT_TLS_KEY, or put a proxy with TLS in front"
             );
         }
+        if services.admin_token_ended {
+            warn!("the admin token {}", ended_token_message(&settings));
+        }
         print_welcome(&settings, &services, &format!("{scheme}://{address}"), self.sample);
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
@@ -148,18 +151,33 @@ async fn shutdown_signal() {
     let _ = interrupt.await;
 }
 
+/// What an operator does whose admin token was revoked or has expired.
+fn ended_token_message(settings: &Settings) -> String {
+    let data_dir = settings.data_dir.display();
+    let renewal = match config::env_value("EMERGENT_ADMIN_TOKEN") {
+        Some(_) => "set EMERGENT_ADMIN_TOKEN to another value".to_owned(),
+        None => format!("delete {data_dir}/admin-token"),
+    };
+    format!(
+        "was revoked or has expired, and is not accepted; for a new one stop the server, {renewal}, and start it \
+         again, or run `emergent token create` on the data folder {data_dir} while the server is stopped"
+    )
+}
+
 /// Prints the address and, when it is new, the admin token. With `sample`, also commands to try.
 fn print_welcome(settings: &Settings, services: &Services, address: &str, sample: bool) {
     let engine = services.graph.db().engine().name();
     info!(%address, engine, "listening");
     let mut text = format!("Emergent listens on {address}  ({engine})\n");
     let token_file = settings.data_dir.join("admin-token");
-    if services.token_is_new || sample {
+    if services.admin_token_ended {
+        text.push_str(&format!("  admin token  {}\n", ended_token_message(settings)));
+    } else if services.token_is_new || sample {
         text.push_str(&format!("  admin token  {}\n", services.admin_token));
     }
     if services.token_is_new {
         text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));
-    } else if !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
+    } else if !services.admin_token_ended && !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));

@@ -1,9 +1,11 @@
 //! Builds the services of a server from its settings: store, embedder, graph, models, tools, executor,
 //! dispatcher and API.
 
+use std::time::Duration;
+
 use emergent_api::{AllowedHosts, App, AppOptions};
 use emergent_coordination::Dispatcher;
-use emergent_domain::time::Clock;
+use emergent_domain::{time::Clock, token::Scope};
 use emergent_executor::Executor;
 use emergent_graph::Graph;
 use emergent_llm::{Models, Script};
@@ -21,6 +23,9 @@ use crate::{
     logs, telemetry,
 };
 
+/// How long the token of [`Services::local_token`] is valid: longer than a command that follows a run.
+const LOCAL_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
+
 /// The opened services of a data folder. A server or a command in this process works with them.
 pub struct Services {
     pub app: App,
@@ -30,6 +35,8 @@ pub struct Services {
     pub servers: McpServers,
     pub data: DataDir,
     pub admin_token: String,
+    /// The admin token was revoked or has expired. It stays so; see [`Services::local_token`].
+    pub admin_token_ended: bool,
     /// The admin token was created by this start, so it has not been shown to anybody.
     pub token_is_new: bool,
 }
@@ -71,7 +78,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     }
     graph.ensure_builtin_packs().await?;
     graph.ensure_default_project().await?;
-    graph.ensure_admin_token(&admin_token).await?;
+    let admin_token_ended = !graph.ensure_admin_token(&admin_token).await?.is_valid(graph.clock().now());
     let limits = emergent_executor::Settings {
         max_runs: settings.max_runs,
         capture_content: telemetry::captures_content(),
@@ -98,5 +105,30 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         ..Default::default()
     };
     let app = App::with_options(executor.clone(), secrets, options);
-    Ok(Services { app, graph, executor, dispatcher, servers, data, admin_token, token_is_new })
+    Ok(Services {
+        app,
+        graph,
+        executor,
+        dispatcher,
+        servers,
+        data,
+        admin_token,
+        admin_token_ended,
+        token_is_new,
+    })
+}
+
+impl Services {
+    /// The token with which a command works on the data folder itself: the admin token or, if that has ended,
+    /// a new one that nobody else learns and that soon expires. Whoever can open the folder or the database
+    /// is the operator, so a revoked admin token must not lock them out.
+    pub async fn local_token(&self) -> Result<String> {
+        if !self.admin_token_ended {
+            return Ok(self.admin_token.clone());
+        }
+        let scopes = Scope::ALL.iter().copied().collect();
+        let expires_at = self.graph.clock().now() + LOCAL_TOKEN_LIFETIME;
+        let (_, secret) = self.graph.create_token("local operator", scopes, None, Some(expires_at)).await?;
+        Ok(secret)
+    }
 }

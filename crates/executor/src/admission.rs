@@ -251,7 +251,11 @@ fn check_visibility(agent: &Agent, origin: Origin) -> Result<()> {
     let name = &agent.definition.name;
     let visibility = agent.definition.visibility;
     match origin {
-        Origin::Spawn | Origin::Flow | Origin::Dispatch | Origin::Resume => Ok(()),
+        Origin::Spawn | Origin::Flow | Origin::Resume => Ok(()),
+        Origin::Dispatch if agent.definition.is_dispatchable() => Ok(()),
+        Origin::Dispatch => Err(Error::Forbidden(format!(
+            "agent `{name}` is internal: the dispatcher may start it only if its definition has `config.dispatchable`"
+        ))),
         Origin::Invoke if visibility != Visibility::External => Err(Error::Forbidden(format!(
             "agent `{name}` cannot be started from outside: its visibility is not `external`"
         ))),

@@ -1,23 +1,31 @@
 //! The agents of a project: create, change and delete them, each change as a new version. A run keeps
 //! the version it started with, so a change never affects an active run.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
-    agent::{Agent, AgentDefinition, AvailableNames, Visibility, default_agent},
+    agent::{Agent, AgentDefinition, AvailableNames, MissingScope, ToolScopes, Visibility, default_agent},
+    audit::{AuditAction, NewAuditEntry},
     author::Author,
     cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
 };
 use emergent_graph::{Actor, WriteContext};
-use emergent_store::{Tx, agents as rows, projects, schedules};
+use emergent_store::{Tx, agents as rows, audit, projects, schedules, tokens};
 
 use crate::{Error, Executor, Result, triggers};
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
-        self.change_agents(actor, move |tx, ctx| create(tx, ctx, &definition, &available)).await
+        let scopes = self.tools().builtin_scopes();
+        self.change_agents(actor, move |tx, ctx| {
+            let agent = create(tx, ctx, &definition, &available)?;
+            check_maker(tx, ctx, &agent.definition, &scopes)?;
+            record_change(tx, ctx, AuditAction::AgentCreate, &agent)?;
+            Ok(agent)
+        })
+        .await
     }
 
     /// Returns the agent unchanged if the change has no effect.
@@ -29,14 +37,28 @@ impl Executor {
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
-        self.change_agents(actor, move |tx, ctx| update(tx, ctx, id, expected_version, &change, &available))
-            .await
+        let scopes = self.tools().builtin_scopes();
+        self.change_agents(actor, move |tx, ctx| {
+            let before = rows::get(tx, ctx.project.id, id)?.map(|agent| agent.version);
+            let agent = update(tx, ctx, id, expected_version, &change, &available)?;
+            if before != Some(agent.version) {
+                check_maker(tx, ctx, &agent.definition, &scopes)?;
+                record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
+            }
+            Ok(agent)
+        })
+        .await
     }
 
     /// Deletes an agent and returns its tombstone. Its runs stay readable, and queued runs continue with
     /// the version they were admitted with. An agent that a product's job starts cannot be deleted.
     pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
-        self.change_agents(actor, move |tx, ctx| delete(tx, ctx, id, None)).await
+        self.change_agents(actor, move |tx, ctx| {
+            let agent = delete(tx, ctx, id, None)?;
+            record_change(tx, ctx, AuditAction::AgentDelete, &agent)?;
+            Ok(agent)
+        })
+        .await
     }
 
     /// Creates the schedules and event triggers of agents that were saved before triggers existed (up to
@@ -231,6 +253,42 @@ fn check(
     let mut available = available.clone();
     available.agents.extend(rows::list_names(tx, ctx.project.id)?);
     Ok(definition.check(&available)?)
+}
+
+/// Refuses a definition that grants more than the token that saves it has. The check follows the write, in
+/// the same transaction, so that it sees the definition as it would be stored; an error rolls it back.
+/// Products are not checked here: only `admin:write`, which may grant everything, can install one.
+fn check_maker(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    definition: &AgentDefinition,
+    tools: &ToolScopes,
+) -> Result<()> {
+    let scopes = match ctx.author {
+        Author::System => return Ok(()),
+        Author::Token { id } => tokens::get(tx, id)?.map(|token| token.scopes).unwrap_or_default(),
+        // No tool saves agents. One that did would need a rule of its own.
+        Author::Run { .. } => BTreeSet::new(),
+    };
+    match definition.beyond_scopes(&scopes, tools) {
+        None => Ok(()),
+        Some(MissingScope { what, scope }) => Err(Error::BeyondMaker { what, scope }),
+    }
+}
+
+fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, agent: &Agent) -> Result<()> {
+    let run = match ctx.author {
+        Author::Run { run_id, .. } => Some(run_id),
+        Author::Token { .. } | Author::System => None,
+    };
+    let entry = NewAuditEntry::new(action, Some(ctx.project.id), &agent.definition.name)
+        .id(agent.id)
+        .run(run)
+        .detail("version", agent.version)
+        .detail("tools", agent.definition.tools.clone())
+        .detail("trigger", agent.definition.trigger.clone())
+        .detail("visibility", agent.definition.visibility.as_str());
+    Ok(audit::record(tx, &entry, ctx.now)?)
 }
 
 fn check_name_free(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, name: &str) -> Result<()> {

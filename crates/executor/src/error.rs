@@ -1,7 +1,7 @@
 //! The errors of agents and runs, distinguished by what a caller can do about them. `api` maps them to
 //! HTTP.
 
-use emergent_domain::{ids::RunId, invalid::Invalid};
+use emergent_domain::{ids::RunId, invalid::Invalid, token::Scope};
 use emergent_graph::validation::{MayBePending, PendingValidation};
 
 /// An error of an agent, a run or a trigger.
@@ -22,6 +22,12 @@ pub enum Error {
     /// The caller may not start this agent.
     #[error("{0}")]
     Forbidden(String),
+    /// The token that saves a definition lacks a scope that the definition grants.
+    #[error(
+        "{what} needs the scope `{scope}`, which this token does not have: an agent may not do more than the \
+         token that saves it; use a token with that scope, or with `admin:write`"
+    )]
+    BeyondMaker { what: String, scope: Scope },
     /// No model provider is configured for the model; the message says how to configure one.
     #[error("{0}")]
     NoModel(String),

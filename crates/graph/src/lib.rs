@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::{documents::TextExtractor, work_pool::WorkPool};
 
 pub mod actor;
+mod audit;
 mod bulk;
 pub mod documents;
 pub mod embedding;

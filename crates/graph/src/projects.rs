@@ -1,11 +1,12 @@
 //! Projects: creating, renaming and deleting.
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
     ids::ProjectId,
     project::{Project, check_name},
 };
-use emergent_store::projects as rows;
+use emergent_store::{audit, projects as rows};
 
 use crate::{Error, Graph, error::Result};
 
@@ -17,7 +18,12 @@ impl Graph {
         check_name(name)?;
         let (name, now) = (name.to_owned(), self.clock().now());
         self.db()
-            .write(move |tx| rows::insert(tx, &name, strict, now)?.ok_or_else(|| name_taken(&name)))
+            .write(move |tx| {
+                let project = rows::insert(tx, &name, strict, now)?.ok_or_else(|| name_taken(&name))?;
+                let entry = audit_entry(AuditAction::ProjectCreate, &project).detail("strict", strict);
+                audit::record(tx, &entry, now)?;
+                Ok(project)
+            })
             .await
     }
 
@@ -73,6 +79,10 @@ impl Graph {
                 }
                 after.updated_at = graph.clock().now();
                 rows::update(tx, &after)?;
+                let entry = audit_entry(AuditAction::ProjectUpdate, &after)
+                    .detail("nameBefore", before.name)
+                    .detail("strict", after.strict);
+                audit::record(tx, &entry, after.updated_at)?;
                 Ok(after)
             })
             .await
@@ -85,6 +95,7 @@ impl Graph {
             .write(move |tx| {
                 let project = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
                 refuse_if_default(&project, "deleted")?;
+                audit::record(tx, &audit_entry(AuditAction::ProjectDelete, &project), now)?;
                 Ok::<_, Error>(rows::delete(tx, id, now)?)
             })
             .await?;
@@ -108,6 +119,10 @@ impl Graph {
             })
             .await
     }
+}
+
+fn audit_entry(action: AuditAction, project: &Project) -> NewAuditEntry {
+    NewAuditEntry::new(action, Some(project.id), &project.name).id(project.id)
 }
 
 fn name_taken(name: &str) -> Error {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     author::Author,
     cursor::{Page, ResultPage},
     ids::{ProjectId, TokenId},
@@ -12,7 +13,7 @@ use emergent_domain::{
     time::Timestamp,
     token::{Scope, Token},
 };
-use emergent_store::{Tx, projects, tokens as rows};
+use emergent_store::{Tx, audit, projects, tokens as rows};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, Graph, error::Result};
@@ -24,6 +25,10 @@ const PREFIX: &str = "emt_";
 /// for storing it.
 pub fn new_secret() -> String {
     format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
+}
+
+fn audit_entry(action: AuditAction, token: &Token) -> NewAuditEntry {
+    NewAuditEntry::new(action, token.project, &token.name).id(token.id)
 }
 
 fn hash(secret: &str) -> Vec<u8> {
@@ -68,7 +73,11 @@ impl Graph {
                     return Err(Error::not_found("project", project));
                 }
                 rows::insert(tx, &stored, &hash)?;
-                Ok(())
+                let scopes: Vec<&str> = stored.scopes.iter().map(|scope| scope.as_str()).collect();
+                let entry = audit_entry(AuditAction::TokenCreate, &stored)
+                    .detail("scopes", scopes)
+                    .detail("expiresAt", stored.expires_at.map(|time| time.to_string()));
+                Ok(audit::record(tx, &entry, now)?)
             })
             .await?;
         Ok((token, secret))
@@ -88,7 +97,10 @@ impl Graph {
                 let token = rows::get(tx, id)?
                     .filter(|token| project.is_none() || token.project == project)
                     .ok_or_else(|| Error::not_found("token", id))?;
-                rows::revoke(tx, id, now)?;
+                if token.revoked_at.is_none() {
+                    rows::revoke(tx, id, now)?;
+                    audit::record(tx, &audit_entry(AuditAction::TokenRevoke, &token), now)?;
+                }
                 Ok(Token { revoked_at: token.revoked_at.or(Some(now)), ..token })
             })
             .await
@@ -111,8 +123,9 @@ impl Graph {
         }
     }
 
-    /// Creates a token for the operator's configured secret, with every scope in every project. The
-    /// configuration takes precedence even if the token was revoked before.
+    /// Creates the token of the operator's configured secret, with every scope in every project, and returns
+    /// it. A token that was revoked stays revoked: the caller checks that it is valid. Otherwise whoever
+    /// learnt the secret would have access again after the next start.
     pub async fn ensure_admin_token(&self, secret: &str) -> Result<Token> {
         if secret.len() < 16 {
             return Err(Invalid::new("admin token", "must have at least 16 characters").into());
@@ -134,12 +147,7 @@ impl Graph {
                 }
                 let existing = rows::get_by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
                 match existing {
-                    Some(token) if token.project.is_none() => {
-                        if token.revoked_at.is_some() || token.expires_at.is_some() {
-                            rows::reinstate(tx, token.id)?;
-                        }
-                        Ok(Token { expires_at: None, revoked_at: None, ..token })
-                    }
+                    Some(token) if token.project.is_none() => Ok(token),
                     _ => Err(Error::Conflict {
                         message: "the admin token is already the secret of a token with fewer scopes: choose another secret"
                             .to_owned(),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use emergent_domain::{
     agent::AvailableNames,
+    audit::{AuditAction, NewAuditEntry},
     ids::{ProductId, ProjectId},
     mcp_server::{ConfiguredBy, ProgramPatterns},
 };
 use emergent_executor::Executor;
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents as agent_rows, installed_products as rows, projects};
+use emergent_store::{Tx, agents as agent_rows, audit, installed_products as rows, projects};
 use serde_json::Value;
 
 use crate::{
@@ -19,12 +20,15 @@ use crate::{
     builtin,
     fetch::Fetcher,
     manifest::Manifest,
-    plan::{Direction, OwnChange, Plan, own_changes, plan},
+    plan::{Direction, OwnChange, Plan, StepChange, own_changes, plan},
     source::ManifestSource,
     state::{Product, ProjectState},
     tool_forecast::ToolForecast,
     validate::{self, InstallContext, core_version, validate},
 };
+
+/// The most steps of a change that the audit log lists.
+const MAX_AUDITED_STEPS: usize = 200;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -239,6 +243,7 @@ impl Products {
                 let ctx = graph.write_context(tx, actor)?;
                 let after = change.after.as_ref().map(|(manifest, source)| (manifest, source.as_ref()));
                 let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
+                audit::record(tx, &change.audit_entry(actor.project, &plan), ctx.now)?;
                 Ok(ProductOutcome { product, plan })
             })
             .await;
@@ -324,6 +329,26 @@ impl ChangeRequest {
             None => Error::cannot_remove(&self.name, &problems),
         })?;
         Ok((state, plan))
+    }
+
+    /// The entry of the audit log: the versions, and each thing that is added, changed or removed.
+    fn audit_entry(&self, project: ProjectId, plan: &Plan) -> NewAuditEntry {
+        let action = match (self.expected, &self.after) {
+            (_, None) => AuditAction::ProductUninstall,
+            (ExpectedState::Absent, Some(_)) => AuditAction::ProductInstall,
+            (_, Some(_)) => AuditAction::ProductUpgrade,
+        };
+        let source = self.after.as_ref().and_then(|(_, source)| source.as_ref());
+        let changed = plan.steps.iter().filter(|step| step.change != StepChange::Keep);
+        let steps: Vec<String> = changed
+            .take(MAX_AUDITED_STEPS)
+            .map(|step| format!("{} {} {}", step.change.as_str(), step.kind.as_str(), step.name))
+            .collect();
+        NewAuditEntry::new(action, Some(project), &self.name)
+            .detail("from", plan.from.as_ref().map(ToString::to_string))
+            .detail("to", plan.to.as_ref().map(ToString::to_string))
+            .detail("source", source.map(ToString::to_string))
+            .detail("steps", steps)
     }
 
     fn install_context(&self, state: &ProjectState, manifest: &Manifest) -> InstallContext {

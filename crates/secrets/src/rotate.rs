@@ -6,9 +6,12 @@
 //! every key that it needs, and a repeated rotation continues with the key that was already
 //! created.
 
-use emergent_domain::ids::ProjectId;
+use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
+    ids::ProjectId,
+};
 use emergent_store::{
-    Tx,
+    Tx, audit,
     secrets::{self as rows, KeyRow},
 };
 use tracing::info;
@@ -90,6 +93,8 @@ impl Secrets {
                 }
                 resealed += batch.len() as u64;
                 if batch.len() < RESEAL_BATCH {
+                    let entry = NewAuditEntry::new(AuditAction::SecretRotate, None, "").id(first.id());
+                    audit::record(tx, &entry.detail("resealed", resealed), now)?;
                     return Ok(KeyRotation { key: first.id().to_owned(), resealed });
                 }
             }

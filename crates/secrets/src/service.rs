@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     ids::{ProjectId, TokenId},
     invalid::Invalid,
     redact::{MIN_SECRET_BYTES, Redactor},
     time::{Clock, Timestamp},
 };
 use emergent_store::{
-    Db, Tx, projects,
+    Db, Tx, audit, projects,
     secrets::{self as rows, KeyRow},
 };
 use parking_lot::RwLock;
@@ -144,6 +145,8 @@ impl Secrets {
                 let reason = format!("a project has at most {MAX_SECRETS} secrets; delete one first");
                 return Err(Invalid::new("name", reason).into());
             }
+            let entry = audit_entry(AuditAction::SecretPut, project, &name).detail("version", row.version);
+            audit::record(tx, &entry, now)?;
             to_info(row, &load_server_configs(tx, project)?)
         };
         self.0.db.write(work).await
@@ -161,9 +164,12 @@ impl Secrets {
     /// Deletes a secret and returns its information. Servers that refer to it can no longer
     /// connect.
     pub async fn delete(&self, project: ProjectId, name: &SecretName) -> Result<SecretInfo> {
-        let name = name.clone();
+        let (name, now) = (name.clone(), self.0.clock.now());
         let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
-            Some(row) => to_info(row, &load_server_configs(tx, project)?),
+            Some(row) => {
+                audit::record(tx, &audit_entry(AuditAction::SecretDelete, project, &name), now)?;
+                to_info(row, &load_server_configs(tx, project)?)
+            }
             None => Err(Error::NotFound { name: name.clone() }),
         };
         self.0.db.write(work).await
@@ -238,6 +244,10 @@ fn load_or_create_keys(keys: &KeySource, stored_keys: &[KeyRow]) -> Result<(Keyr
             Ok((ring, true))
         }
     }
+}
+
+fn audit_entry(action: AuditAction, project: ProjectId, name: &SecretName) -> NewAuditEntry {
+    NewAuditEntry::new(action, Some(project), name.as_str())
 }
 
 /// Checks that the ring contains every key that may have encrypted something.

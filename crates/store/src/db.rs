@@ -4,6 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
+    audit,
     engine::{
         Engine,
         postgres::Postgres,
@@ -94,7 +95,11 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (work, reply) = write_work(work);
+        let origin = audit::current_origin();
+        let (work, reply) = write_work(move |tx: &mut Tx<'_>| {
+            tx.origin.clone_from(&origin);
+            work(tx)
+        });
         self.write_erased(work).await?;
         reply.await.unwrap_or_else(|_| Err(Error::Closed.into()))
     }

@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
 pub mod agents;
+pub mod audit;
 pub(crate) mod author;
 pub mod budget;
 mod claimable;
@@ -28,6 +29,7 @@ mod migrate;
 pub mod objects;
 pub mod packs;
 mod page;
+pub mod project_counts;
 pub mod projects;
 pub mod prompts;
 pub mod relationships;

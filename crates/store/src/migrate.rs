@@ -76,6 +76,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 15,
+        name: "audit",
+        shared: include_str!("migrations/0015_audit.sql"),
+        sqlite: include_str!("migrations/0015_audit.sqlite.sql"),
+        postgres: include_str!("migrations/0015_audit.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -93,9 +93,3 @@ pub fn revoke(tx: &mut Tx<'_>, id: TokenId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL", params![id, now])?;
     Ok(())
 }
-
-/// Makes a revoked or expired token valid again. It then has no expiry.
-pub fn reinstate(tx: &mut Tx<'_>, id: TokenId) -> Result<()> {
-    tx.execute("UPDATE tokens SET revoked_at = NULL, expires_at = NULL WHERE id = $1", params![id])?;
-    Ok(())
-}

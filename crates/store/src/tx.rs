@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use emergent_domain::audit::AuditOrigin;
+
 use crate::{
     engine::{Engine, postgres_session::Session},
     error::{Error, Result},
@@ -42,6 +44,8 @@ pub struct Tx<'a> {
     collected_bytes: usize,
     /// A statement failed because of the storage, with what the database said.
     pub(crate) fault: Option<(StorageFault, String)>,
+    /// Who makes the changes, for the audit log; `None` for the server itself.
+    pub(crate) origin: Option<Arc<AuditOrigin>>,
 }
 
 /// The connection of a transaction.
@@ -63,6 +67,7 @@ impl<'a> Tx<'a> {
             limits,
             collected_bytes: 0,
             fault: None,
+            origin: None,
         }
     }
 

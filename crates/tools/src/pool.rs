@@ -6,8 +6,9 @@ use std::{
 };
 
 use emergent_domain::{
-    agent::AvailableNames,
+    agent::{AvailableNames, ToolScopes},
     ids::ProjectId,
+    token::Scope,
     tool_name::{self, Grant},
 };
 use emergent_llm::ToolSpec;
@@ -91,6 +92,13 @@ impl ToolPool {
         let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
         self.labelled_cache.lock().insert(project, (revision, Arc::clone(&labelled)));
         labelled
+    }
+
+    /// The scope that a client needs for each built-in tool. Tools that only agents can call start other
+    /// agents, or list them.
+    pub fn builtin_scopes(&self) -> ToolScopes {
+        let scope = |tool: &Arc<dyn Tool>| tool.info().scope.unwrap_or(Scope::AgentsInvoke);
+        self.builtin.iter().map(|tool| (tool.info().name.clone(), scope(tool))).collect()
     }
 
     /// Every name that a whitelist may use for a built-in tool.

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod agent_parts;
+pub mod audit;
 pub mod author;
 pub mod budget;
 pub mod bulk;

@@ -72,7 +72,7 @@ impl Collector for Gauges {
 }
 
 /// Declares a gauge. Unlike `Registry::register`, this adds no full stop to the help text.
-fn describe<'a>(
+pub(super) fn describe<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     name: &'a str,
     help: &'a str,
@@ -81,6 +81,6 @@ fn describe<'a>(
 }
 
 /// Returns the total of one key; 0 if it is absent.
-fn sum<K: PartialEq>(counts: &[(K, i64)], key: &K) -> i64 {
+pub(super) fn sum<K: PartialEq>(counts: &[(K, i64)], key: &K) -> i64 {
     counts.iter().filter(|(counted, _)| counted == key).map(|(_, count)| count).sum()
 }

@@ -1,6 +1,7 @@
 //! All routes, with the scope that each requires.
 
 mod agents;
+mod audit;
 mod coordination;
 mod documents;
 mod graph;
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(meta::routes())
         .merge(projects::routes())
         .merge(tokens::routes())
+        .merge(audit::routes())
         .merge(objects::routes())
         .merge(relationships::routes())
         .merge(graph::routes())

@@ -23,8 +23,8 @@ pub(crate) mod trigger;
 
 use emergent_domain as domain;
 pub(crate) use emergent_wire::{
-    agent, change, document, fields::expected_version, object, project, relationship, run_event, schema,
-    token, tool_call, traverse, workflow_event as coordination_event,
+    agent, audit, change, document, fields::expected_version, object, project, relationship, run_event,
+    schema, token, tool_call, traverse, workflow_event as coordination_event,
 };
 
 /// Converts a service's result into a response type. `From` cannot be implemented here, because both types
@@ -52,6 +52,7 @@ macro_rules! converted_by_wire {
 
 converted_by_wire! {
     domain::agent::Agent => agent::AgentView,
+    domain::audit::AuditEntry => audit::AuditEntryView,
     domain::document::Chunk => document::ChunkView,
     domain::document::Document => document::DocumentView,
     domain::object::Object => object::ObjectView,

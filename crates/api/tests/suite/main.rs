@@ -2,6 +2,7 @@
 //! one program per file took longer than running the tests.
 
 mod agents;
+mod audit;
 mod authorisation;
 mod bad_input;
 mod common;

@@ -159,3 +159,26 @@ async fn workflows_attempts_and_decisions_are_counted() {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }
 }
+
+#[tokio::test]
+async fn a_token_of_a_project_sees_the_figures_of_that_project_only() {
+    let db = TestDb::sqlite().await;
+    let server = Server::with_models(&db, 1_024, ScriptedModel::default().models()).await;
+    let (ours, theirs) = (server.project("ours").await, server.project("theirs").await);
+    let admin = server.admin();
+    for (project, runs) in [(ours, 1), (theirs, 2)] {
+        let inside = admin.in_project(project);
+        let agent = inside.agent("worker", json!({})).await;
+        for _ in 0..runs {
+            inside.trigger(&agent, "go").await;
+        }
+    }
+    let bound =
+        server.client(Some(&server.token(&[emergent_domain::token::Scope::AdminRead], Some(ours)).await));
+    let text = bound.get("/metrics").await.text;
+    assert!(text.contains(&format!("emergent_runs_queued{{project=\"{ours}\"}} 1\n")), "{text}");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        assert!(line.contains(&format!("project=\"{ours}\"")), "{line}");
+    }
+    assert!(admin.get("/metrics").await.text.contains("\nemergent_runs_queued 3\n"));
+}

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::{ids::ProjectId, invalid::Invalid, workflow::Limit};
+use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
+    ids::ProjectId,
+    invalid::Invalid,
+    workflow::Limit,
+};
 use emergent_store::{
-    Tx, agents,
+    Tx, agents, audit,
     budget::{self, Counter},
 };
 
@@ -52,6 +57,11 @@ impl Dispatcher {
                 );
             }
             budget::set_day_limit(tx, project, agent.as_deref(), limit, now)?;
+            let name = agent.as_deref().unwrap_or_default();
+            let entry = NewAuditEntry::new(AuditAction::BudgetUpdate, Some(project), name)
+                .detail("microusd", limit.microusd)
+                .detail("tokens", limit.tokens);
+            audit::record(tx, &entry, now)?;
             load_budgets(tx, project, budget::utc_day(now))
         };
         self.executor().graph().db().write(work).await

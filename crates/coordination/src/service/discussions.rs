@@ -1,6 +1,7 @@
 //! Loads a discussion, and decides one that was escalated to a person.
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     author::Author,
     cursor::Page,
     ids::{ObjectId, ProjectId},
@@ -11,7 +12,7 @@ use emergent_domain::{
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, objects, relationships, workflows};
+use emergent_store::{Tx, audit, objects, relationships, workflows};
 use serde_json::{Value, json};
 
 use super::changes::{check_not_ended, check_note, resume_workflow};
@@ -82,6 +83,9 @@ impl Dispatcher {
                     json!({ "decision": decision, "reason": reason_text, "by": "person" });
             }
             update_properties(tx, &writer, id, changes)?;
+            let topic = string_property(&discussion, "topic").unwrap_or_default();
+            let entry = NewAuditEntry::new(AuditAction::DiscussionDecide, Some(actor.project), topic);
+            audit::record(tx, &entry.id(id), writer.now)?;
             if let Some(workflow) = workflow {
                 let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
                 let decided = WorkflowEventBody::DiscussionDecided {

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    ids::{ObjectId, ProjectId, WorkflowId},
+    ids::{ObjectId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
-    pack::nearest_name,
     task::{NewTask, Task, VerdictKind},
     workflow::{Workflow, WorkflowSettings},
 };
@@ -15,11 +14,12 @@ use emergent_rules::workflow::{
     select::{self, AgentCard},
     snapshot::Snapshot,
 };
-use emergent_store::{Tx, agents, tasks};
+use emergent_store::{Tx, tasks};
 
 use crate::{
     agent_cards::{agent_cards, load_outcomes},
     create::{NewWorkflow, add_tasks, create_workflow},
+    dispatchable::{NameableAgents, dispatchable_agents},
     dispatcher::Dispatcher,
     error::{Error, Result},
     planning::DEFAULT_PLANNER,
@@ -57,7 +57,7 @@ impl Dispatcher {
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
-            check_request(tx, actor.project, &new)?;
+            check_request(tx, actor, &new)?;
             let writer = graph.write_context(tx, actor)?;
             Ok::<_, Error>(create_workflow(tx, &writer, &new)?.workflow)
         };
@@ -69,12 +69,12 @@ impl Dispatcher {
     pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| -> Result<(), DryRunOutcome> {
-            let planner = check_request(tx, actor.project, &new)?;
+            let planner = check_request(tx, actor, &new)?;
             let writer = graph.write_context(tx, actor).map_err(Error::from)?;
             let created = create_workflow(tx, &writer, &new).map_err(Error::from)?;
             let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
             let blocks = tasks::list_blocks(tx, actor.project, created.workflow.id)?;
-            let agents = agents::list_all(tx, actor.project)?;
+            let agents = dispatchable_agents(tx, actor.project)?;
             let outcomes = load_outcomes(tx, actor.project, created.workflow.id, &tasks)?;
             let cards = agent_cards(&agents, &outcomes);
             let snapshot = Snapshot::new(created.workflow, tasks, &blocks, &[]);
@@ -98,7 +98,7 @@ impl Dispatcher {
                     .map_err(without_list_index)?
                     .pop(),
                 None => {
-                    check_standalone_task(tx, actor.project, &task)?;
+                    check_standalone_task(tx, actor, &task)?;
                     Some(objects::create(tx, &writer, &objects::ObjectDraft::new(task.to_object(None))?)?)
                 }
             };
@@ -127,7 +127,7 @@ impl From<emergent_store::Error> for DryRunOutcome {
 }
 
 /// Checks a request except for its tasks. Returns the name of the planner if it has no tasks.
-fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Result<Option<String>> {
+fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Option<String>> {
     let mut problems = Vec::new();
     if new.description.trim().is_empty() {
         problems.push(Problem::new("description", "is empty"));
@@ -143,11 +143,12 @@ fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Resu
         problems.push(Problem::new("maxConcurrent", format!("must be 1 to {MAX_CONCURRENT_TASKS}")));
     }
     let planner = planner_name(&new.settings);
-    let names = agents::list_names(tx, project)?;
+    let agents = NameableAgents::load(tx, actor.project, actor.author)?;
     // A planner that the request names must exist even if its tasks make planning unnecessary.
     let must_exist = new.tasks.is_empty() || new.settings.planner.is_some();
-    if must_exist && !names.contains(&planner) {
-        problems.push(Problem::new("planner", unknown_planner_message(&planner, &names)));
+    if let Some(problem) = agents.problem(&planner, planner != DEFAULT_PLANNER).filter(|_| must_exist) {
+        let hint = "install emergent.code, name another planner, or give `tasks`";
+        problems.push(Problem::new("planner", format!("{problem}: {hint}")));
     }
     Invalid::if_any(problems)?;
     Ok(new.tasks.is_empty().then_some(planner))
@@ -155,17 +156,6 @@ fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Resu
 
 fn planner_name(settings: &WorkflowSettings) -> String {
     settings.planner.clone().unwrap_or_else(|| DEFAULT_PLANNER.to_owned())
-}
-
-fn unknown_planner_message(name: &str, names: &[String]) -> String {
-    match nearest_name(name, names.iter().map(String::as_str)) {
-        Some(suggestion) if name != DEFAULT_PLANNER => {
-            format!("there is no agent `{name}`; did you mean `{suggestion}`?")
-        }
-        _ => format!(
-            "there is no agent `{name}` to plan with: install emergent.code, name another one, or give `tasks`"
-        ),
-    }
 }
 
 fn build_dry_run(
@@ -230,7 +220,7 @@ fn without_list_index(error: emergent_graph::Error) -> Error {
 }
 
 /// Checks a task without a workflow. Such a task has no blockers, and judges no other task.
-fn check_standalone_task(tx: &mut Tx<'_>, project: ProjectId, task: &NewTask) -> Result<()> {
+fn check_standalone_task(tx: &mut Tx<'_>, actor: Actor, task: &NewTask) -> Result<()> {
     let mut problems = Vec::new();
     let mut add = |field: &str, reason: &str| problems.push(Problem::new(field, reason));
     if task.title.trim().is_empty() {
@@ -252,9 +242,9 @@ fn check_standalone_task(tx: &mut Tx<'_>, project: ProjectId, task: &NewTask) ->
     if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
         add("maxRetries", &format!("must be 0 to {MAX_RETRIES}"));
     }
-    let names = agents::list_names(tx, project)?;
-    if let Some(name) = task.assigned_agent.as_ref().filter(|name| !names.contains(name)) {
-        add("assignedAgent", &format!("there is no agent `{name}`; there are {}", names.join(", ")));
+    let agents = NameableAgents::load(tx, actor.project, actor.author)?;
+    if let Some(problem) = task.assigned_agent.as_deref().and_then(|name| agents.problem_with_list(name)) {
+        add("assignedAgent", &problem);
     }
     Ok(Invalid::if_any(problems)?)
 }

@@ -8,11 +8,12 @@ use emergent_domain::{
     workflow_event::{EventActor, TaskMove, WorkflowEventBody},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, objects as rows, runs, workflows};
+use emergent_store::{Tx, objects as rows, runs, workflows};
 use serde_json::{Value, json};
 
 use super::changes::{check_not_ended, check_note, resume_workflow, retry_properties};
 use crate::{
+    dispatchable::NameableAgents,
     dispatcher::Dispatcher,
     error::{Error, Result},
     transactions::{lock_workflow, new_event, update_properties},
@@ -52,8 +53,7 @@ impl Dispatcher {
             };
             workflow.as_ref().map_or(Ok(()), check_not_ended)?;
             let mut current = get_task(tx, actor.project, task)?;
-            let (updates, reason) =
-                command_changes(tx, actor.project, &current, workflow.as_ref(), &command)?;
+            let (updates, reason) = command_changes(tx, actor, &current, workflow.as_ref(), &command)?;
             let mut writer = match &workflow {
                 Some(workflow) => graph.workflow_write_context(tx, actor, workflow.id)?.0,
                 None => graph.unassigned_write_context(tx, actor)?,
@@ -93,13 +93,13 @@ fn get_task(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task>
 /// Returns the updates that a command makes on a task, in order, and their reason.
 fn command_changes(
     tx: &mut Tx<'_>,
-    project: ProjectId,
+    actor: Actor,
     task: &Task,
     workflow: Option<&Workflow>,
     command: &TaskCommand,
 ) -> Result<(Vec<Value>, String)> {
     // Somebody set the status without an attempt of the dispatcher.
-    let by_hand = task.status == TaskStatus::InProgress && !has_attempt_run(tx, project, task)?;
+    let by_hand = task.status == TaskStatus::InProgress && !has_attempt_run(tx, actor.project, task)?;
     let refuse = |what: &str, possible: &str| {
         Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
     };
@@ -137,11 +137,9 @@ fn command_changes(
             if !can_change && !by_hand {
                 return refuse("another agent", "one that is pending, failed, was skipped or taken by hand");
             }
-            if agents::get_by_name(tx, project, agent)?.is_none() {
-                let names = agents::list_names(tx, project)?.join(", ");
-                return Err(
-                    Invalid::new("agent", format!("there is no agent `{agent}`; there are {names}")).into()
-                );
+            let agents = NameableAgents::load(tx, actor.project, actor.author)?;
+            if let Some(problem) = agents.problem_with_list(agent) {
+                return Err(Invalid::new("agent", problem).into());
             }
             Ok((
                 vec![retry_properties(task, note.as_deref(), Some(agent))],

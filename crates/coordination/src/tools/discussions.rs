@@ -7,14 +7,13 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
     object::{NewObject, Object},
-    pack::nearest_name,
     query::Direction,
     task::{Task, TaskStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, objects, relationships};
 use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, Participant};
-use emergent_store::{Tx, agents, objects as rows, relationships as edges, transfer, workflows};
+use emergent_store::{Tx, objects as rows, relationships as edges, transfer, workflows};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
@@ -31,6 +30,7 @@ use serde_json::{Map, Value, json};
 use super::caller::{Caller, TaskRef, not_found};
 use crate::{
     create::{author_run, new_edge},
+    dispatchable::NameableAgents,
     transactions::new_event,
 };
 
@@ -288,7 +288,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
             );
             return Err(Error::Conflict { message });
         };
-        check_agents(&agents::list_names(tx, project)?, &settings)?;
+        check_agents(&NameableAgents::load(tx, project, writer.author)?, &settings)?;
         let names: Vec<&str> =
             settings.participants.iter().map(|participant| participant.agent.as_str()).collect();
         let properties = json!({
@@ -322,12 +322,9 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     })
 }
 
-fn check_agents(agent_names: &[String], settings: &DiscussionSettings) -> Result<(), Invalid> {
+fn check_agents(agents: &NameableAgents, settings: &DiscussionSettings) -> Result<(), Invalid> {
     for (index, participant) in settings.participants.iter().enumerate() {
-        if !agent_names.contains(&participant.agent) {
-            let suggestion = nearest_name(&participant.agent, agent_names.iter().map(String::as_str));
-            let suggestion = suggestion.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-            let reason = format!("there is no agent `{}`{suggestion}", participant.agent);
+        if let Some(reason) = agents.problem(&participant.agent, true) {
             return Err(Invalid::new(format!("participants[{index}]"), reason));
         }
     }

@@ -6,11 +6,10 @@ use emergent_domain::{
     ids::WorkflowId,
     invalid::Invalid,
     object::ObjectPatch,
-    pack::nearest_name,
     task::{Priority, Task, TaskStatus},
 };
 use emergent_graph::{Error, objects};
-use emergent_store::{agents, workflows};
+use emergent_store::workflows;
 use emergent_tools::{
     Tool, ToolContext,
     builtin::{
@@ -26,7 +25,7 @@ use super::{
     caller::{Caller, TaskRef},
     view::{TaskFieldNames, TaskFields},
 };
-use crate::create::author_run;
+use crate::{create::author_run, dispatchable::NameableAgents};
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![write_tool(
@@ -108,13 +107,9 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
         let task = Task::from_object(&input.id.resolve(tx, project, workflow)?);
         if let Some(Some(agent)) = &input.assigned_agent {
-            let agent_names = agents::list_names(tx, project)?;
-            if !agent_names.contains(agent) {
-                let hint = nearest_name(agent, agent_names.iter().map(String::as_str));
-                let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-                return Err(
-                    Invalid::new("assignedAgent", format!("there is no agent `{agent}`{hint}")).into()
-                );
+            let agents = NameableAgents::load(tx, project, writer.author)?;
+            if let Some(problem) = agents.problem(agent, true) {
+                return Err(Invalid::new("assignedAgent", problem).into());
             }
         }
         // The workflow is locked before its task, in the same order as its dispatcher locks them.

@@ -6,13 +6,21 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use emergent_coordination::Settings;
-use emergent_domain::task::NewTask;
+use emergent_coordination::{Settings, create::NewWorkflow};
+use emergent_domain::{
+    agent::{AgentDefinition, Visibility},
+    author::Author,
+    ids::TokenId,
+    task::NewTask,
+};
+use emergent_graph::Actor;
 use emergent_llm::{EmbedTask, Embedder};
 use emergent_testkit::{
     both_engines,
     scripted::{ScriptedModel, fails, says},
 };
+
+use serde_json::{Map, json};
 
 use crate::harness::{House, task};
 
@@ -65,7 +73,44 @@ fn titled(title: &str) -> NewTask {
     NewTask { title: title.into(), description: String::new(), kind: String::new(), ..task("it", "", &[]) }
 }
 
+/// An internal agent; `dispatchable` is its `config.dispatchable`.
+fn internal(name: &str, dispatchable: bool) -> AgentDefinition {
+    AgentDefinition {
+        visibility: Visibility::Internal,
+        description: "Reviews code changes".into(),
+        model: ScriptedModel::MODEL.parse().ok(),
+        config: Map::from_iter([("dispatchable".to_owned(), json!(dispatchable))]),
+        ..AgentDefinition::new(name)
+    }
+}
+
 both_engines! {
+    async fn an_internal_agent_is_chosen_only_if_it_says_so_and_named_by_no_token(db: TestDb) {
+        let model = ScriptedModel::default().agent("writer", [says("Written.")]).agent("reviewer", [says("Fine.")]);
+        let house = House::open(&db, model).await;
+        house.agent("writer", &[]).await;
+        let executor = house.dispatcher.executor().clone();
+        executor.create_agent(house.actor(), internal("hidden", false)).await.unwrap();
+        let review = || NewTask { title: "Review the code changes".into(), ..titled("") };
+        let id = house.dispatch(vec![review()]).await;
+        assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("writer"));
+
+        executor.create_agent(house.actor(), internal("reviewer", true)).await.unwrap();
+        let id = house.dispatch(vec![review()]).await;
+        assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("reviewer"));
+
+        let token = Actor { author: Author::Token { id: TokenId::new() }, ..house.actor() };
+        for (actor, name, is_allowed) in [
+            (token, "reviewer", false), (token, "hidden", false), (house.actor(), "reviewer", true), (house.actor(), "hidden", false),
+        ] {
+            let named = NewTask { assigned_agent: Some(name.into()), ..review() };
+            let new = NewWorkflow { description: "all".into(), settings: Default::default(), tasks: vec![named] };
+            let checked = house.dispatcher.dry_run_dispatch(actor, new).await;
+            assert_eq!(checked.is_ok(), is_allowed, "{name} by {actor:?}: {checked:?}");
+        }
+        house.close().await;
+    }
+
     async fn a_sentence_model_is_asked_where_words_do_not_decide(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("chef", [says("Served."), says("Served again.")])

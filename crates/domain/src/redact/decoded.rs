@@ -32,6 +32,10 @@ impl DecodedText {
         views
     }
 
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -63,6 +63,8 @@ pub(super) struct Hit<'a> {
     pub start: usize,
     pub end: usize,
     pub name: &'a str,
+    /// The whole value of the secret.
+    pub value: &'a str,
 }
 
 impl SecretIndex {
@@ -137,8 +139,9 @@ impl SecretIndex {
         let (mut hits, mut position) = (Vec::new(), 0);
         while position + MIN_SECRET_BYTES <= text.len() {
             match self.longest_match(&text[position..], projects) {
-                Some((name, length)) => {
-                    hits.push(Hit { start: position, end: position + length, name });
+                Some((secret, length)) => {
+                    let (name, value) = (secret.name.as_str(), secret.value.as_str());
+                    hits.push(Hit { start: position, end: position + length, name, value });
                     position += length;
                 }
                 None => position += 1,
@@ -158,8 +161,8 @@ impl SecretIndex {
             .map(|form| form.secret.name.as_str())
     }
 
-    /// Returns the name of the secret at the start of a text, and the length of the match.
-    fn longest_match(&self, text: &[u8], projects: ProjectFilter) -> Option<(&str, usize)> {
+    /// Returns the secret at the start of a text, and the length of the match.
+    fn longest_match(&self, text: &[u8], projects: ProjectFilter) -> Option<(&IndexedSecret, usize)> {
         let start = text.first_chunk::<MIN_SECRET_BYTES>()?;
         let pair = prefix_bucket(start);
         if self.starts.get(pair / 64)? & (1 << (pair % 64)) == 0 {
@@ -170,9 +173,9 @@ impl SecretIndex {
             .filter_map(|form| {
                 let same = form.bytes.iter().zip(text).take_while(|(a, b)| a == b).count();
                 match same == form.bytes.len() {
-                    true => Some((form.secret.name.as_str(), same)),
+                    true => Some((form.secret.as_ref(), same)),
                     false if same >= form.revealing_bytes => {
-                        Some((form.secret.name.as_str(), char_boundary(text, same)))
+                        Some((form.secret.as_ref(), char_boundary(text, same)))
                     }
                     false => None,
                 }

@@ -37,7 +37,7 @@ impl Demo {
         }
         settings.model = Some(self.model.unwrap_or_else(|| demo::MODEL.to_owned()));
         let folder = settings.data_dir.clone();
-        let client = Client::in_process(services::open_services(&settings).await?);
+        let client = Client::in_process(services::open_services(&settings).await?).await?;
         let id = match demo::find_workflow(&client).await? {
             Some(workflow) => workflow,
             None => demo::start(&client).await?,

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use emergent_domain::{
+    agent::AgentDefinition,
     json::Schema,
     run::{Origin, Run, RunStatus, ToolCallStatus},
 };
@@ -86,7 +87,9 @@ impl RunDriver {
         let max_timeout = max_child_timeout(self.deadline, self.executor.settings().grace);
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
+            let definition = Arc::clone(&self.definition);
             Arc::new(move |tx: &mut Tx<'_>, child_index: usize| {
+                check_may_spawn(&definition, &tasks[child_index].agent_name)?;
                 let admission = Admission::child_of(
                     Origin::Spawn,
                     &parent,
@@ -123,6 +126,18 @@ fn max_child_timeout(deadline: Instant, grace: Duration) -> i64 {
     let remaining = deadline.saturating_duration_since(Instant::now());
     let usable = remaining.saturating_sub(grace).max(remaining / 2);
     i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
+}
+
+/// Refuses an agent that the definition of the parent does not list in `config.may_spawn`.
+fn check_may_spawn(parent: &AgentDefinition, name: &str) -> Result<()> {
+    if parent.may_spawn(name) {
+        return Ok(());
+    }
+    let allowed: Vec<String> = parent.spawn_patterns().map(|pattern| format!("`{pattern}`")).collect();
+    let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+    Err(Error::Forbidden(format!(
+        "you may not start the agent `{name}`; the agents you may start: {allowed}"
+    )))
 }
 
 /// Admits the run of one task: a new run, or the resumption of a paused one.
@@ -245,15 +260,19 @@ impl Tool for ListAvailableAgents {
     async fn call(&self, context: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
         let (project, run) = (context.project, context.run);
         let read = context.graph.db().read(move |tx| {
+            let mut listed = agents::list_all(tx, project)?;
             let caller = match run {
-                Some(run) => runs::get(tx, project, run)?.map(|run| run.agent),
+                Some(run) => runs::get(tx, project, run)?,
                 None => None,
             };
-            Ok::<_, emergent_store::Error>((agents::list_all(tx, project)?, caller))
+            if let Some(caller) = caller {
+                let definition = agents::get_version(tx, caller.agent, caller.agent_version)?;
+                let may_spawn = |name: &str| definition.as_ref().is_none_or(|parent| parent.may_spawn(name));
+                listed.retain(|agent| agent.id != caller.agent && may_spawn(&agent.definition.name));
+            }
+            Ok::<_, emergent_store::Error>(listed)
         });
-        let (mut agents, caller) =
-            read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
-        agents.retain(|agent| Some(agent.id) != caller);
+        let mut agents = read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
         agents.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
         // System prompts are not listed: they may contain what other agents should not see.
         let listed: Vec<Value> = agents

@@ -262,7 +262,8 @@ impl RunDriver {
         // An external tool may return a secret that was sent to it. Values in the graph belong to the user
         // and are not redacted: an agent that sees a placeholder would write the placeholder back.
         if matches!(self.call_effect(index), Some(Effect::External { .. })) {
-            self.executor.settings().redactor.for_project(self.run.project).redact_value(&mut output);
+            let redactor = self.executor.settings().redactor.for_project(self.run.project);
+            redactor.except(&self.calls[index].input).redact_value(&mut output);
         }
         self.executor.telemetry().record_tool_call(&self.calls[index].tool, status, started_at.elapsed());
         RecordedToolCall {

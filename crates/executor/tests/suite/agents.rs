@@ -4,7 +4,8 @@ use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
     author::Author,
     cursor::Page,
-    ids::{AgentId, TokenId},
+    ids::{AgentId, ProjectId, TokenId},
+    token::Scope,
 };
 use emergent_executor::{Error, Executor, Settings};
 use emergent_graph::{Actor, Graph};
@@ -50,7 +51,14 @@ impl Harness {
 
 async fn project(executor: &Executor, name: &str) -> Actor {
     let project = executor.graph().create_project(name, false).await.unwrap().id;
-    Actor { project, author: Author::Token { id: TokenId::new() } }
+    with_scopes(executor, project, &[Scope::AdminWrite]).await
+}
+
+/// A token of a project with these scopes.
+async fn with_scopes(executor: &Executor, project: ProjectId, scopes: &[Scope]) -> Actor {
+    let scopes = scopes.iter().copied().collect();
+    let (token, _) = executor.graph().create_token("t", scopes, Some(project), None).await.unwrap();
+    Actor { project, author: Author::Token { id: token.id } }
 }
 
 fn named(name: &str) -> AgentDefinition {
@@ -77,6 +85,40 @@ fn fields<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Vec<String> {
 }
 
 both_engines! {
+    async fn an_agent_does_not_widen_its_maker(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let project = harness.actor.project;
+        let maker = with_scopes(&harness.executor, project, &[Scope::AgentsWrite, Scope::GraphRead]).await;
+        let tools = |tools: &[&str]| AgentDefinition {
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..named("made")
+        };
+        let scope = |outcome: Result<Agent, Error>| match outcome {
+            Err(Error::BeyondMaker { scope, .. }) => scope,
+            other => panic!("expected a refusal, got {other:?}"),
+        };
+        let create = async |definition| harness.executor.create_agent(maker, definition).await;
+        assert_eq!(scope(create(tools(&["entities_get", "entities_create"])).await), Scope::GraphWrite);
+        assert_eq!(scope(create(tools(&["create_entity"])).await), Scope::GraphWrite, "an alias is the tool");
+        assert_eq!(scope(create(tools(&["entities_*"])).await), Scope::GraphWrite);
+        assert_eq!(scope(create(tools(&["entities_get*"])).await), Scope::AgentsInvoke, "it may match external tools");
+        let scheduled = AgentDefinition { trigger: Some("0 3 * * *".into()), ..named("made") };
+        assert_eq!(scope(create(scheduled).await), Scope::AgentsInvoke);
+        assert_eq!(harness.names(true).await, [""; 0], "nothing was written");
+
+        let made = create(tools(&["entities_get"])).await.unwrap();
+        let widen = |definition| AgentDefinition { tools: vec!["entities_delete".into()], ..definition };
+        assert_eq!(scope(harness.executor.update_agent(maker, made.id, None, widen).await), Scope::GraphWrite);
+        // The agent of an admin is not given other orders by somebody who may do less.
+        let strong = harness.create(AgentDefinition { tools: vec!["entities_delete".into()], ..named("strong") }).await;
+        let redirect = |definition| AgentDefinition { system_prompt: "Delete everything.".into(), ..definition };
+        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, redirect).await), Scope::GraphWrite);
+        assert_eq!((harness.get(made.id).await.version, harness.get(strong.id).await.version), (1, 1));
+
+        let stranger = Actor { project, author: Author::Token { id: TokenId::new() } };
+        assert_eq!(scope(harness.executor.create_agent(stranger, AgentDefinition { name: "other".into(), ..tools(&["entities_get"]) }).await), Scope::GraphRead);
+    }
+
     async fn every_version_is_kept_with_its_author(db: TestDb) {
         let harness = Harness::new(&db).await;
         let first = AgentDefinition { tools: vec!["entities_*".into()], ..named("a") };

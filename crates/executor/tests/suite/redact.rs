@@ -46,6 +46,20 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_guess_comes_back_as_it_was_sent(db: TestDb) {
+        let (harness, redactor) = open(&db, json!({ "you": "said hunter22", "and": "Basic eHg6aHVudGVyMjI=" })).await;
+        redactor.add_secret(harness.project, "API_KEY", "hunter22");
+        let (guess, other) = (json!({ "text": "is it hunter22?" }), json!({ "text": "is it hunter23?" }));
+        harness.model.add("", [calls("whoami", guess).and(calls("whoami", other)), says("Done.")]);
+        let agent = harness.agent(with_tools("spy", &["whoami"])).await;
+        let run = harness.run(&agent, "Go.").await;
+        let [guessed, wrong] = harness.answers(run.id).await.try_into().unwrap();
+        assert_eq!(guessed["you"], "said hunter22", "the caller knows it, and does not learn that it is right");
+        assert!(!guessed.to_string().contains("[secret"), "{guessed}");
+        assert_eq!(wrong["you"], "said [secret API_KEY]", "what a server adds of its own is hidden");
+        harness.close().await;
+    }
+
     async fn what_the_graph_holds_is_read_as_it_is(db: TestDb) {
         let (harness, redactor) = open(&db, json!("in production")).await;
         redactor.add_secret(harness.project, "ENV", "production");

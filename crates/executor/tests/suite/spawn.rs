@@ -91,6 +91,35 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn an_agent_starts_and_finds_only_those_it_may(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("lead", [
+                calls("list_available_agents", json!({})),
+                spawn(vec![task("writer-de"), task("admin"), task("nobody")]),
+                says("Some worked."),
+            ])
+            .agent("writer-de", [says("Written.")]);
+        let harness = Harness::open(&db, model).await;
+        for name in ["writer-de", "admin"] {
+            harness.agent(agent(name)).await;
+        }
+        let config = Map::from_iter([("may_spawn".to_owned(), json!(["writer-*", "editor"]))]);
+        let lead = AgentDefinition { config, ..with_tools("lead", &["spawn_agents", "list_available_agents"]) };
+        let lead = harness.agent(lead).await;
+        let run = harness.run(&lead, "Go.").await;
+        let answers = harness.answers(run.id).await;
+        let listed: Vec<&str> = answers[0]["agents"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(listed, ["writer-de"]);
+        assert_eq!(answers[1][0]["status"], "completed");
+        for refused in [&answers[1][1], &answers[1][2]] {
+            assert_eq!((&refused["status"], &refused["run_id"]), (&json!("failed"), &Value::Null));
+            let why = refused["error"].as_str().unwrap();
+            assert!(why.contains("`writer-*`, `editor`"), "it names those that it may start: {why}");
+        }
+        assert_eq!(harness.children(run.id).await.len(), 1);
+        harness.close().await;
+    }
+
     async fn a_child_that_fails_says_why(db: TestDb) {
         let model = ScriptedModel::default().agent("parent", [spawn(vec![task("silent")]), says("It failed.")]);
         let (harness, run, answers) = parent(&db, model, vec![agent("silent")]).await;

@@ -82,8 +82,9 @@ both_engines! {
         assert_eq!((token.project, token.scopes.len()), (None, Scope::ALL.len()));
         graph.revoke_token(None, token.id).await.unwrap();
         assert_eq!(graph.authenticate(secret).await.unwrap(), None);
-        graph.ensure_admin_token(secret).await.unwrap();
-        assert_eq!(graph.authenticate(secret).await.unwrap(), Some(token));
+        let again = graph.ensure_admin_token(secret).await.unwrap();
+        assert!(again.id == token.id && again.revoked_at.is_some(), "a token that was revoked stays revoked");
+        assert_eq!(graph.authenticate(secret).await.unwrap(), None);
         assert!(graph.ensure_admin_token("short").await.is_err());
         let (_, lesser) = graph.create_token("l", reads(), None, None).await.unwrap();
         assert!(matches!(graph.ensure_admin_token(&lesser).await, Err(Error::Conflict { .. })));

@@ -1,6 +1,7 @@
 //! Creates, updates and deletes the MCP servers of a project, and accepts changed tools.
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     ids::{McpServerId, ProjectId, TokenId},
     invalid::{Invalid, Problem},
     mcp_server::{
@@ -10,7 +11,7 @@ use emergent_domain::{
 };
 use emergent_secrets::Template;
 use emergent_store::{
-    Tx, mcp_servers,
+    Tx, audit, mcp_servers,
     mcp_tools::{self, StoredTool},
     projects,
 };
@@ -89,10 +90,14 @@ impl McpServers {
                 if mcp_servers::list_all(tx, project)?.len() >= MAX_SERVERS {
                     return Err(Error::Conflict(format!("a project has at most {MAX_SERVERS} MCP servers")));
                 }
-                match mcp_servers::insert(tx, &server)? {
-                    true => Ok(server.clone()),
-                    false => Err(name_taken(server.name())),
+                if !mcp_servers::insert(tx, &server)? {
+                    return Err(name_taken(server.name()));
                 }
+                let entry = audit_entry(AuditAction::McpServerCreate, &server)
+                    .detail("transport", server.spec.transport().as_str())
+                    .detail("target", audited_target(&server.spec));
+                audit::record(tx, &entry, now)?;
+                Ok(server.clone())
             })
             .await
     }
@@ -145,20 +150,28 @@ impl McpServers {
                     return Err(name_taken(updated.name()));
                 }
                 mcp_servers::update(tx, &updated)?;
+                let entry = audit_entry(AuditAction::McpServerUpdate, &updated)
+                    .detail("transport", updated.spec.transport().as_str())
+                    .detail("target", audited_target(&updated.spec))
+                    .detail("enabled", updated.enabled)
+                    .detail("pinPolicy", updated.pin_policy.as_str());
+                audit::record(tx, &entry, updated.updated_at)?;
                 mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
             .await
     }
 
     pub async fn delete(&self, project: ProjectId, id: McpServerId) -> Result<(), Error> {
+        let now = self.clock().now();
         self.db()
             .write(move |tx| {
                 let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
-                if let Some(product) = server.product {
+                if let Some(product) = &server.product {
                     return Err(Error::Conflict(format!(
                         "this server belongs to the product `{product}` and is deleted with it: switch it off instead"
                     )));
                 }
+                audit::record(tx, &audit_entry(AuditAction::McpServerDelete, &server), now)?;
                 mcp_servers::delete(tx, project, id)?;
                 Ok(())
             })
@@ -175,10 +188,10 @@ impl McpServers {
         name: &str,
         by: Option<TokenId>,
     ) -> Result<StoredTool, Error> {
-        let name = name.to_owned();
+        let (name, now) = (name.to_owned(), self.clock().now());
         self.db()
             .write(move |tx| {
-                mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+                let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 let stored = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
                 let stored = stored
                     .ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
@@ -198,6 +211,10 @@ impl McpServers {
                 };
                 mcp_tools::upsert(tx, id, &accepted)?;
                 mcp_servers::bump_revision(tx, project)?;
+                let entry = audit_entry(AuditAction::McpServerAcceptTool, &server)
+                    .detail("tool", name.as_str())
+                    .detail("digest", accepted.pinned_digest.as_str());
+                audit::record(tx, &entry, now)?;
                 Ok(accepted)
             })
             .await
@@ -268,6 +285,24 @@ fn apply_patch(current: &ServerSpec, patch: &Map<String, Value>) -> Result<Serve
 fn lock_servers(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
     let project_row = projects::lock(tx, project)?;
     project_row.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
+}
+
+fn audit_entry(action: AuditAction, server: &McpServer) -> NewAuditEntry {
+    NewAuditEntry::new(action, Some(server.project), server.name()).id(server.id)
+}
+
+/// The program or the address of a server, for the audit log. Arguments, paths and queries are left out,
+/// because somebody may have written a secret there.
+fn audited_target(spec: &ServerSpec) -> String {
+    match spec {
+        ServerSpec::Stdio { command, .. } => command.clone(),
+        ServerSpec::Sse { url, .. } | ServerSpec::Http { url, .. } => {
+            let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}")
+        }
+    }
 }
 
 fn name_taken(name: &str) -> Error {

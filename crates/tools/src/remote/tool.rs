@@ -138,8 +138,9 @@ impl Tool for ServerTool {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
-        // A server may return the secrets that it was given.
-        let redactor = servers.redactor().for_project(self.connection.server.project);
+        // A server may return the secrets that it was given. What the caller sent stays, so that the answer
+        // confirms no guess.
+        let redactor = servers.redactor().for_project(self.connection.server.project).except(&input);
         match self.call_server(&servers, input).await {
             Ok(mut answer) => {
                 redactor.redact_value(&mut answer);

@@ -2,14 +2,15 @@
 
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_store::{
-    self as store, Tx, embedding_queue, jobs, runs, schedules, triggers::firings, workflows,
+    self as store, Tx, embedding_queue, jobs, project_counts, runs, schedules, triggers::firings, workflows,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
-    metrics::{self, Gauges},
+    auth::Caller,
+    metrics::{self, Gauges, Metrics, ProjectGauges},
     response::{Envelope, Result, ok},
 };
 
@@ -45,7 +46,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     ok(HEALTHY)
 }
 
-/// Metrics for Prometheus.
+/// Metrics for Prometheus. A token of one project gets only the values of that project.
 #[utoipa::path(
     get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses((
@@ -53,7 +54,22 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
         body = String, content_type = "application/openmetrics-text",
     )),
 )]
-pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
+pub(super) async fn metrics(
+    State(app): State<App>,
+    caller: Caller,
+) -> std::result::Result<impl IntoResponse, ApiError> {
+    let text = match caller.bound_project() {
+        Some(project) => {
+            let counts = app.graph.db().read(move |tx| project_counts::load(tx, project)).await?;
+            Metrics::render_project(ProjectGauges { project, counts })
+        }
+        None => server_metrics(&app).await?,
+    };
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+}
+
+/// The metrics of this process, and of all projects.
+async fn server_metrics(app: &App) -> std::result::Result<String, ApiError> {
     let max_queued = app.executor.settings().max_queued;
     let read_database = move |tx: &mut Tx<'_>| -> store::Result<_> {
         Ok(Gauges {
@@ -72,6 +88,5 @@ pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl 
         driven_workflows: app.dispatcher.driven_count(),
         ..app.graph.db().read(read_database).await?
     };
-    let text = app.metrics.render(&app.executor, &app.dispatcher, gauges);
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+    Ok(app.metrics.render(&app.executor, &app.dispatcher, gauges))
 }

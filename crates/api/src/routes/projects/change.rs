@@ -41,7 +41,7 @@ pub(super) async fn update(
 ) -> Result<ProjectView> {
     check_visible(&caller, id)?;
     let project = app.graph.update_project(id, body.name, body.strict).await?;
-    app.projects.clear();
+    app.projects.remove_where(|project| *project == id);
     ok(project)
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn delete(
     caller.require_all_projects("deleting a project")?;
     let project = app.graph.get_project(id).await?;
     app.graph.delete_project(id).await?;
-    app.projects.clear();
-    app.tokens.clear();
+    app.projects.remove_where(|project| *project == id);
+    app.tokens.remove_where(|token| token.project == Some(id));
     ok(project)
 }

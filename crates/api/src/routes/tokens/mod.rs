@@ -65,7 +65,7 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
 )]
 async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<TokenId>) -> Result<TokenView> {
     let revoked = app.graph.revoke_token(caller.bound_project(), id).await?;
-    app.tokens.clear();
+    app.tokens.remove_where(|token| token.id == id);
     ok(revoked)
 }
 

@@ -91,7 +91,9 @@ pub fn select_with_similarity(
         let known = agents.iter().any(|agent| agent.name == *name);
         let reason = match known {
             true => format!("the task names `{name}`"),
-            false => format!("the task names `{name}`, which is not an agent of this project"),
+            false => format!(
+                "the task names `{name}`, which is not an agent that workflows of this project can use"
+            ),
         };
         return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
     }

@@ -1,0 +1,66 @@
+//! Which agents a workflow can use. Visibility restricts who starts an agent from outside, and a workflow
+//! starts agents on behalf of whoever dispatched it. So the dispatcher leaves internal agents alone, unless
+//! their definition says `config.dispatchable`; then it may choose them, and agents may name them in a task.
+//! A token cannot name an internal agent.
+
+use emergent_domain::{
+    agent::{Agent, Visibility},
+    author::Author,
+    ids::ProjectId,
+    pack::nearest_name,
+};
+use emergent_store::{Result, Tx, agents};
+
+/// The agents that the dispatcher may start.
+pub(crate) fn dispatchable_agents(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
+    let mut all = agents::list_all(tx, project)?;
+    all.retain(|agent| agent.definition.is_dispatchable());
+    Ok(all)
+}
+
+/// The agents that somebody may name in a task, a discussion or a workflow.
+pub(crate) struct NameableAgents {
+    names: Vec<String>,
+    internal: Vec<String>,
+}
+
+impl NameableAgents {
+    pub fn load(tx: &mut Tx<'_>, project: ProjectId, author: Author) -> Result<Self> {
+        let may_name = |agent: &Agent| match author {
+            Author::Token { .. } => agent.definition.visibility != Visibility::Internal,
+            Author::Run { .. } | Author::System => agent.definition.is_dispatchable(),
+        };
+        let (nameable, internal): (Vec<Agent>, Vec<Agent>) =
+            agents::list_all(tx, project)?.into_iter().partition(may_name);
+        let names = |agents: Vec<Agent>| agents.into_iter().map(|agent| agent.definition.name).collect();
+        Ok(Self { names: names(nameable), internal: names(internal) })
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// Why the name cannot be used, with a similar name if `suggest`; `None` if it can.
+    pub fn problem(&self, name: &str, suggest: bool) -> Option<String> {
+        if self.contains(name) {
+            return None;
+        }
+        if self.internal.iter().any(|known| known == name) {
+            return Some(format!(
+                "the agent `{name}` is internal: name another one, or none; the dispatcher may choose an internal \
+                 agent if its definition has `config.dispatchable`"
+            ));
+        }
+        let similar = suggest.then(|| nearest_name(name, self.names.iter().map(String::as_str))).flatten();
+        Some(match similar {
+            Some(similar) => format!("there is no agent `{name}`; did you mean `{similar}`?"),
+            None => format!("there is no agent `{name}`"),
+        })
+    }
+
+    /// Like [`NameableAgents::problem`], and lists the agents there are.
+    pub fn problem_with_list(&self, name: &str) -> Option<String> {
+        let problem = self.problem(name, false)?;
+        Some(format!("{problem}; there are {}", self.names.join(", ")))
+    }
+}

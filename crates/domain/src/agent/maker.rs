@@ -1,0 +1,131 @@
+//! An agent acts with its own whitelist, whoever starts it. So whoever saves a definition needs the scopes
+//! of everything that the definition grants: an agent does not widen its maker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::AgentDefinition;
+use crate::{
+    token::Scope,
+    tool_name::{canonical, glob_matches, is_glob},
+};
+
+/// The scope that a client needs to call each built-in tool.
+pub type ToolScopes = BTreeMap<String, Scope>;
+
+/// The scope for everything that is not a built-in tool of the graph: tools of external servers, starting
+/// other agents, and being started without a request.
+const INVOKE: Scope = Scope::AgentsInvoke;
+
+/// Something in a definition that needs a scope which its maker lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingScope {
+    /// What the definition grants, such as ``the tool `entities_create` ``.
+    pub what: String,
+    pub scope: Scope,
+}
+
+impl AgentDefinition {
+    /// Returns the first thing in the definition that goes beyond these scopes. With `admin:write` nothing
+    /// does.
+    pub fn beyond_scopes(&self, scopes: &BTreeSet<Scope>, tools: &ToolScopes) -> Option<MissingScope> {
+        if scopes.contains(&Scope::AdminWrite) {
+            return None;
+        }
+        let missing =
+            |what: String, scope: Scope| (!scopes.contains(&scope)).then_some(MissingScope { what, scope });
+        for entry in &self.tools {
+            let needed = needed_scopes(entry, tools);
+            if let Some(found) = needed.into_iter().find_map(|(tool, scope)| missing(tool, scope)) {
+                return Some(found);
+            }
+        }
+        if self.flow_config.as_ref().is_some_and(|flow| !flow.agents.is_empty()) {
+            return missing("a flow over other agents".to_owned(), INVOKE);
+        }
+        if self.trigger.is_some() {
+            return missing("a trigger, which starts the agent without a request,".to_owned(), INVOKE);
+        }
+        None
+    }
+}
+
+/// The scopes that an entry of a whitelist needs, each with the tool that needs it. A pattern may also match
+/// tools of external servers that are added later.
+fn needed_scopes(entry: &str, tools: &ToolScopes) -> Vec<(String, Scope)> {
+    if !is_glob(entry) {
+        let scope = tools.get(canonical(entry)).copied().unwrap_or(INVOKE);
+        return vec![(format!("the tool `{entry}`"), scope)];
+    }
+    let matched = tools.iter().filter(|(name, _)| glob_matches(entry, name));
+    let mut needed: Vec<(String, Scope)> =
+        matched.map(|(name, scope)| (format!("the tool `{name}` (matched by `{entry}`)"), *scope)).collect();
+    needed.push((format!("the pattern `{entry}`, which may match tools of external servers,"), INVOKE));
+    needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::FlowConfig;
+
+    fn beyond(tools: &[&str], scopes: &[Scope]) -> Option<(String, Scope)> {
+        let definition = AgentDefinition {
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..AgentDefinition::new("a")
+        };
+        find(&definition, scopes)
+    }
+
+    fn find(definition: &AgentDefinition, scopes: &[Scope]) -> Option<(String, Scope)> {
+        let known = ToolScopes::from([
+            ("entities_get".to_owned(), Scope::GraphRead),
+            ("entities_create".to_owned(), Scope::GraphWrite),
+            ("runs_list".to_owned(), Scope::AgentsRead),
+        ]);
+        let missing = definition.beyond_scopes(&scopes.iter().copied().collect(), &known)?;
+        Some((missing.what, missing.scope))
+    }
+
+    #[test]
+    fn a_tool_needs_its_scope_by_whichever_name() {
+        let read = [Scope::AgentsWrite, Scope::GraphRead];
+        assert_eq!(beyond(&["entities_get"], &read), None);
+        for name in ["entities_create", "create_entity"] {
+            assert_eq!(beyond(&[name], &read), Some((format!("the tool `{name}`"), Scope::GraphWrite)));
+        }
+        assert_eq!(beyond(&["entities_create"], &[Scope::AdminWrite]), None);
+    }
+
+    #[test]
+    fn a_tool_that_is_not_of_the_graph_needs_to_invoke() {
+        for name in ["github.create_issue", "web_search", "spawn_agents"] {
+            let missing = beyond(&[name], &[Scope::GraphRead, Scope::GraphWrite]);
+            assert_eq!(missing.map(|(_, scope)| scope), Some(Scope::AgentsInvoke), "{name}");
+            assert_eq!(beyond(&[name], &[Scope::AgentsInvoke]), None);
+        }
+    }
+
+    #[test]
+    fn a_pattern_needs_the_scope_of_everything_it_matches() {
+        let scope = |pattern: &str, scopes: &[Scope]| beyond(&[pattern], scopes).map(|(_, scope)| scope);
+        let invoke = [Scope::GraphRead, Scope::AgentsInvoke];
+        assert_eq!(scope("entities_g*", &invoke), None);
+        assert_eq!(scope("entities_*", &invoke), Some(Scope::GraphWrite));
+        assert_eq!(scope("*", &invoke), Some(Scope::GraphWrite));
+        assert_eq!(scope("entities_g*", &[Scope::GraphRead]), Some(Scope::AgentsInvoke));
+        let (what, _) = beyond(&["entities_*"], &invoke).unwrap();
+        assert!(what.contains("entities_create") && what.contains("entities_*"), "{what}");
+    }
+
+    #[test]
+    fn starting_others_or_being_started_needs_to_invoke() {
+        let flow = FlowConfig { agents: vec!["b".into()], ..FlowConfig::default() };
+        let flow = AgentDefinition { flow_config: Some(flow), ..AgentDefinition::new("a") };
+        let scheduled = AgentDefinition { trigger: Some("0 3 * * *".into()), ..AgentDefinition::new("a") };
+        for definition in [flow, scheduled] {
+            let missing = find(&definition, &[Scope::AgentsWrite]).map(|(_, scope)| scope);
+            assert_eq!(missing, Some(Scope::AgentsInvoke));
+            assert_eq!(find(&definition, &[Scope::AgentsInvoke]), None);
+        }
+    }
+}

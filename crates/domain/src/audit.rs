@@ -1,0 +1,146 @@
+//! The audit log: who changed what decides about access, money and programs. Entries are added and never
+//! changed. They contain no secret values.
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::{
+    agent::string_enum,
+    ids::{ProjectId, RunId, TokenId},
+    json::JsonObject,
+    time::Timestamp,
+};
+
+string_enum! {
+    /// What was done: the kind of the target, a dot, and the change.
+    AuditAction {
+        TokenCreate = "token.create",
+        TokenRevoke = "token.revoke",
+        SecretPut = "secret.put",
+        SecretDelete = "secret.delete",
+        SecretRotate = "secret.rotate",
+        McpServerCreate = "mcp_server.create",
+        McpServerUpdate = "mcp_server.update",
+        McpServerDelete = "mcp_server.delete",
+        McpServerAcceptTool = "mcp_server.accept_tool",
+        ProductInstall = "product.install",
+        ProductUpgrade = "product.upgrade",
+        ProductUninstall = "product.uninstall",
+        AgentCreate = "agent.create",
+        AgentUpdate = "agent.update",
+        AgentDelete = "agent.delete",
+        BudgetUpdate = "budget.update",
+        DiscussionDecide = "discussion.decide",
+        ProjectCreate = "project.create",
+        ProjectUpdate = "project.update",
+        ProjectDelete = "project.delete",
+    }
+}
+
+impl AuditAction {
+    /// The kind of the target: the part before the dot.
+    pub fn target_kind(self) -> &'static str {
+        self.as_str().split_once('.').map_or(self.as_str(), |(kind, _)| kind)
+    }
+}
+
+/// Who makes a change, as far as the server knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditOrigin {
+    /// The token of the request. `None` if the server itself makes the change.
+    pub token: Option<(TokenId, String)>,
+    /// The address of the connection. `None` for a command that works on the data folder itself.
+    pub address: Option<IpAddr>,
+}
+
+/// An entry that is about to be written. Who makes the change is known from the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewAuditEntry {
+    pub action: AuditAction,
+    /// `None` for a change that concerns no single project.
+    pub project: Option<ProjectId>,
+    /// The id of the target; empty if it has none besides its name.
+    pub target_id: String,
+    pub target_name: String,
+    /// The run that makes the change, if an agent does.
+    pub run: Option<RunId>,
+    pub details: Map<String, Value>,
+}
+
+impl NewAuditEntry {
+    pub fn new(action: AuditAction, project: Option<ProjectId>, name: impl Into<String>) -> Self {
+        Self {
+            action,
+            project,
+            target_id: String::new(),
+            target_name: name.into(),
+            run: None,
+            details: Map::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn id(self, id: impl ToString) -> Self {
+        Self { target_id: id.to_string(), ..self }
+    }
+
+    #[must_use]
+    pub fn run(self, run: Option<RunId>) -> Self {
+        Self { run, ..self }
+    }
+
+    /// Adds a detail. It must not be a secret, or contain one.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// An entry of the log. The action is a text, because a newer server may have written one that this version
+/// does not know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditEntry {
+    pub id: Uuid,
+    pub at: Timestamp,
+    pub project: Option<ProjectId>,
+    pub token: Option<TokenId>,
+    /// The name that the token had.
+    pub token_name: Option<String>,
+    pub run: Option<RunId>,
+    pub address: Option<String>,
+    pub action: String,
+    pub target_kind: String,
+    pub target_id: String,
+    pub target_name: String,
+    pub outcome: String,
+    pub details: JsonObject,
+}
+
+/// Which entries are listed; `None` means all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditFilter {
+    pub project: Option<ProjectId>,
+    /// An action such as `token.create`, or a kind of targets such as `token`.
+    pub action: Option<String>,
+    pub token: Option<TokenId>,
+    /// The earliest time.
+    pub since: Option<Timestamp>,
+    /// The time before which the entries are.
+    pub until: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_starts_with_the_kind_of_its_target() {
+        assert_eq!(AuditAction::McpServerAcceptTool.target_kind(), "mcp_server");
+        for action in AuditAction::ALL {
+            assert!(action.as_str().starts_with(&format!("{}.", action.target_kind())), "{action}");
+        }
+    }
+}

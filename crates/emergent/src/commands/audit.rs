@@ -1,0 +1,61 @@
+//! `emergent audit`: shows who changed tokens, secrets, servers, products, agents, budgets and projects.
+
+use emergent_wire::audit::AuditEntryView;
+
+use super::encode;
+use crate::{
+    client::{Client, Received},
+    error::Result,
+    output,
+};
+
+// Which entries are shown, newest first.
+#[derive(Debug, clap::Args)]
+pub struct Audit {
+    /// Only this action, such as token.create, or all of a kind, such as token
+    #[arg(long)]
+    action: Option<String>,
+    /// Only changes by the token with this id
+    #[arg(long, value_name = "ID")]
+    by: Option<String>,
+    /// Only changes at this time or later, such as 2030-01-31T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only changes before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+}
+
+impl Audit {
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        let mut path = format!("/api/admin/audit?limit={}", self.limit);
+        for (name, value) in
+            [("action", self.action), ("token", self.by), ("since", self.since), ("until", self.until)]
+        {
+            if let Some(value) = value {
+                path.push_str(&format!("&{name}={}", encode(&value)));
+            }
+        }
+        let entries: Vec<Received<AuditEntryView>> = client.get(&path).await?.data().await?;
+        if as_json {
+            return output::print_json(&entries);
+        }
+        let rows: Vec<_> = entries.iter().map(|entry| cells(entry)).collect();
+        output::print_table(&["AT", "BY", "FROM", "ACTION", "TARGET"], &rows)
+    }
+}
+
+fn cells(entry: &AuditEntryView) -> Vec<String> {
+    let by = match (&entry.token, &entry.run_id) {
+        (_, Some(run)) => format!("run {run}"),
+        (Some(token), None) => token.name.clone(),
+        (None, None) => "the server".to_owned(),
+    };
+    // A command on the data folder has no address, and neither has the server itself.
+    let from = entry.address.clone().unwrap_or_else(|| "this machine".to_owned());
+    let target = if entry.target.name.is_empty() { &entry.target.id } else { &entry.target.name };
+    vec![entry.at.to_string(), by, from, entry.action.clone(), target.clone()]
+}

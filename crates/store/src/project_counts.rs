@@ -1,0 +1,79 @@
+//! What waits and runs in one project, for the metrics that a token of that project may read.
+
+use emergent_domain::{
+    ids::ProjectId,
+    trigger::{EventKind, Firing},
+    workflow::{Workflow, WorkflowStatus},
+};
+
+use crate::{
+    error::{Error, Result},
+    params,
+    row::TableRow,
+    tx::Tx,
+};
+
+/// The most active rows of all projects that are counted. It keeps a scrape short, and no queue is longer.
+const MAX_ROWS: i64 = 100_000;
+
+/// The counts of one project, of all servers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProjectCounts {
+    pub queued_runs: i64,
+    pub running_runs: i64,
+    /// A status without workflows is absent.
+    pub active_workflows: Vec<(WorkflowStatus, i64)>,
+    pub waiting_schedules: i64,
+    /// A kind without firings is absent.
+    pub waiting_events: Vec<(EventKind, i64)>,
+    pub embedding_queue: i64,
+}
+
+/// Counts for a project. The active rows are selected first, because they are few and have an index; a
+/// project may have many rows that have ended.
+pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<ProjectCounts> {
+    Ok(ProjectCounts {
+        queued_runs: count_runs(tx, project, "queued")?,
+        running_runs: count_runs(tx, project, "running")?,
+        active_workflows: tx.query(
+            "SELECT status, count(*) FROM
+                 (SELECT project_id, status FROM workflows WHERE status IN ('planning', 'running') LIMIT $2) AS active
+             WHERE project_id = $1 GROUP BY status",
+            params![project, MAX_ROWS],
+            |row| Ok((row.read(0, Workflow::TABLE, "status")?, row.get(1)?)),
+        )?,
+        waiting_schedules: count(
+            tx,
+            "SELECT count(*) FROM schedules
+             WHERE project_id = $1 AND next_at IS NOT NULL AND waiting_since IS NOT NULL",
+            project,
+        )?,
+        waiting_events: waiting_events(tx, project)?,
+        embedding_queue: count(tx, "SELECT count(*) FROM embedding_queue WHERE project_id = $1", project)?,
+    })
+}
+
+/// `status` is a literal in the statement, so that the partial index of that status is used.
+fn count_runs(tx: &mut Tx<'_>, project: ProjectId, status: &'static str) -> Result<i64> {
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT project_id FROM agent_runs WHERE status = '{status}' LIMIT $2) AS active
+         WHERE project_id = $1"
+    );
+    Ok(tx.query_opt(&sql, params![project, MAX_ROWS], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Events that this version does not know are left out.
+fn waiting_events(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(EventKind, i64)>> {
+    let sql = "SELECT event, count(*) FROM trigger_firings
+               WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL GROUP BY event";
+    let counts = tx.query(sql, params![project], |row| match row.read(0, Firing::TABLE, "event") {
+        Ok(event) => Ok(Some((event, row.get(1)?))),
+        Err(Error::Unreadable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    })?;
+    Ok(counts.into_iter().flatten().collect())
+}
+
+fn count(tx: &mut Tx<'_>, sql: &str, project: ProjectId) -> Result<i64> {
+    Ok(tx.query_opt(sql, params![project], |row| row.get(0))?.unwrap_or(0))
+}
