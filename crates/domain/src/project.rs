@@ -14,8 +14,81 @@ pub struct Project {
     pub strict: bool,
     /// Incremented when the assigned packs change. Caches of compiled validators compare it.
     pub packs_revision: i64,
+    pub retention: Retention,
+    /// What was deleted because of the retention, in all.
+    pub deleted: DeletedCounts,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// For how many days a project keeps what is over; `None` means for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Ended runs, with their messages, tool calls and events.
+    pub runs_days: Option<i64>,
+    /// The changes of the graph in the change feed.
+    pub events_days: Option<i64>,
+    /// Settled firings of triggers.
+    pub firings_days: Option<i64>,
+}
+
+/// How many rows were deleted because a project does not keep them any longer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeletedCounts {
+    pub runs: i64,
+    pub events: i64,
+    pub firings: i64,
+}
+
+impl Retention {
+    /// The longest time in days, about a hundred years.
+    pub const MAX_DAYS: i64 = 36_500;
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let fields = [
+            ("runsDays", self.runs_days),
+            ("eventsDays", self.events_days),
+            ("firingsDays", self.firings_days),
+        ];
+        for (field, days) in fields {
+            if days.is_some_and(|days| !(1..=Self::MAX_DAYS).contains(&days)) {
+                let range = format!("must be 1 to {} days, or null to keep everything", Self::MAX_DAYS);
+                return Err(Invalid::new(format!("retention.{field}"), range));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anything is ever deleted.
+    pub fn is_limited(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// A change of a project. `None` leaves a field as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProjectPatch {
+    pub name: Option<String>,
+    pub strict: Option<bool>,
+    pub retention: RetentionPatch,
+}
+
+/// A change of the retention. The outer `None` leaves a field as it is, the inner one keeps everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetentionPatch {
+    pub runs_days: Option<Option<i64>>,
+    pub events_days: Option<Option<i64>>,
+    pub firings_days: Option<Option<i64>>,
+}
+
+impl RetentionPatch {
+    pub fn apply(self, retention: Retention) -> Retention {
+        Retention {
+            runs_days: self.runs_days.unwrap_or(retention.runs_days),
+            events_days: self.events_days.unwrap_or(retention.events_days),
+            firings_days: self.firings_days.unwrap_or(retention.firings_days),
+        }
+    }
 }
 
 /// Validates a project name. Names appear in headers and on command lines, so only plain characters

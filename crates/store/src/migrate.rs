@@ -77,6 +77,13 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
     },
     Migration {
+        version: 14,
+        name: "lifetimes",
+        shared: include_str!("migrations/0014_lifetimes.sql"),
+        sqlite: include_str!("migrations/0014_lifetimes.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
         version: 15,
         name: "audit",
         shared: include_str!("migrations/0015_audit.sql"),

@@ -1,9 +1,10 @@
-//! Projects. The rows of a deleted project stay, but no function here returns it except [`deleted_since`].
+//! Projects. The rows of a deleted project stay until they are removed ([`crate::purge`]), but only
+//! [`deleted_since`] and [`list_to_purge`] return such a project.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::ProjectId,
-    project::Project,
+    project::{DeletedCounts, Project, Retention},
     time::Timestamp,
 };
 
@@ -13,7 +14,7 @@ use crate::{
     page, params,
     row::{TableRow, read_row},
     tx::Tx,
-    value::Param,
+    value::{Param, Row},
 };
 
 read_row! {
@@ -23,6 +24,12 @@ read_row! {
         name: "name",
         strict: "strict",
         packs_revision: "packs_revision",
+        retention: Retention {
+            runs_days: "retention_runs_days",
+            events_days: "retention_events_days",
+            firings_days: "retention_firings_days",
+        },
+        deleted: DeletedCounts { runs: "deleted_runs", events: "deleted_events", firings: "deleted_firings" },
         created_at: "created_at",
         updated_at: "updated_at",
     }
@@ -74,11 +81,77 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
     })
 }
 
-/// Writes the name, strictness and pack revision of a project that the caller has locked.
+/// Writes the name, strictness, pack revision and retention of a project that the caller has locked.
 pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
+    let Retention { runs_days, events_days, firings_days } = project.retention;
     tx.execute(
-        "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5 WHERE id = $1",
-        params![project.id, &project.name, project.strict, project.packs_revision, project.updated_at],
+        "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5, retention_runs_days = $6,
+             retention_events_days = $7, retention_firings_days = $8
+         WHERE id = $1",
+        params![
+            project.id,
+            &project.name,
+            project.strict,
+            project.packs_revision,
+            project.updated_at,
+            runs_days,
+            events_days,
+            firings_days
+        ],
+    )?;
+    Ok(())
+}
+
+/// The live projects that do not keep everything.
+pub fn list_with_retention(tx: &mut Tx<'_>) -> Result<Vec<Project>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL
+             AND (retention_runs_days IS NOT NULL OR retention_events_days IS NOT NULL OR retention_firings_days IS NOT NULL)
+         ORDER BY no"
+    );
+    tx.query(&sql, &[], Project::from_row)
+}
+
+/// Adds to the counts of what was deleted in a project.
+pub fn count_deleted(tx: &mut Tx<'_>, id: ProjectId, by: DeletedCounts) -> Result<()> {
+    tx.execute(
+        "UPDATE projects SET deleted_runs = deleted_runs + $2, deleted_events = deleted_events + $3,
+             deleted_firings = deleted_firings + $4
+         WHERE id = $1",
+        params![id, by.runs, by.events, by.firings],
+    )?;
+    Ok(())
+}
+
+/// What was deleted in all projects because they do not keep it any longer.
+pub fn count_all_deleted(tx: &mut Tx<'_>) -> Result<DeletedCounts> {
+    let sql = "SELECT CAST(coalesce(sum(deleted_runs), 0) AS bigint),
+                   CAST(coalesce(sum(deleted_events), 0) AS bigint),
+                   CAST(coalesce(sum(deleted_firings), 0) AS bigint)
+               FROM projects";
+    let read =
+        |row: &Row<'_>| Ok(DeletedCounts { runs: row.get(0)?, events: row.get(1)?, firings: row.get(2)? });
+    Ok(tx.query_opt(sql, &[], read)?.unwrap_or_default())
+}
+
+/// A deleted project whose rows are to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedProject {
+    pub id: ProjectId,
+    pub no: i64,
+}
+
+/// The projects that were deleted before a time and still have rows.
+pub fn list_to_purge(tx: &mut Tx<'_>, before: Timestamp) -> Result<Vec<DeletedProject>> {
+    let sql = "SELECT id, no FROM projects WHERE deleted_at < $1 AND purged_at IS NULL ORDER BY deleted_at";
+    tx.query(sql, params![before], |row| Ok(DeletedProject { id: row.get(0)?, no: row.get(1)? }))
+}
+
+/// Records that a deleted project has no rows any more, and removes its name.
+pub fn mark_purged(tx: &mut Tx<'_>, id: ProjectId, now: Timestamp) -> Result<()> {
+    tx.execute(
+        "UPDATE projects SET purged_at = $2, name = '' WHERE id = $1 AND deleted_at IS NOT NULL",
+        params![id, now],
     )?;
     Ok(())
 }

@@ -38,7 +38,8 @@ pub fn allocate(tx: &mut Tx<'_>, table: NumberedTable, project_no: i64, count: u
     }
 }
 
-/// The highest number is the last that was allocated, because there is one writer and rows are never deleted.
+/// The highest number is the last that was allocated, because there is one writer, and rows are deleted
+/// only of deleted projects.
 fn sqlite_allocate(tx: &mut Tx<'_>, table: NumberedTable, project_no: i64, count: usize) -> Result<Vec<i64>> {
     let range = range(project_no);
     let sql = match table {

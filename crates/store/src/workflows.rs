@@ -121,22 +121,31 @@ pub fn list(
     })
 }
 
-/// Claims workflows without a valid lease that this version can read, the longest waiting first.
+/// Claims workflows without a valid lease that this version can read, the longest waiting first. Those of the
+/// projects in `without` are left out.
 pub fn claim(
     tx: &mut Tx<'_>,
     owner: &str,
+    without: &[ProjectId],
     now: Timestamp,
     until: Timestamp,
     limit: usize,
 ) -> Result<Vec<Workflow>> {
     let lock = tx.skip_locked();
+    let mut params = vec![Param::from(now)];
+    let projects = match without.len() {
+        0 => String::new(),
+        count => format!(" AND project_id NOT IN ({})", page::placeholders(2, count)),
+    };
+    params.extend(without.iter().copied().map(Param::from));
     let sql = |limit: &str, exclude: &str| {
         format!(
-            "SELECT {COLUMNS} FROM workflows WHERE status IN ('planning', 'running') AND lease_until <= $1{exclude}
+            "SELECT {COLUMNS} FROM workflows
+             WHERE status IN ('planning', 'running') AND lease_until <= $1{projects}{exclude}
              ORDER BY lease_until LIMIT {limit}{lock}"
         )
     };
-    let mut claimed = tx.query_claimable::<Workflow, _>(params![now], limit, sql, Workflow::from_row)?;
+    let mut claimed = tx.query_claimable::<Workflow, _>(&params, limit, sql, Workflow::from_row)?;
     for workflow in &mut claimed {
         tx.execute(
             "UPDATE workflows SET owner = $2, lease_until = $3 WHERE id = $1",

@@ -4,7 +4,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use emergent_domain::{
-    ids::RunId,
+    ids::{ProjectId, RunId},
     run::{Run, RunStatus},
     time::Timestamp,
 };
@@ -45,16 +45,47 @@ pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     tx.wake(super::QUEUED_CHANNEL)
 }
 
-/// Claims the oldest queued runs that this version can read.
-pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
+/// The most projects that [`list_waiting_projects`] returns.
+pub const MAX_WAITING_PROJECTS: usize = 1_000;
+
+/// The projects with queued runs whose ids come after `after`, in the order of their ids. Takes one index
+/// lookup per project, however many runs are queued.
+pub fn list_waiting_projects(tx: &mut Tx<'_>, after: ProjectId) -> Result<Vec<ProjectId>> {
+    let next = |after: &str| {
+        format!(
+            "SELECT q.project_id FROM agent_runs AS q WHERE q.status = 'queued' AND q.project_id > {after}
+             ORDER BY q.project_id LIMIT 1"
+        )
+    };
+    let sql = format!(
+        "WITH RECURSIVE waiting (project_id) AS (
+             SELECT first.project_id FROM ({}) AS first
+             UNION ALL
+             SELECT ({}) FROM waiting WHERE waiting.project_id IS NOT NULL
+         )
+         SELECT project_id FROM waiting WHERE project_id IS NOT NULL LIMIT $2",
+        next("$1"),
+        next("waiting.project_id")
+    );
+    tx.query(&sql, params![after, MAX_WAITING_PROJECTS], |row| row.get(0))
+}
+
+/// The oldest queued runs of a project that this version can read, locked until the transaction ends. None of
+/// a deleted project.
+pub fn lock_queued(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<Run>> {
     let lock = tx.skip_locked();
     let sql = |limit: &str, exclude: &str| {
         format!(
-            "SELECT {COLUMNS} FROM agent_runs WHERE status = 'queued'{exclude} ORDER BY created_at, id
-             LIMIT {limit}{lock}"
+            "SELECT {COLUMNS} FROM agent_runs WHERE status = 'queued' AND project_id = $1
+                 AND NOT EXISTS (SELECT 1 FROM projects WHERE projects.id = $1 AND projects.deleted_at IS NOT NULL){exclude}
+             ORDER BY created_at, id LIMIT {limit}{lock}"
         )
     };
-    let mut runs = tx.query_claimable::<Run, _>(&[], limit, sql, Run::from_row)?;
+    tx.query_claimable::<Run, _>(params![project], limit, sql, Run::from_row)
+}
+
+/// Makes a runner the owner of queued runs that this transaction has locked.
+pub fn mark_started(tx: &mut Tx<'_>, owner: &str, now: Timestamp, runs: &mut [Run]) -> Result<()> {
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
     for list in page::in_chunks(&ids) {
         let sql = format!(
@@ -66,56 +97,79 @@ pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) 
         params.extend(list.into_iter().map(Param::from));
         tx.execute(&sql, &params)?;
     }
-    for run in &mut runs {
+    for run in runs {
         (run.status, run.owner) = (RunStatus::Running, Some(owner.to_owned()));
         (run.started_at, run.deadline_base) = (Some(now), Some(now));
     }
-    Ok(runs)
+    Ok(())
 }
 
-/// Claims runs whose runner has lost its lease; never those of `owner` itself, even if its own lease seems
-/// expired because the clock jumped. `lease` is the duration of a lease. The time in which nobody drove the
-/// runs does not count towards their timeout.
-pub fn claim_orphaned(
+/// A running run whose runner has lost its lease.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrphanedRun {
+    pub run: Run,
+    /// When the lease of its runner ended; `None` when the lease is not stored any more.
+    lease_ended: Option<Timestamp>,
+}
+
+/// Finds runs whose runner has lost its lease, and locks them until the transaction ends; never those of
+/// `owner` itself, even if its own lease seems expired because the clock jumped. Runs of the projects in
+/// `without` are left out.
+pub fn lock_orphaned(
     tx: &mut Tx<'_>,
     owner: &str,
-    lease: Duration,
+    without: &[ProjectId],
     now: Timestamp,
     limit: usize,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<OrphanedRun>> {
     let lock = match tx.engine() {
         Engine::Sqlite => "",
         Engine::Postgres => " FOR UPDATE OF agent_runs SKIP LOCKED",
     };
+    let mut params = vec![Param::from(now), Param::from(owner)];
+    let projects = match without.len() {
+        0 => String::new(),
+        count => format!(" AND agent_runs.project_id NOT IN ({})", page::placeholders(3, count)),
+    };
+    params.extend(without.iter().copied().map(Param::from));
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {}, leases.until FROM agent_runs
              LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
              WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
-                 AND agent_runs.owner <> $2{exclude}
+                 AND agent_runs.owner <> $2{projects}{exclude}
              LIMIT {limit}{lock}",
             Run::columns_of(Run::TABLE)
         )
     };
-    let orphans = tx.query_claimable::<Run, _>(params![now, owner], limit, sql, |row| {
-        Ok((Run::from_row(row)?, row.get::<Option<Timestamp>>(Run::COLUMN_COUNT)?))
-    })?;
-    let mut claimed = Vec::with_capacity(orphans.len());
-    for (mut run, until) in orphans {
-        // The lease was last renewed at `until - lease`. That is the last sign that the run was driven.
-        let undriven = until.map_or(Duration::ZERO, |until| now.since(until - lease));
-        let clock_from = run.deadline_base.map(|from| from + undriven);
-        let updated = tx.execute(
-            "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
-            params![run.id, owner, clock_from, run.owner.as_deref()],
-        )?;
-        if updated == 1 {
-            run.owner = Some(owner.to_owned());
-            run.deadline_base = clock_from;
-            claimed.push(run);
-        }
+    tx.query_claimable::<Run, _>(&params, limit, sql, |row| {
+        Ok(OrphanedRun { run: Run::from_row(row)?, lease_ended: row.get(Run::COLUMN_COUNT)? })
+    })
+}
+
+/// Makes a runner the owner of an orphaned run; `None` when the run changed in the meantime. `lease` is the
+/// duration of a lease. The time in which nobody drove the run does not count towards its timeout.
+pub fn claim_orphan(
+    tx: &mut Tx<'_>,
+    owner: &str,
+    orphan: OrphanedRun,
+    lease: Duration,
+    now: Timestamp,
+) -> Result<Option<Run>> {
+    let OrphanedRun { mut run, lease_ended } = orphan;
+    // The lease was last renewed at `until - lease`. That is the last sign that the run was driven.
+    let undriven = lease_ended.map_or(Duration::ZERO, |until| now.since(until - lease));
+    let clock_from = run.deadline_base.map(|from| from + undriven);
+    let updated = tx.execute(
+        "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
+        params![run.id, owner, clock_from, run.owner.as_deref()],
+    )?;
+    if updated == 0 {
+        return Ok(None);
     }
-    Ok(claimed)
+    run.owner = Some(owner.to_owned());
+    run.deadline_base = clock_from;
+    Ok(Some(run))
 }
 
 /// The running runs that a runner owns.
@@ -146,12 +200,8 @@ pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>>
     tx.query_opt(&sql, params![id, owner], Run::from_row)
 }
 
-/// Whether there is a run to claim: queued, or owned by a runner without a lease.
-pub fn has_claimable(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
-    let queued = tx.query_opt("SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT 1", &[], |_| Ok(()))?;
-    if queued.is_some() {
-        return Ok(true);
-    }
+/// Whether a runner without a lease owns a run.
+pub fn has_orphaned(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
     // `owners.owner` is qualified, because `leases` has a column `owner` too.
     let sql = "SELECT owner FROM (SELECT DISTINCT owner FROM agent_runs WHERE status = 'running') AS owners
                WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'runner:' || owners.owner AND until > $1) LIMIT 1";

@@ -141,6 +141,13 @@ pub fn count_queued(tx: &mut Tx<'_>, limit: usize) -> Result<i64> {
     Ok(tx.query_opt(sql, params![limit], |row| row.get(0))?.unwrap_or(0))
 }
 
+/// How many runs of a project are queued, counted up to `limit`.
+pub fn count_project_queued(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<i64> {
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM agent_runs WHERE status = 'queued' AND project_id = $1 LIMIT $2) AS waiting";
+    Ok(tx.query_opt(sql, params![project, limit], |row| row.get(0))?.unwrap_or(0))
+}
+
 /// The channel that is woken when a run is queued.
 pub const QUEUED_CHANNEL: &str = "runs:queued";
 /// The channel that is woken when runs were cancelled.

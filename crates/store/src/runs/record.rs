@@ -141,6 +141,39 @@ fn notify_end(
     parent.map_or(Ok(()), |parent| tx.wake(&super::ended_channel(parent)))
 }
 
+/// Cancels up to `limit` active runs of a project, and returns them. Their reservations of budgets stay
+/// as they are, so this is only for a project that is deleted.
+pub fn cancel_project(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    reason: &str,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<RunId>> {
+    let mut cancelled = Vec::new();
+    // One statement for each status, because each status has its own index.
+    for status in ["running", "queued"] {
+        let sql = format!(
+            "UPDATE agent_runs SET status = 'cancelled', error_message = $2, completed_at = $3, seq = seq + 1
+             WHERE status = '{status}' AND id IN (
+                 SELECT id FROM agent_runs WHERE project_id = $1 AND status = '{status}' LIMIT $4)
+             RETURNING id, seq, parent_run_id, workflow_id"
+        );
+        let ended: Vec<(RunId, i64, RunRelations)> =
+            tx.query(&sql, params![project, reason, now, limit - cancelled.len().min(limit)], |row| {
+                Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?)))
+            })?;
+        for (id, seq, relations) in ended {
+            notify_end(tx, id, relations, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
+            cancelled.push(id);
+        }
+    }
+    if !cancelled.is_empty() {
+        tx.wake(super::CANCELLED_CHANNEL)?;
+    }
+    Ok(cancelled)
+}
+
 /// Cancels a run and the active runs below it. Returns the runs that it cancelled.
 pub fn cancel_tree(
     tx: &mut Tx<'_>,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
-    page, params,
+    page,
     row::{RowReader, TableRow, row},
     tx::Tx,
     value::{Param, Row},
@@ -235,10 +235,4 @@ pub fn list(
         created_at: listed.firing.created_at,
         id: listed.firing.id.0,
     })
-}
-
-/// Deletes firings that were settled before a time, and returns how many.
-pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<u64> {
-    let sql = "DELETE FROM trigger_firings WHERE settled_at IS NOT NULL AND settled_at < $1";
-    tx.execute(sql, params![before])
 }

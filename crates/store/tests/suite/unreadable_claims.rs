@@ -62,17 +62,31 @@ async fn owner(db: &Db, id: RunId) -> Option<String> {
     db.read(read).await.unwrap().expect("the run is there")
 }
 
+/// Claims queued runs of all projects.
+async fn claim_queued(db: &Db, limit: usize) -> Vec<Run> {
+    let claimed = db.write(move |tx| {
+        let mut claimed = Vec::new();
+        for project in claim::list_waiting_projects(tx, ProjectId(Uuid::nil()))? {
+            let mut runs = claim::lock_queued(tx, project, limit - claimed.len())?;
+            claim::mark_started(tx, "runner", second(9), &mut runs)?;
+            claimed.extend(runs);
+        }
+        Ok::<_, emergent_store::Error>(claimed)
+    });
+    claimed.await.unwrap()
+}
+
 both_engines! {
     async fn of_queued_runs(db: TestDb) {
         let ids = insert_runs(&db, |_| {}).await;
-        let claimed = db.write(|tx| claim::claim_queued(tx, "runner", second(9), 1)).await.unwrap();
+        let claimed = claim_queued(&db, 1).await;
         let [run] = claimed.as_slice() else { panic!("{claimed:?}") };
         assert_eq!((run.id, run.status, run.owner.as_deref()), (ids[1], RunStatus::Running, Some("runner")));
         assert_eq!((run.started_at, run.deadline_base), (Some(second(9)), Some(second(9))));
         let (project, id, claimed) = (run.project, run.id, run.clone());
         let stored = db.read(move |tx| runs::get(tx, project, id)).await.unwrap();
         assert_eq!(stored, Some(claimed));
-        let rest = db.write(|tx| claim::claim_queued(tx, "runner", second(9), 9)).await.unwrap();
+        let rest = claim_queued(&db, 9).await;
         assert_eq!(rest.iter().map(|run| run.id).collect::<Vec<_>>(), [ids[3]]);
         for id in [ids[0], ids[2]] {
             assert_eq!(owner(&db, id).await, None);
@@ -86,8 +100,12 @@ both_engines! {
             (run.status, run.owner) = (RunStatus::Running, Some("crashed".into()));
         })
         .await;
-        let claimed =
-            db.write(|tx| claim::claim_orphaned(tx, "runner", LEASE, second(9), 9)).await.unwrap();
+        let claimed = db.write(|tx| {
+            let orphans = claim::lock_orphaned(tx, "runner", &[], second(9), 9)?;
+            let take_over = |orphan| claim::claim_orphan(tx, "runner", orphan, LEASE, second(9)).transpose();
+            orphans.into_iter().filter_map(take_over).collect::<Result<Vec<_>, _>>()
+        });
+        let claimed = claimed.await.unwrap();
         let mut claimed: Vec<RunId> = claimed.iter().map(|run| run.id).collect();
         claimed.sort();
         assert_eq!(claimed, [ids[1], ids[3]]);
@@ -101,7 +119,7 @@ both_engines! {
         let ids: Vec<WorkflowId> = rows.iter().map(|workflow| workflow.id).collect();
         db.write(move |tx| rows.iter().try_for_each(|row| workflows::insert(tx, row))).await.unwrap();
         spoil(&db, "workflows", "settings", r#"{"moon": true}"#, ids[1].0).await;
-        let claimed = db.write(|tx| workflows::claim(tx, "d", now(), second(10), 9)).await.unwrap();
+        let claimed = db.write(|tx| workflows::claim(tx, "d", &[], now(), second(10), 9)).await.unwrap();
         let mut claimed: Vec<_> = claimed.into_iter().map(|row| (row.id, row.owner)).collect();
         claimed.sort();
         assert_eq!(claimed, [(ids[0], Some("d".to_owned())), (ids[2], Some("d".to_owned()))]);

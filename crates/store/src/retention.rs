@@ -1,0 +1,197 @@
+//! Finds and deletes what a project does not keep any longer: ended runs, changes in the feed, settled
+//! firings. Callers decide about the time, and call the functions again while there is more.
+
+use emergent_domain::{
+    change::FeedPosition,
+    ids::{ProjectId, RunId},
+    project::DeletedCounts,
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use crate::{
+    deletion::{Child, Family, delete_family, delete_in},
+    error::Result,
+    page, params, projects,
+    tx::Tx,
+    value::Param,
+};
+
+/// A run with its record.
+pub(crate) const RUNS: Family = Family {
+    table: "agent_runs",
+    children: &[
+        Child { table: "agent_run_messages", parent: "run_id", key: "seq" },
+        Child { table: "agent_run_tool_calls", parent: "run_id", key: "seq" },
+        Child { table: "agent_run_events", parent: "run_id", key: "seq" },
+    ],
+};
+
+/// Where a list of runs continues.
+pub type RunCursor = (Timestamp, RunId);
+
+/// Runs without a parent that ended before a time, the oldest first, after a cursor. Left out are runs that
+/// another run resumes, because that run continues their conversation, and runs of active workflows.
+pub fn list_expired_runs(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    before: Timestamp,
+    after: RunCursor,
+    limit: usize,
+) -> Result<Vec<RunCursor>> {
+    tx.query(
+        "SELECT r.created_at, r.id FROM agent_runs AS r
+         WHERE r.project_id = $1 AND r.created_at < $2 AND (r.created_at, r.id) > ($3, $4)
+             AND r.status NOT IN ('queued', 'running') AND r.completed_at < $2 AND r.parent_run_id IS NULL
+             AND NOT EXISTS (SELECT 1 FROM agent_runs AS later WHERE later.resumed_from = r.id)
+             AND NOT EXISTS (SELECT 1 FROM workflows AS w
+                 WHERE w.id = r.workflow_id AND w.status IN ('planning', 'running', 'escalated'))
+         ORDER BY r.created_at, r.id LIMIT $5",
+        params![project, before, after.0, after.1, limit],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Locks a run and the runs below it for deletion, and returns them, parents last. `None` when one of them is
+/// active or ended after `before`, or when a run outside continues one of them. From now on, none of them can
+/// be resumed.
+pub fn lock_expired_tree(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    root: RunId,
+    before: Timestamp,
+) -> Result<Option<Vec<RunId>>> {
+    let lock = tx.for_update();
+    let mut tree: Vec<RunId> = Vec::new();
+    let (mut level, mut column) = (vec![root], "id");
+    while !level.is_empty() {
+        let mut found = Vec::new();
+        for list in page::in_chunks(&level) {
+            let sql = format!(
+                "SELECT id, status NOT IN ('queued', 'running') AND coalesce(completed_at < $2, $3)
+                 FROM agent_runs WHERE project_id = $1 AND {column} IN ({}){lock}",
+                page::placeholders(4, list.len())
+            );
+            let mut params = vec![Param::from(project), Param::from(before), Param::from(false)];
+            params.extend(list.into_iter().map(Param::from));
+            found.extend(tx.query(&sql, &params, |row| Ok((row.get::<RunId>(0)?, row.get::<bool>(1)?)))?);
+        }
+        if found.iter().any(|(_, expired)| !expired) {
+            return Ok(None);
+        }
+        level = found.into_iter().map(|(id, _)| id).collect();
+        tree.extend(&level);
+        column = "parent_run_id";
+    }
+    if is_continued(tx, &tree)? {
+        return Ok(None);
+    }
+    for list in page::in_chunks(&tree) {
+        let sql = format!(
+            "UPDATE agent_runs SET status = 'cancelled' WHERE status = 'paused' AND id IN ({})",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        tx.execute(&sql, &params)?;
+    }
+    tree.reverse();
+    Ok(Some(tree))
+}
+
+/// Whether a run outside of the tree resumes one of its runs.
+fn is_continued(tx: &mut Tx<'_>, tree: &[RunId]) -> Result<bool> {
+    for list in page::in_chunks(tree) {
+        let sql = format!(
+            "SELECT id FROM agent_runs WHERE resumed_from IN ({})",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        let later = tx.query(&sql, &params, |row| row.get::<RunId>(0))?;
+        if later.iter().any(|id| !tree.contains(id)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Deletes runs with their messages, tool calls and events, at most about `limit` rows, and counts them; true
+/// when nothing is left.
+pub fn delete_runs(tx: &mut Tx<'_>, project: ProjectId, runs: &[RunId], limit: usize) -> Result<bool> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
+    let done = delete_family(tx, &RUNS, &ids, limit)?;
+    if done {
+        let runs = i64::try_from(runs.len()).unwrap_or(i64::MAX);
+        projects::count_deleted(tx, project, DeletedCounts { runs, ..DeletedCounts::default() })?;
+    }
+    Ok(done)
+}
+
+/// How far the feed of a project may be deleted: up to what its triggers have read. `None` when it has no
+/// triggers.
+pub fn get_trigger_position(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
+    let sql = "SELECT coalesce((SELECT c.txid FROM trigger_cursors AS c WHERE c.project_id = $1), 0),
+                   coalesce((SELECT c.seq FROM trigger_cursors AS c WHERE c.project_id = $1), 0)
+               FROM event_triggers AS t WHERE t.project_id = $1 LIMIT 1";
+    tx.query_opt(sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
+}
+
+/// A part of the feed of all projects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedWindow {
+    /// The changes to delete.
+    pub seqs: Vec<i64>,
+    /// Where the next window starts.
+    pub end: i64,
+}
+
+/// The number of changes of all projects that one window spans. The feed has no index by project on SQLite.
+const WINDOW: i64 = 20_000;
+
+/// Finds the changes of a project after `after` that happened before a time; `None` at the end of the feed, or
+/// where it reaches that time. With `up_to`, only changes up to that position.
+pub fn find_expired_events(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    before: Timestamp,
+    up_to: Option<FeedPosition>,
+    after: i64,
+) -> Result<Option<FeedWindow>> {
+    let first: Option<(i64, Timestamp)> = tx.query_opt(
+        "SELECT seq, at FROM graph_events WHERE seq > $1 ORDER BY seq LIMIT 1",
+        params![after],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let Some((first, _)) = first.filter(|(_, at)| *at < before) else { return Ok(None) };
+    let end = first + WINDOW;
+    let mut params = vec![Param::from(project), Param::from(first), Param::from(end), Param::from(before)];
+    let condition = if up_to.is_some() { " AND (txid, seq) <= ($5, $6)" } else { "" };
+    params.extend(up_to.into_iter().flat_map(|up_to| [Param::from(up_to.txid), Param::from(up_to.seq)]));
+    let sql = format!(
+        "SELECT seq FROM graph_events
+         WHERE seq >= $2 AND seq <= $3 AND project_id = $1 AND at < $4{condition} ORDER BY seq"
+    );
+    Ok(Some(FeedWindow { seqs: tx.query(&sql, &params, |row| row.get(0))?, end }))
+}
+
+/// Deletes changes of a project, and counts them.
+pub fn delete_events(tx: &mut Tx<'_>, project: ProjectId, seqs: &[i64]) -> Result<()> {
+    let deleted = delete_in(tx, "graph_events", "seq", seqs)?;
+    let events = i64::try_from(deleted).unwrap_or(i64::MAX);
+    projects::count_deleted(tx, project, DeletedCounts { events, ..DeletedCounts::default() })
+}
+
+/// Deletes up to `limit` firings of a project that were settled before a time, counts them, and returns how
+/// many there were.
+pub fn delete_firings(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp, limit: usize) -> Result<usize> {
+    // A firing is settled after it was created, so the index of the pages of firings finds all of them.
+    let deleted = tx.execute(
+        "DELETE FROM trigger_firings WHERE id IN (
+             SELECT id FROM trigger_firings
+             WHERE project_id = $1 AND created_at < $2 AND settled_at IS NOT NULL AND settled_at < $2
+             ORDER BY created_at LIMIT $3)",
+        params![project, before, limit],
+    )?;
+    let firings = i64::try_from(deleted).unwrap_or(i64::MAX);
+    projects::count_deleted(tx, project, DeletedCounts { firings, ..DeletedCounts::default() })?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+}
