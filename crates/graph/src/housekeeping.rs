@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use emergent_store::{
     jobs::{self, JobStatus},
-    projects, triggers,
+    projects,
 };
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::{Graph, error::Result};
+use crate::{Graph, cleanup, error::Result};
 
 const INTERVAL: Duration = Duration::from_secs(10 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -18,8 +18,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub const DONE_JOB_RETENTION: Duration = DAY;
 /// How long a dead job can still be revived.
 pub const DEAD_JOB_RETENTION: Duration = Duration::from_secs(90 * DAY.as_secs());
-/// How long the outcome of a firing can be inspected.
-pub const FIRING_RETENTION: Duration = Duration::from_secs(30 * DAY.as_secs());
+/// After how many passes what projects do not keep is deleted: every hour.
+const PASSES_PER_CLEANUP: u64 = 6;
 /// The window is much longer than the interval between two passes, so that differing clocks of
 /// several servers do not matter.
 const RECENTLY_DELETED: Duration = DAY;
@@ -27,8 +27,12 @@ const RECENTLY_DELETED: Duration = DAY;
 impl Graph {
     /// Cleans up periodically until `stop` is set.
     pub async fn run_housekeeping(&self, mut stop: watch::Receiver<bool>) {
-        loop {
-            if let Err(error) = self.prune().await {
+        for pass in 0u64.. {
+            let mut done = self.prune().await;
+            if done.is_ok() && pass.is_multiple_of(PASSES_PER_CLEANUP) {
+                done = self.start_cleanup().await;
+            }
+            if let Err(error) = done {
                 warn!(error = %error, "the cleanup failed; the next attempt is in {} minutes", INTERVAL.as_secs() / 60);
             }
             tokio::select! {
@@ -38,14 +42,20 @@ impl Graph {
         }
     }
 
-    /// Deletes old finished jobs and settled firings, removes documents that were not ingested to their end, and clears the caches of deleted projects.
+    /// Has one of the servers delete what is not kept any longer.
+    async fn start_cleanup(&self) -> Result<()> {
+        let now = self.clock().now();
+        Ok(self.db().write(move |tx| cleanup::enqueue_expired(tx, now)).await?)
+    }
+
+    /// Deletes old finished jobs, removes documents that were not ingested to their end, and clears the caches
+    /// of deleted projects.
     pub async fn prune(&self) -> Result<()> {
         let now = self.clock().now();
         self.db()
             .write(move |tx| {
                 jobs::prune(tx, JobStatus::Done, now - DONE_JOB_RETENTION)?;
-                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOB_RETENTION)?;
-                triggers::firings::prune(tx, now - FIRING_RETENTION)
+                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOB_RETENTION)
             })
             .await?;
         self.purge_hidden_documents().await?;

@@ -21,6 +21,7 @@ use crate::{documents::TextExtractor, work_pool::WorkPool};
 pub mod actor;
 mod audit;
 mod bulk;
+pub mod cleanup;
 pub mod documents;
 pub mod embedding;
 pub mod error;

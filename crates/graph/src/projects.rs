@@ -4,11 +4,11 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
     ids::ProjectId,
-    project::{Project, check_name},
+    project::{Project, ProjectPatch, check_name},
 };
 use emergent_store::{audit, projects as rows};
 
-use crate::{Error, Graph, error::Result};
+use crate::{Error, Graph, cleanup, error::Result};
 
 /// The project that exists from the first start.
 pub const DEFAULT_PROJECT: &str = "default";
@@ -51,14 +51,8 @@ impl Graph {
         project.ok_or_else(|| Error::not_found("project", id_or_name))
     }
 
-    /// Updates a project. `None` leaves a field unchanged.
-    pub async fn update_project(
-        &self,
-        id: ProjectId,
-        name: Option<String>,
-        strict: Option<bool>,
-    ) -> Result<Project> {
-        if let Some(name) = &name {
+    pub async fn update_project(&self, id: ProjectId, patch: ProjectPatch) -> Result<Project> {
+        if let Some(name) = &patch.name {
             check_name(name)?;
         }
         let graph = self.clone();
@@ -66,8 +60,10 @@ impl Graph {
             .write(move |tx| {
                 let before = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
                 let mut after = before.clone();
-                after.name = name.clone().unwrap_or(after.name);
-                after.strict = strict.unwrap_or(after.strict);
+                after.name = patch.name.clone().unwrap_or(after.name);
+                after.strict = patch.strict.unwrap_or(after.strict);
+                after.retention = patch.retention.apply(after.retention);
+                after.retention.check()?;
                 if after == before {
                     return Ok(before);
                 }
@@ -88,7 +84,8 @@ impl Graph {
             .await
     }
 
-    /// Deletes a project. Its tokens stop working; its rows remain but are no longer visible.
+    /// Deletes a project. Its tokens stop working, its secrets are removed, and its runs and workflows are
+    /// cancelled on every server. Its other rows remain for a while, but are no longer visible.
     pub async fn delete_project(&self, id: ProjectId) -> Result<()> {
         let now = self.clock().now();
         self.db()
@@ -96,7 +93,8 @@ impl Graph {
                 let project = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
                 refuse_if_default(&project, "deleted")?;
                 audit::record(tx, &audit_entry(AuditAction::ProjectDelete, &project), now)?;
-                Ok::<_, Error>(rows::delete(tx, id, now)?)
+                rows::delete(tx, id, now)?;
+                cleanup::end_project(tx, id, now)
             })
             .await?;
         self.db().vectors().remove_project(id);

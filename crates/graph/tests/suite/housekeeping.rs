@@ -3,21 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use emergent_domain::{
-    cursor::Page,
     fusion::Weights,
-    ids::{AgentId, FiringId, JobId, ScheduleId},
+    ids::JobId,
     query::{ObjectFilter, SearchMode, SearchQuery},
-    trigger::{Firing, FiringCause, FiringStatus},
 };
 use emergent_graph::{
     Graph,
-    housekeeping::{DEAD_JOB_RETENTION, DONE_JOB_RETENTION, FIRING_RETENTION},
+    housekeeping::{DEAD_JOB_RETENTION, DONE_JOB_RETENTION},
 };
 use emergent_llm::{Credentials, Embedder, EmbedderSpec};
-use emergent_store::{
-    jobs::{self, JobStatus, NewJob},
-    triggers::firings::{self, FiringFilter},
-};
+use emergent_store::jobs::{self, JobStatus, NewJob};
 use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use serde_json::json;
 use tokio::sync::watch;
@@ -63,29 +58,6 @@ both_engines! {
         check([None, Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
         graph.clock().advance(DEAD_JOB_RETENTION);
         check([None, None, Some(JobStatus::Queued)]).await;
-    }
-
-    async fn firings_that_were_settled_are_kept_for_a_while(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
-        let project = graph.create_project("test", false).await.unwrap().id;
-        let now = graph.clock().now();
-        let firing = |status, settled_at| Firing {
-            id: FiringId::new(), project, agent: AgentId::new(),
-            fired: FiringCause::Schedule { schedule: ScheduleId::new(), at: now },
-            cause: None, cause_depth: 0, status, reason: None, run: None, due_at: now, created_at: now, settled_at,
-        };
-        let rows = [firing(FiringStatus::Admitted, Some(now)), firing(FiringStatus::Pending, None)];
-        let added = graph.db().write(move |tx| firings::insert(tx, &rows)).await;
-        assert_eq!(added.unwrap(), 2);
-        let left = async || {
-            graph.prune().await.unwrap();
-            let listed = graph.db().read(move |tx| firings::list(tx, project, &FiringFilter::default(), &Page::first(10)));
-            listed.await.unwrap().items.into_iter().map(|one| one.firing.status).collect::<Vec<_>>()
-        };
-        graph.clock().advance(FIRING_RETENTION);
-        assert_eq!(left().await.len(), 2);
-        graph.clock().advance(MOMENT);
-        assert_eq!(left().await, [FiringStatus::Pending], "what waits is never forgotten");
     }
 
     async fn a_server_tidies_up_by_itself_until_it_stops(db: TestDb) {

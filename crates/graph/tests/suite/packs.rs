@@ -7,6 +7,7 @@ use emergent_domain::{
     ids::PackId,
     object::ObjectPatch,
     pack::TemplatePack,
+    project::ProjectPatch,
     relationship::{NewRelationship, RelationshipPatch},
 };
 use emergent_graph::{Error, Graph, StoredPack};
@@ -88,14 +89,14 @@ both_engines! {
         assigned(&harness, tasks("1.0.0", 10)).await;
         let a = harness.object(new("Task", "a", json!({ "priority": 1 }))).await;
         let free = harness.object(new("Free", "f", json!({}))).await;
-        graph.update_project(harness.project(), None, Some(true)).await.unwrap();
+        graph.update_project(harness.project(), ProjectPatch { strict: Some(true), ..ProjectPatch::default() }).await.unwrap();
         assert_eq!(
             problem(graph.create_object(harness.actor, new("Tsak", "", json!({}))).await),
             "type: no template pack of this project describes the object type `Tsak`; did you mean `Task`?"
         );
         assert!(problem(graph.create_relationship(harness.actor, edge("likes", a, a)).await).starts_with("type: no template pack"));
         graph.delete_object(harness.actor, free, None).await.unwrap();
-        graph.update_project(harness.project(), None, Some(false)).await.unwrap();
+        graph.update_project(harness.project(), ProjectPatch { strict: Some(false), ..ProjectPatch::default() }).await.unwrap();
         graph.create_object(harness.actor, new("Tsak", "", json!({}))).await.unwrap();
     }
 

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
     ids::{ProjectId, TokenId},
+    project::ProjectPatch,
     token::Scope,
 };
 use emergent_graph::{Error, Graph};
@@ -103,12 +104,12 @@ both_engines! {
         }
         assert!(matches!(graph.create_project("docs", false).await, Err(Error::Conflict { .. })));
         assert!(problem(graph.create_project("a b", false).await).starts_with("name"));
-        let renamed = graph.update_project(made.id, Some("papers".to_owned()), Some(true)).await.unwrap();
+        let renamed = graph.update_project(made.id, ProjectPatch { name: Some("papers".to_owned()), strict: Some(true), ..ProjectPatch::default() }).await.unwrap();
         assert_eq!((renamed.name.as_str(), renamed.strict), ("papers", true));
-        let taken = graph.update_project(made.id, Some("default".to_owned()), None).await;
+        let taken = graph.update_project(made.id, ProjectPatch { name: Some("default".to_owned()), ..ProjectPatch::default() }).await;
         assert!(matches!(taken, Err(Error::Conflict { .. })));
         assert!(matches!(graph.delete_project(default.id).await, Err(Error::Conflict { .. })));
-        assert!(matches!(graph.update_project(default.id, Some("x".to_owned()), None).await, Err(Error::Conflict { .. })));
+        assert!(matches!(graph.update_project(default.id, ProjectPatch { name: Some("x".to_owned()), ..ProjectPatch::default() }).await, Err(Error::Conflict { .. })));
         graph.delete_project(made.id).await.unwrap();
         assert!(matches!(graph.get_project(made.id).await, Err(Error::NotFound { .. })));
         assert!(matches!(graph.delete_project(made.id).await, Err(Error::NotFound { .. })));

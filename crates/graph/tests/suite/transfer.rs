@@ -10,6 +10,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     object::{NewObject, ObjectPatch},
     patch::canonical_json,
+    project::ProjectPatch,
     query::ObjectFilter,
     relationship::NewRelationship,
 };
@@ -269,7 +270,7 @@ both_engines! {
         let harness = Harness::new(&db).await;
         let id = harness.object(new("T", "", json!({}))).await;
         harness.graph.delete_object(harness.actor, id, None).await.unwrap();
-        harness.graph.update_project(harness.project(), None, Some(true)).await.unwrap();
+        harness.graph.update_project(harness.project(), ProjectPatch { strict: Some(true), ..ProjectPatch::default() }).await.unwrap();
         let line = format!("{{\"kind\":\"object\",\"id\":\"{id}\",\"type\":\"T\",\"properties\":{{\"a\":1}}}}");
         let done = import(&harness.graph, harness.actor, &line).await;
         assert_eq!((done.failed, done.objects.total()), (1, 0));

@@ -1,0 +1,214 @@
+//! Deletes what is over, as jobs: what a deleted project still does is ended, its rows are removed some time
+//! later, and each project loses what it does not keep any longer. One server works on a job at a time, and
+//! every transaction deletes a bounded number of rows, so that others can write in between.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    ids::{ProjectId, RunId},
+    project::Project,
+    time::Timestamp,
+};
+use emergent_store::{
+    Tx,
+    jobs::{self, NewJob},
+    projects::{self, DeletedProject},
+    purge,
+    retention::{self, RunCursor},
+};
+use tokio::sync::watch;
+use tracing::info;
+use uuid::Uuid;
+
+use crate::{
+    Graph,
+    error::Result,
+    worker::{ClaimedJob, JobOutcome, Worker},
+};
+
+/// The queue of these jobs.
+pub const QUEUE: &str = "cleanup";
+/// The key of the job that deletes what is not kept any longer.
+const EXPIRED_KEY: &str = "expired";
+/// How many rows one transaction deletes.
+const BATCH: usize = 500;
+/// How many trees of runs are looked up at once.
+const RUN_PAGE: usize = 100;
+/// A transaction that began before a project was deleted may still start a run in it. It has ended after
+/// this time.
+const STRAGGLERS: Duration = Duration::from_secs(5);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the rows of a deleted project are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CleanupSettings {
+    pub deleted_project_retention: Duration,
+}
+
+impl Default for CleanupSettings {
+    fn default() -> Self {
+        Self { deleted_project_retention: Duration::from_secs(30 * DAY.as_secs()) }
+    }
+}
+
+/// Ends what a project does that this transaction has deleted. A job ends what is left after this
+/// transaction, and what is started at the same moment.
+pub(crate) fn end_project(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
+    purge::end_access(tx, project, now)?;
+    purge::cancel_work(tx, project, now, BATCH)?;
+    let key = format!("end:{project}");
+    let job = NewJob { project: Some(project), key: Some(&key), ..NewJob::new(QUEUE, now) };
+    jobs::enqueue(tx, &job)?;
+    Ok(())
+}
+
+/// Enqueues the job that deletes what is not kept any longer, unless one is active.
+pub(crate) fn enqueue_expired(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), emergent_store::Error> {
+    jobs::enqueue(tx, &NewJob { key: Some(EXPIRED_KEY), ..NewJob::new(QUEUE, now) })?;
+    Ok(())
+}
+
+impl Graph {
+    /// Works on these jobs until `stop` is set.
+    pub async fn run_cleanup(&self, settings: CleanupSettings, stop: watch::Receiver<bool>) {
+        let graph = self.clone();
+        // A deleted project is ended while a long job is under way.
+        let worker = Worker { concurrency: 2, ..Worker::new(QUEUE) };
+        worker
+            .run(self.db().clone(), self.clock().clone(), stop, move |claimed: ClaimedJob| {
+                let graph = graph.clone();
+                async move {
+                    match claimed.job.project {
+                        Some(project) => graph.end_deleted_project(project).await?,
+                        None => graph.delete_expired(settings).await?,
+                    }
+                    Ok::<_, crate::Error>(JobOutcome::Done)
+                }
+            })
+            .await;
+    }
+
+    /// Ends everything that a deleted project still does, and looks again for what was started meanwhile.
+    async fn end_deleted_project(&self, project: ProjectId) -> Result<()> {
+        for pause in [Duration::ZERO, STRAGGLERS] {
+            tokio::time::sleep(pause).await;
+            self.end_work(project).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends everything that a deleted project does at this moment. Does nothing for a live project.
+    pub async fn end_work(&self, project: ProjectId) -> Result<()> {
+        let now = self.clock().now();
+        let end = move |tx: &mut Tx<'_>| {
+            if projects::get(tx, project)?.is_some() {
+                return Ok(true);
+            }
+            purge::end_access(tx, project, now)?;
+            purge::cancel_work(tx, project, now, BATCH)
+        };
+        while !self.db().write(end).await? {}
+        Ok(())
+    }
+
+    /// Removes the rows of projects that were deleted long enough ago, then what the live ones do not keep.
+    pub async fn delete_expired(&self, settings: CleanupSettings) -> Result<()> {
+        let before = self.clock().now() - settings.deleted_project_retention;
+        for project in self.db().read(move |tx| projects::list_to_purge(tx, before)).await? {
+            self.purge_project(project).await?;
+        }
+        for project in self.db().read(projects::list_with_retention).await? {
+            self.delete_expired_of(&project).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes all rows of a deleted project.
+    async fn purge_project(&self, project: DeletedProject) -> Result<()> {
+        self.end_work(project.id).await?;
+        for step in purge::Step::ALL {
+            while !self.db().write(move |tx| purge::delete_rows(tx, project, step, BATCH)).await? {}
+        }
+        let now = self.clock().now();
+        self.delete_events(project.id, now + DAY, None).await?;
+        let mut last = Uuid::nil();
+        loop {
+            let read = move |tx: &mut Tx<'_>| purge::list_model_calls(tx, project.id, last, BATCH);
+            let calls = self.db().read(read).await?;
+            let Some(newest) = calls.last() else { break };
+            last = *newest;
+            self.db().write(move |tx| purge::delete_model_calls(tx, &calls)).await?;
+        }
+        self.db().write(move |tx| projects::mark_purged(tx, project.id, now)).await?;
+        info!(project.id = %project.id, "removed the rows of a deleted project");
+        Ok(())
+    }
+
+    /// Deletes what a project does not keep any longer.
+    async fn delete_expired_of(&self, project: &Project) -> Result<()> {
+        let (id, now) = (project.id, self.clock().now());
+        let before = |days: i64| now - DAY.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX));
+        if let Some(days) = project.retention.runs_days {
+            // A run is deleted after the runs that resumed it, so there may be more each time.
+            while self.delete_runs(id, before(days)).await? > 0 {}
+        }
+        if let Some(days) = project.retention.events_days {
+            let up_to = self.db().read(move |tx| retention::get_trigger_position(tx, id)).await?;
+            self.delete_events(id, before(days), up_to).await?;
+        }
+        if let Some(days) = project.retention.firings_days {
+            let before = before(days);
+            let delete = move |tx: &mut Tx<'_>| retention::delete_firings(tx, id, before, BATCH);
+            while self.db().write(delete).await? >= BATCH {}
+        }
+        Ok(())
+    }
+
+    /// Deletes runs that ended before a time, and returns how many trees of runs there were.
+    async fn delete_runs(&self, project: ProjectId, before: Timestamp) -> Result<usize> {
+        let (mut after, mut deleted): (RunCursor, usize) =
+            ((Timestamp::from_micros(0), RunId(Uuid::nil())), 0);
+        loop {
+            let read =
+                move |tx: &mut Tx<'_>| retention::list_expired_runs(tx, project, before, after, RUN_PAGE);
+            let roots = self.db().read(read).await?;
+            let Some(last) = roots.last() else { break };
+            after = *last;
+            for (_, root) in roots {
+                let lock = move |tx: &mut Tx<'_>| retention::lock_expired_tree(tx, project, root, before);
+                let Some(tree) = self.db().write(lock).await? else { continue };
+                // Children come first: whoever sees a run in between also sees its parent.
+                for runs in tree.chunks(RUN_PAGE) {
+                    let runs = runs.to_vec();
+                    let delete = move |tx: &mut Tx<'_>| retention::delete_runs(tx, project, &runs, BATCH);
+                    while !self.db().write(delete.clone()).await? {}
+                }
+                deleted += 1;
+            }
+        }
+        if deleted > 0 {
+            info!(project.id = %project, "deleted {deleted} runs that are not kept any longer");
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes the changes of a project before a time from its feed.
+    async fn delete_events(
+        &self,
+        project: ProjectId,
+        before: Timestamp,
+        up_to: Option<emergent_domain::change::FeedPosition>,
+    ) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let read =
+                move |tx: &mut Tx<'_>| retention::find_expired_events(tx, project, before, up_to, after);
+            let Some(window) = self.db().read(read).await? else { return Ok(()) };
+            after = window.end;
+            for seqs in window.seqs.chunks(BATCH) {
+                let seqs = seqs.to_vec();
+                self.db().write(move |tx| retention::delete_events(tx, project, &seqs)).await?;
+            }
+        }
+    }
+}
