@@ -145,13 +145,13 @@ impl Dispatcher {
         if capacity == 0 {
             return Ok(());
         }
-        let now = self.executor().graph().clock().now();
+        let (now, full_projects) = (self.executor().graph().clock().now(), self.full_projects());
         let owner_name = Arc::clone(owner);
         let claimed: Result<Vec<Workflow>, emergent_store::Error> = self
             .executor()
             .graph()
             .db()
-            .write(move |tx| workflows::claim(tx, &owner_name, now, now + LEASE, capacity))
+            .write(move |tx| workflows::claim(tx, &owner_name, &full_projects, now, now + LEASE, capacity))
             .await;
         for workflow in claimed? {
             self.spawn_driver(workflow, owner);
@@ -160,7 +160,8 @@ impl Dispatcher {
     }
 
     fn spawn_driver(&self, workflow: Workflow, owner: &Arc<str>) {
-        let (id, dispatcher, owner) = (workflow.id, self.clone(), Arc::clone(owner));
+        let (id, project, dispatcher) = (workflow.id, workflow.project, self.clone());
+        let owner = Arc::clone(owner);
         let number = self.next_driver_number();
         // The lock is held until the handle is in the map, so that the task cannot remove itself before.
         let mut drivers = self.drivers().lock();
@@ -188,7 +189,7 @@ impl Dispatcher {
                 sleep(BACKOFF.delay(failures)).await;
             }
         });
-        let running = RunningDriver { number, handle: task.abort_handle() };
+        let running = RunningDriver { number, project, handle: task.abort_handle() };
         if let Some(replaced) = drivers.insert(id, running) {
             replaced.handle.abort();
         }

@@ -6,18 +6,22 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-use emergent_domain::{agent::ModelConfig, ids::WorkflowId};
+use emergent_domain::{
+    agent::ModelConfig,
+    ids::{ProjectId, WorkflowId},
+};
 use emergent_executor::Executor;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tokio::{sync::Notify, task::AbortHandle, time::Duration};
+use tokio::{task::AbortHandle, time::Duration};
 
 use crate::{
     agent_similarity::SentenceModel, ended_runs::EndedRunSenders, metrics::Counters, run_hooks::run_hooks,
+    task_slots::TaskSlots,
 };
 
 /// How long a server that stopped responding keeps its workflows.
@@ -26,9 +30,10 @@ pub(crate) const LEASE: Duration = Duration::from_secs(9);
 /// The limits of a dispatcher, and the model that it asks.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Tasks that run at once on this server, over all workflows.
+    /// Tasks that run at once on this server, over all workflows. One project may use three quarters of it.
     pub max_tasks: usize,
-    /// Workflows driven at once on this server. Others wait, or another server drives them.
+    /// Workflows driven at once on this server. Others wait, or another server drives them. One project may
+    /// use three quarters of it.
     pub max_workflows: usize,
     /// The model that chooses agents, evaluates results and triages failures. Without one, rules decide.
     pub judge: Option<ModelConfig>,
@@ -48,6 +53,7 @@ pub struct Dispatcher(Arc<Inner>);
 /// workflow, so that the end of the old one does not remove the new one.
 pub(crate) struct RunningDriver {
     pub number: u64,
+    pub project: ProjectId,
     pub handle: AbortHandle,
 }
 
@@ -55,7 +61,7 @@ struct Inner {
     executor: Executor,
     settings: Settings,
     sentence_model: Option<SentenceModel>,
-    slots: TaskSlots,
+    slots: Arc<TaskSlots>,
     drivers: Mutex<HashMap<WorkflowId, RunningDriver>>,
     /// How many drivers were started, which is the number of the next one.
     started: AtomicU64,
@@ -69,7 +75,7 @@ impl Dispatcher {
     pub fn new(executor: Executor, settings: Settings) -> Self {
         let ended_runs = EndedRunSenders::default();
         executor.set_run_hooks(run_hooks(executor.graph().clone(), ended_runs.clone()));
-        let slots = TaskSlots { max: settings.max_tasks, in_use: AtomicUsize::new(0), freed: Notify::new() };
+        let slots = Arc::new(TaskSlots::new(settings.max_tasks));
         let sentence_model = SentenceModel::new(executor.graph().embedder());
         Self(Arc::new(Inner {
             executor,
@@ -96,13 +102,23 @@ impl Dispatcher {
         self.0.sentence_model.as_ref()
     }
 
-    pub(crate) fn slots(&self) -> &TaskSlots {
+    pub(crate) fn slots(&self) -> &Arc<TaskSlots> {
         &self.0.slots
     }
 
     /// How many workflows this process drives.
     pub fn driven_count(&self) -> usize {
         self.0.drivers.lock().len()
+    }
+
+    /// The projects that may not have another workflow driven by this process.
+    pub(crate) fn full_projects(&self) -> Vec<ProjectId> {
+        let mut counts: HashMap<ProjectId, usize> = HashMap::new();
+        for driver in self.0.drivers.lock().values() {
+            *counts.entry(driver.project).or_default() += 1;
+        }
+        let limit = emergent_executor::project_share(self.settings().max_workflows);
+        counts.into_iter().filter(|(_, count)| *count >= limit).map(|(project, _)| project).collect()
     }
 
     /// Adds the metrics of the workflows that this process drives to a registry, which shares their
@@ -126,55 +142,5 @@ impl Dispatcher {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
-    }
-}
-
-/// The capacity for concurrent tasks on this server.
-pub(crate) struct TaskSlots {
-    max: usize,
-    in_use: AtomicUsize,
-    /// Notifies drivers that wait for a free slot.
-    pub freed: Notify,
-}
-
-/// The slots that one workflow occupies. They are released when this is dropped.
-pub(crate) struct SlotShare {
-    dispatcher: Dispatcher,
-    in_use: usize,
-}
-
-impl SlotShare {
-    pub fn new(dispatcher: &Dispatcher) -> Self {
-        Self { dispatcher: dispatcher.clone(), in_use: 0 }
-    }
-
-    /// Takes up to this many free slots, and returns how many it took.
-    pub fn acquire(&mut self, wanted: usize) -> usize {
-        let slots = self.dispatcher.slots();
-        let mut acquired = 0;
-        let _ = slots.in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_use| {
-            acquired = wanted.min(slots.max.saturating_sub(in_use));
-            Some(in_use + acquired)
-        });
-        self.in_use += acquired;
-        acquired
-    }
-
-    /// Sets how many slots the workflow occupies, and releases the rest.
-    pub fn shrink_to(&mut self, used: usize) {
-        let slots = self.dispatcher.slots();
-        if used < self.in_use {
-            slots.in_use.fetch_sub(self.in_use - used, Ordering::AcqRel);
-            slots.freed.notify_waiters();
-        } else {
-            slots.in_use.fetch_add(used - self.in_use, Ordering::AcqRel);
-        }
-        self.in_use = used;
-    }
-}
-
-impl Drop for SlotShare {
-    fn drop(&mut self) {
-        self.shrink_to(0);
     }
 }

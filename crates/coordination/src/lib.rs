@@ -30,6 +30,7 @@ mod service;
 pub mod sessions;
 mod submission_tools;
 mod task_prompt;
+mod task_slots;
 pub mod tools;
 mod transactions;
 mod workflow_driver;

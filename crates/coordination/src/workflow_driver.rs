@@ -25,13 +25,14 @@ use tokio::time::Duration;
 use crate::{
     apply::{self, AttemptEnd, WorkflowWrite, WriteBatch},
     attempts, discussion,
-    dispatcher::{Dispatcher, LEASE, SlotShare},
+    dispatcher::{Dispatcher, LEASE},
     error::{Error, Result},
     judge::{self, AttemptJudgement, Judge, JudgeAnswers},
     loaded_workflow::{self, LoadedWorkflow},
     metrics::DecisionCounts,
     planning,
     prepare_attempt::{self, Models, PreparedAttempt},
+    task_slots::SlotShare,
     workflow_tx::CommitResult,
 };
 
@@ -72,7 +73,7 @@ impl WorkflowDriver {
             project: workflow.project,
             id: workflow.id,
             owner: Arc::clone(owner),
-            slots: SlotShare::new(dispatcher),
+            slots: SlotShare::new(dispatcher.slots(), workflow.project),
             judge_answers: JudgeAnswers::default(),
             refused: HashMap::new(),
             failed_turns: discussion::FailedTurns::new(),
@@ -392,7 +393,8 @@ impl WorkflowDriver {
             writes,
         };
         let executor = self.dispatcher.executor().clone();
-        let slots = executor.try_acquire_slots(batch.writes.iter().map(WorkflowWrite::run_count).sum());
+        let run_count = batch.writes.iter().map(WorkflowWrite::run_count).sum();
+        let slots = executor.try_acquire_slots(self.project, run_count);
         let tx_executor = executor.clone();
         executor
             .commit_and_drive(slots, move |tx, admissions| apply::apply(tx, admissions, &tx_executor, &batch))

@@ -67,7 +67,7 @@ async fn admit_into_slot(
         sessions::write_drafts(tx, &writer, GraphDrafts::default(), admissions)?;
         Ok(run)
     };
-    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(1), work).await
+    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(harness.project, 1), work).await
 }
 
 async fn handed_in(harness: &Harness, run: RunId) -> Option<Value> {

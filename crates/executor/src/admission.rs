@@ -280,7 +280,7 @@ impl Executor {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
-        self.check_queue_capacity().await?;
+        self.check_queue_capacity(actor.project).await?;
         let executor = self.clone();
         let work = move |tx: &mut Tx<'_>| {
             let agent = agents::get(tx, actor.project, agent)?

@@ -21,7 +21,7 @@ impl Executor {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
-        self.check_queue_capacity().await?;
+        self.check_queue_capacity(actor.project).await?;
         let started_by = match actor.author {
             Author::Token { id } => Some(id),
             _ => None,

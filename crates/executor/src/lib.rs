@@ -15,9 +15,11 @@ mod admission_batch;
 pub mod agents;
 mod budget;
 mod child_runs;
+mod claims;
 mod context;
 pub mod error;
 mod event_hub;
+mod fair_queue;
 mod first_messages;
 mod flow;
 mod follow;
@@ -97,7 +99,11 @@ pub struct Settings {
     /// The maximum number of runs that this server drives concurrently; other runs stay queued. A run that
     /// waits for its children does not count.
     pub max_runs: usize,
-    /// The maximum number of queued runs over all projects. Beyond it, new runs are refused.
+    /// How many of them may belong to one project; `None` for three quarters. Runs in progress are not
+    /// interrupted, so the rest is what another project finds free.
+    pub max_project_runs: Option<usize>,
+    /// The maximum number of queued runs over all projects. Beyond it, new runs are refused. One project may
+    /// queue three quarters of them.
     pub max_queued: usize,
     /// The time the model has for a final summary after the deadline of its run.
     pub grace: Duration,
@@ -112,8 +118,27 @@ impl Default for Settings {
     fn default() -> Self {
         let grace = Duration::from_secs(GRACE_SECONDS);
         let (guard, redactor) = (Guard::default(), Redactor::default());
-        Self { max_runs: 256, max_queued: 100_000, grace, guard, capture_content: false, redactor }
+        let (max_runs, max_queued) = (256, 100_000);
+        let max_project_runs = None;
+        Self { max_runs, max_project_runs, max_queued, grace, guard, capture_content: false, redactor }
     }
+}
+
+impl Settings {
+    /// The maximum number of runs of one project that this server drives concurrently.
+    pub fn project_runs(&self) -> usize {
+        self.max_project_runs.unwrap_or_else(|| project_share(self.max_runs)).min(self.max_runs)
+    }
+
+    /// The maximum number of queued runs of one project.
+    pub fn project_queued(&self) -> usize {
+        project_share(self.max_queued)
+    }
+}
+
+/// The part of a capacity that one project may use: three quarters of it, and all of a capacity below four.
+pub fn project_share(capacity: usize) -> usize {
+    capacity - capacity / 4
 }
 
 impl Executor {

@@ -17,7 +17,7 @@ use crate::{
 impl Executor {
     /// Resumes a paused run as a new run with the same conversation.
     pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
-        self.check_queue_capacity().await?;
+        self.check_queue_capacity(actor.project).await?;
         let executor = self.clone();
         let start = StartOptions { input: input.unwrap_or_default(), ..StartOptions::default() };
         let work = move |tx: &mut Tx<'_>| {

@@ -1,5 +1,5 @@
-//! The runner claims queued runs and drives them, as many concurrently as it has slots, and takes over
-//! the runs of runners that crashed. One lease covers all runs of a runner. If the lease cannot be
+//! The runner drives runs, as many concurrently as it has slots: queued ones, and those of runners that
+//! crashed; `claims` decides which. One lease covers all runs of a runner. If the lease cannot be
 //! renewed, the runner aborts all its runs before another runner can claim them.
 
 use std::{
@@ -19,19 +19,19 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{Error, Executor, Result, run_task, slots::RunnerHandle};
+use crate::{
+    Error, Executor, Result,
+    claims::{Claimed, Claims, LEASE},
+    run_task,
+    slots::RunnerHandle,
+};
 
-/// How long a silent runner keeps its runs. As runners poll every second, another one claims them
-/// within eleven seconds.
-const LEASE: Duration = Duration::from_secs(9);
 /// How often the runner tries to claim runs without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the runner compares the runs it drives with the runs it owns in the database.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long runs may continue to their next record when the server shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// The most runs that one transaction claims.
-const CLAIM_BATCH: usize = 256;
 
 impl Executor {
     /// Drives runs until `stop` becomes true. Unfinished runs stay as they are recorded: this server after
@@ -39,7 +39,8 @@ impl Executor {
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
-            let runner = RunnerHandle::new(owner, self.settings().max_runs);
+            let settings = self.settings();
+            let runner = RunnerHandle::new(owner, settings.max_runs, settings.project_runs());
             let runner = Runner { executor: self.clone(), runner };
             let ended = runner.run(&mut stop).await;
             drop(runner);
@@ -119,19 +120,21 @@ impl Runner {
     /// Claims and reconciles runs until the server stops.
     async fn claim_until_stopped(&self, stop: &mut watch::Receiver<bool>) {
         let (db, mut unknown) = (self.executor.db(), HashMap::new());
+        let mut claims = Claims::new(&self.executor, &self.runner);
         let mut queued = db.waiter(runs::QUEUED_CHANNEL);
         let mut cancelled = db.waiter(runs::CANCELLED_CHANNEL);
         let mut check = interval(RECONCILE_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !*stop.borrow() {
-            let full = self.claim_runs().await;
+            let claimed = claims.claim().await;
+            let pause = if claimed == Claimed::Some { Duration::ZERO } else { POLL_INTERVAL };
             tokio::select! {
                 biased;
                 stopped = stop.changed() => if stopped.is_err() { return },
                 _ = check.tick() => self.reconcile(&mut unknown).await,
                 () = cancelled.wait(RECONCILE_INTERVAL) => self.reconcile(&mut unknown).await,
-                () = self.runner.freed.notified(), if full => {}
-                () = queued.wait(POLL_INTERVAL), if !full => {}
+                () = self.runner.slots.freed.notified(), if claimed == Claimed::Waiting => {}
+                () = queued.wait(pause) => {}
             }
         }
     }
@@ -141,51 +144,6 @@ impl Runner {
         let registered =
             self.executor.db().write(move |tx| claim::register(tx, &owner, now + LEASE, now)).await;
         registered.map(|_| ()).map_err(Error::from)
-    }
-
-    /// Claims runs for the free slots. Returns true if no slot is free, or if there may be more runs to
-    /// claim: the runner then waits for a freed slot instead of a queued run.
-    async fn claim_runs(&self) -> bool {
-        if self.runner.is_full() {
-            return true;
-        }
-        let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
-        // The read comes first, because a write transaction is needed only if there is something to claim.
-        let has_claimable = self.executor.db().read(move |tx| claim::has_claimable(tx, now)).await;
-        if matches!(has_claimable, Ok(false)) {
-            return false;
-        }
-        // Slots are acquired before runs are claimed, so that nobody else takes the slots in between.
-        let slots = self.runner.try_acquire_slots(CLAIM_BATCH);
-        let limit = slots.len();
-        let claimed = self
-            .executor
-            .db()
-            .write(move |tx| {
-                let mut claimed = claim::claim_orphaned(tx, &owner, LEASE, now, limit)?;
-                if claimed.len() < limit {
-                    claimed.extend(claim::claim_queued(tx, &owner, now, limit - claimed.len())?);
-                }
-                Ok::<_, emergent_store::Error>(claimed)
-            })
-            .await;
-        match claimed {
-            Ok(claimed) => {
-                let claimed_any = !claimed.is_empty();
-                for (run, slot) in claimed.into_iter().zip(slots) {
-                    run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
-                }
-                if claimed_any {
-                    // There may be more runs than one batch claims.
-                    self.runner.freed.notify_one();
-                }
-                self.runner.is_full() || claimed_any
-            }
-            Err(error) => {
-                warn!(error = %error, "could not claim runs, trying again");
-                false
-            }
-        }
     }
 
     /// Aborts runs that this runner no longer owns, because they were cancelled or taken over. Also drives
@@ -229,13 +187,8 @@ impl Runner {
             && !self.executor.driven().lock().contains_key(&id)
         {
             warn!(run.id = %id, "this runner owns run `{id}` without driving it; driving it now");
-            run_task::spawn(
-                &self.executor,
-                run,
-                Arc::clone(&self.runner.owner),
-                self.runner.unacquired_slot(),
-                None,
-            );
+            let slot = self.runner.unacquired_slot(run.project);
+            run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
         }
     }
 

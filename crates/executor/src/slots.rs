@@ -1,46 +1,123 @@
-//! Run slots: the limit on how many runs one server drives at the same time. A slot can be acquired before
-//! a run is admitted; the admitting transaction then makes this server the owner of the run, so the run
-//! does not wait in the queue until a runner claims it.
+//! Run slots: the limit on how many runs one server drives at the same time, and on how many of them belong
+//! to one project. A slot can be acquired before a run is admitted; the admitting transaction then makes this
+//! server the owner of the run, so the run does not wait in the queue until a runner claims it.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
+use emergent_domain::ids::ProjectId;
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
 };
 
-use crate::Executor;
+use crate::{Executor, fair_queue::WaitingProjects};
 
-/// The capacity to drive one run. A run releases its slot while it waits for other runs.
+/// The slots of one runner. Runs in progress are not interrupted for others, so a project can use only a part
+/// of the slots: the rest is free when another project needs it.
+pub(crate) struct Slots {
+    all: Arc<Semaphore>,
+    /// The most slots of one project.
+    per_project: usize,
+    /// The slots of each project that uses or waits for one.
+    projects: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
+    /// Notified when a slot is released.
+    pub freed: Notify,
+}
+
+/// One of the slots of a runner, and one of the part that the project may use.
+#[expect(dead_code, reason = "dropping them releases the slot")]
+struct Permits {
+    project: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
+}
+
+impl Slots {
+    fn new(count: usize, per_project: usize) -> Self {
+        let all = Arc::new(Semaphore::new(count));
+        Self { all, per_project: per_project.min(count), projects: Mutex::default(), freed: Notify::new() }
+    }
+
+    /// How many slots are free.
+    pub fn free(&self) -> usize {
+        self.all.available_permits()
+    }
+
+    /// How many slots a project uses.
+    pub fn in_use(&self, project: ProjectId) -> usize {
+        self.per_project - self.left_for(project)
+    }
+
+    /// How many more slots a project may use, if they are free.
+    pub fn left_for(&self, project: ProjectId) -> usize {
+        self.projects.lock().get(&project).map_or(self.per_project, |permits| permits.available_permits())
+    }
+
+    /// Acquires a slot for a run of a project, if one is free and the project may use it.
+    pub fn try_acquire(self: &Arc<Self>, project: ProjectId) -> Option<RunSlot> {
+        let permits = self.try_permits(project);
+        if permits.is_none() {
+            self.remove_idle(project);
+        }
+        permits.map(|permits| RunSlot { slots: Arc::clone(self), project, permits: Some(permits) })
+    }
+
+    fn try_permits(&self, project: ProjectId) -> Option<Permits> {
+        let project = self.permits_of(project).try_acquire_owned().ok()?;
+        let slot = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some(Permits { project, slot })
+    }
+
+    /// Waits for a slot. `None` is not returned in practice: the semaphores are never closed.
+    async fn permits(&self, project: ProjectId) -> Option<Permits> {
+        // The project comes first: a run that waits for the part of its project must not hold a slot.
+        let project = self.permits_of(project).acquire_owned().await.ok()?;
+        let slot = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some(Permits { project, slot })
+    }
+
+    fn permits_of(&self, project: ProjectId) -> Arc<Semaphore> {
+        let mut projects = self.projects.lock();
+        let permits = projects.entry(project).or_insert_with(|| Arc::new(Semaphore::new(self.per_project)));
+        Arc::clone(permits)
+    }
+
+    /// Forgets a project that neither uses nor waits for a slot.
+    fn remove_idle(&self, project: ProjectId) {
+        let mut projects = self.projects.lock();
+        // Whoever uses or waits for a slot has a reference of its own.
+        if projects.get(&project).is_some_and(|permits| Arc::strong_count(permits) == 1) {
+            projects.remove(&project);
+        }
+    }
+}
+
+/// The capacity to drive one run of a project. A run releases its slot while it waits for other runs.
 pub(crate) struct RunSlot {
-    semaphore: Arc<Semaphore>,
-    permit: Option<OwnedSemaphorePermit>,
-    freed: Arc<Notify>,
+    slots: Arc<Slots>,
+    project: ProjectId,
+    permits: Option<Permits>,
 }
 
 impl RunSlot {
     /// Releases the slot, if it is acquired, and notifies the runner.
     pub fn release(&mut self) {
-        if self.permit.take().is_some() {
-            self.freed.notify_one();
+        if self.permits.take().is_some() {
+            self.slots.remove_idle(self.project);
+            self.slots.freed.notify_one();
         }
     }
 
     /// Waits until the slot is acquired. An acquired slot stays as it is.
     pub async fn acquire(&mut self) {
-        if self.permit.is_none() {
-            // `acquire_owned` fails only on a closed semaphore, and this one is never closed.
-            self.permit = Arc::clone(&self.semaphore).acquire_owned().await.ok();
+        if self.permits.is_none() {
+            self.permits = self.slots.permits(self.project).await;
         }
     }
 
-    /// Returns another slot of the same runner that is not acquired yet.
+    /// Returns another slot of the same runner and project that is not acquired yet.
     pub fn unacquired(&self) -> Self {
-        Self::new(&self.semaphore, &self.freed, None)
-    }
-
-    fn new(semaphore: &Arc<Semaphore>, freed: &Arc<Notify>, permit: Option<OwnedSemaphorePermit>) -> Self {
-        Self { semaphore: Arc::clone(semaphore), permit, freed: Arc::clone(freed) }
+        Self { slots: Arc::clone(&self.slots), project: self.project, permits: None }
     }
 }
 
@@ -54,33 +131,32 @@ impl Drop for RunSlot {
 #[derive(Clone)]
 pub(crate) struct RunnerHandle {
     pub owner: Arc<str>,
-    slots: Arc<Semaphore>,
-    pub freed: Arc<Notify>,
+    pub slots: Arc<Slots>,
+    /// The projects whose queued runs wait for a free slot.
+    pub waiting: Arc<Mutex<WaitingProjects>>,
     /// The runtime that drives all runs of the runner, also those that another runtime admits.
     pub runtime: Handle,
 }
 
 impl RunnerHandle {
-    pub fn new(owner: Arc<str>, slot_count: usize) -> Self {
-        let (slots, freed) = (Arc::new(Semaphore::new(slot_count)), Arc::default());
-        Self { owner, slots, freed, runtime: Handle::current() }
+    pub fn new(owner: Arc<str>, slot_count: usize, per_project: usize) -> Self {
+        let slots = Arc::new(Slots::new(slot_count, per_project));
+        Self { owner, slots, waiting: Arc::default(), runtime: Handle::current() }
     }
 
-    pub fn is_full(&self) -> bool {
-        self.slots.available_permits() == 0
-    }
-
-    /// Acquires up to `limit` free slots without waiting.
-    pub fn try_acquire_slots(&self, limit: usize) -> Vec<RunSlot> {
-        let free = || Arc::clone(&self.slots).try_acquire_owned().ok();
-        let slot = |permit| RunSlot::new(&self.slots, &self.freed, Some(permit));
-        std::iter::from_fn(free).take(limit).map(slot).collect()
+    /// Acquires up to `limit` free slots for a project without waiting. None while a run of another project
+    /// waits for a slot: the runner decides which run is next.
+    fn try_acquire_slots(&self, project: ProjectId, limit: usize) -> Vec<RunSlot> {
+        if self.waiting.lock().includes_other_than(project) {
+            return Vec::new();
+        }
+        std::iter::from_fn(|| self.slots.try_acquire(project)).take(limit).collect()
     }
 
     /// Returns a slot that is not acquired yet. Used for a run that this runner owns but does not drive;
     /// the caller acquires the slot before it starts the driver.
-    pub fn unacquired_slot(&self) -> RunSlot {
-        RunSlot::new(&self.slots, &self.freed, None)
+    pub fn unacquired_slot(&self, project: ProjectId) -> RunSlot {
+        RunSlot { slots: Arc::clone(&self.slots), project, permits: None }
     }
 }
 
@@ -91,12 +167,36 @@ pub struct OwnedSlot {
 }
 
 impl Executor {
-    /// Acquires up to `limit` free slots without waiting. Returns none while this process has no runner
-    /// with a lease.
-    pub fn try_acquire_slots(&self, limit: usize) -> Vec<OwnedSlot> {
+    /// Acquires up to `limit` free slots for runs of a project without waiting. Returns none while this
+    /// process has no runner with a lease.
+    pub fn try_acquire_slots(&self, project: ProjectId, limit: usize) -> Vec<OwnedSlot> {
         let runner = self.runner().lock();
         let Some(runner) = &*runner else { return Vec::new() };
         let owned = |slot: RunSlot| OwnedSlot { owner: Arc::clone(&runner.owner), slot };
-        runner.try_acquire_slots(limit).into_iter().map(owned).collect()
+        runner.try_acquire_slots(project, limit).into_iter().map(owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_project_uses_its_part_of_the_slots_and_others_find_the_rest() {
+        let slots = Arc::new(Slots::new(8, 6));
+        let (one, other) = (ProjectId::new(), ProjectId::new());
+        let mut taken: Vec<RunSlot> = (0..8).map_while(|_| slots.try_acquire(one)).collect();
+        assert_eq!((taken.len(), slots.in_use(one), slots.left_for(one), slots.free()), (6, 6, 0, 2));
+        let theirs: Vec<RunSlot> = (0..8).map_while(|_| slots.try_acquire(other)).collect();
+        assert_eq!((theirs.len(), slots.free()), (2, 0));
+        let mut waits = taken[0].unacquired();
+        let acquired = tokio::time::timeout(std::time::Duration::from_millis(10), waits.acquire()).await;
+        assert!(acquired.is_err(), "no slot is left");
+        taken[1].release();
+        waits.acquire().await;
+        assert_eq!((slots.in_use(one), slots.free()), (6, 0));
+        drop((taken, theirs, waits));
+        assert_eq!(slots.free(), 8);
+        assert!(slots.projects.lock().is_empty(), "projects without a slot use no memory");
     }
 }

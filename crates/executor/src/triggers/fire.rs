@@ -89,7 +89,7 @@ impl<'a> FiringPass<'a> {
             now,
             triggers: triggers.into_iter().map(|trigger| (trigger.agent, trigger)).collect(),
             agents: HashMap::new(),
-            capacity: queue::free_queue_capacity(tx, executor.settings().max_queued)?,
+            capacity: queue::free_project_capacity(tx, executor.settings(), project)?,
             settled: HashSet::new(),
             outcome: FiringOutcome::default(),
         })

@@ -34,7 +34,7 @@ impl Executor {
             if due.is_empty() {
                 return Ok(outcome);
             }
-            let capacity = queue::free_queue_capacity(tx, executor.settings().max_queued)?;
+            let capacity = queue::free_queue_capacity(tx, executor.settings())?;
             for schedule in &due {
                 if outcome.admitted == capacity {
                     // A schedule that is more than a minute late counts as missed, unless it was marked as

@@ -167,13 +167,13 @@ both_engines! {
         let cancelled = harness.executor.cancel(harness.actor(), run.id).await.unwrap();
         let owner = cancelled.owner.clone().unwrap();
         // The old driver tries to end the run after all, and another runner tries to claim it.
-        let (id, now, seq) = (cancelled.id, cancelled.created_at, cancelled.seq);
+        let (id, project, now, seq) = (cancelled.id, cancelled.project, cancelled.created_at, cancelled.seq);
         let late = db.write(move |tx| {
             let end = emergent_domain::run::RunEnd::Completed { summary: "Too late.".into() };
             let ended = emergent_store::runs::record::end_run(tx, id, &owner, seq, &end, 1, now)?;
             let moved = emergent_store::runs::record::advance(tx, id, &owner, seq, seq + 1, 1)?;
-            let queued = claim::claim_queued(tx, "other", now, 10)?;
-            let orphaned = claim::claim_orphaned(tx, "other", Duration::ZERO, now, 10)?;
+            let queued = claim::lock_queued(tx, project, 10)?;
+            let orphaned = claim::lock_orphaned(tx, "other", &[], now, 10)?;
             Ok::<_, emergent_store::Error>((ended, moved, queued.len(), orphaned.len()))
         });
         assert_eq!(late.await.unwrap(), (false, false, 0, 0));

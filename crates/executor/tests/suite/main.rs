@@ -7,6 +7,7 @@ mod cancel;
 mod compaction;
 mod effects;
 mod events;
+mod fairness;
 mod flows;
 mod history;
 mod isolation;

@@ -61,7 +61,7 @@ both_engines! {
         let workflow_link = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
         let seen = Arc::new(Mutex::new(Vec::new()));
         harness.executor.set_run_hooks(recording_hooks(&seen));
-        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(harness.project, 1).is_empty()).await;
         let run = dispatched(&harness, &worker, workflow_link, 0).await.unwrap();
         assert_eq!((run.status, run.started_at), (RunStatus::Running, Some(run.created_at)));
         let ended = harness.ended(run.id).await;
@@ -80,7 +80,7 @@ both_engines! {
         let (sitter, worker) = (harness.agent(agent("sitter")).await, harness.agent(agent("worker")).await);
         let sits = harness.start(&sitter, "Sit.").await;
         until("the place is taken", async || harness.model.open() == 1).await;
-        assert!(harness.executor.try_acquire_slots(1).is_empty());
+        assert!(harness.executor.try_acquire_slots(harness.project, 1).is_empty());
         let waits = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!((waits.status, waits.owner), (RunStatus::Queued, None));
         harness.executor.cancel(harness.actor(), sits.id).await.unwrap();
@@ -90,21 +90,21 @@ both_engines! {
 
     async fn a_place_that_was_not_used_is_free_again(db: TestDb) {
         let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")])).max_runs(2)).await;
-        until("a runner is at work", async || harness.executor.try_acquire_slots(2).len() == 2).await;
-        let slots = harness.executor.try_acquire_slots(5);
-        assert_eq!((slots.len(), harness.executor.try_acquire_slots(1).len()), (2, 0));
+        until("a runner is at work", async || harness.executor.try_acquire_slots(harness.project, 2).len() == 2).await;
+        let slots = harness.executor.try_acquire_slots(harness.project, 5);
+        assert_eq!((slots.len(), harness.executor.try_acquire_slots(harness.project, 1).len()), (2, 0));
         let refused: Result<Run, Error> =
             harness.executor.commit_and_drive(slots, |_, _| Err(Error::Conflict("no".into()))).await;
         assert!(refused.is_err());
-        assert_eq!(harness.executor.try_acquire_slots(5).len(), 2);
+        assert_eq!(harness.executor.try_acquire_slots(harness.project, 5).len(), 2);
         harness.close().await;
     }
 
     async fn whoever_admits_a_run_may_go_away_meanwhile(db: TestDb) {
         let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = harness.agent(agent("worker")).await;
-        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
-        let (executor, places) = (harness.executor.clone(), harness.executor.try_acquire_slots(1));
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(harness.project, 1).is_empty()).await;
+        let (executor, places) = (harness.executor.clone(), harness.executor.try_acquire_slots(harness.project, 1));
         let id = emergent_domain::ids::RunId::new();
         let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
             // The caller gives up waiting within this time.
@@ -123,7 +123,7 @@ both_engines! {
     async fn what_patterns_come_to_is_recorded_before_the_model_is_asked(db: TestDb) {
         let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = harness.agent(with_tools("worker", &["entities_*"])).await;
-        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(harness.project, 1).is_empty()).await;
         let run = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!(run.status, RunStatus::Running);
         harness.ended(run.id).await;
@@ -155,7 +155,7 @@ both_engines! {
 
     async fn a_server_without_a_runner_has_no_places(db: TestDb) {
         let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")]))).await;
-        assert!(harness.executor.try_acquire_slots(1).is_empty());
+        assert!(harness.executor.try_acquire_slots(harness.project, 1).is_empty());
         let worker = harness.agent(agent("worker")).await;
         let run = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!(run.status, RunStatus::Queued);

@@ -60,7 +60,7 @@ pub async fn admit_into_slot(
     harness: &Harness,
     work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
 ) -> Result<Run, Error> {
-    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(1), work).await
+    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(harness.project, 1), work).await
 }
 
 /// Returns the messages of a session in order, each with its sequence number.
