@@ -55,13 +55,22 @@ impl Caller {
         self.project.map_or(Requester::AllProjects, Requester::Project)
     }
 
-    /// Resolves when the token expires or is revoked, or its project is deleted. Used for responses that
-    /// continue after the request was authorised.
-    pub(crate) fn token_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
-        let (app, secret) = (app.clone(), Arc::clone(&self.secret));
+    /// Resolves when the token expires or is revoked, or the project of the request is deleted. Used for
+    /// responses that continue after the request was authorised.
+    pub(crate) fn access_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
+        let (app, secret, project) = (app.clone(), Arc::clone(&self.secret), self.project);
         async move {
-            // A database failure must not end a response that was authorised.
-            while !matches!(app.token(&secret).await, Ok(None)) {
+            loop {
+                // A database failure must not end a response that was authorised.
+                if matches!(app.token(&secret).await, Ok(None)) {
+                    return;
+                }
+                // The default project, which a request without a project is about, cannot be deleted.
+                if let Some(project) = project
+                    && app.is_deleted(project).await
+                {
+                    return;
+                }
                 tokio::time::sleep(RECHECK_INTERVAL).await;
             }
         }
@@ -200,6 +209,22 @@ impl App {
         let Some(token) = token.map(Arc::new) else { return Ok(None) };
         self.tokens.insert(secret.to_owned(), Arc::clone(&token), pending_read);
         Ok(Some(token))
+    }
+
+    /// Whether a project was deleted; false if that could not be looked up.
+    async fn is_deleted(&self, project: ProjectId) -> bool {
+        let id = project.to_string();
+        if self.projects.get(&id).is_some() {
+            return false;
+        }
+        let pending_read = self.projects.start_read();
+        match self.graph.get_project(project).await {
+            Ok(_) => {
+                self.projects.insert(id, project, pending_read);
+                false
+            }
+            Err(error) => matches!(error, emergent_graph::Error::NotFound { .. }),
+        }
     }
 
     /// Returns the project with this id or name.

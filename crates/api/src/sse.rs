@@ -81,8 +81,8 @@ pub(crate) fn error_frame(failure: impl Into<ApiError>) -> Event {
     frame(None, &json!({ "type": "error", "error": failure.into().into_body() }))
 }
 
-/// Sends frames until they end, the client disconnects, its token becomes invalid, or the server
-/// closes. Refused if the limit of open streams is reached.
+/// Sends frames until they end, the client disconnects, its token becomes invalid, its project
+/// is deleted, or the server closes. Refused if the limit of open streams is reached.
 pub(crate) fn stream(
     app: &App,
     caller: &Caller,
@@ -92,7 +92,7 @@ pub(crate) fn stream(
         Ok(permit) => permit,
         Err(limit_reached) => return limit_reached.into_response(),
     };
-    let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
+    let end = select(Box::pin(app.closed()), Box::pin(caller.access_ended(app)));
     let frames = stream_on_behalf_of(caller.requester(), frames);
     let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();

@@ -1,9 +1,14 @@
 //! Projects, and requests to create and change them.
 
-use emergent_domain::{project::Project, time::Timestamp};
+use emergent_domain::{
+    project::{DeletedCounts, Project, ProjectPatch, Retention, RetentionPatch},
+    time::Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::fields::nullable;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -13,6 +18,10 @@ pub struct ProjectView {
     pub name: String,
     /// Types that no assigned template pack describes are refused.
     pub strict: bool,
+    #[serde(default)]
+    pub retention: RetentionView,
+    #[serde(default)]
+    pub deleted: DeletedView,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -25,9 +34,46 @@ impl From<Project> for ProjectView {
             id: project.id.0,
             name: project.name,
             strict: project.strict,
+            retention: project.retention.into(),
+            deleted: project.deleted.into(),
             created_at: project.created_at,
             updated_at: project.updated_at,
         }
+    }
+}
+
+/// For how many days what is over is kept; null means for ever.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Retention)]
+pub struct RetentionView {
+    /// Ended runs, with their messages, tool calls and events.
+    pub runs_days: Option<i64>,
+    /// The changes of the graph in the change feed.
+    pub events_days: Option<i64>,
+    /// Settled firings of triggers.
+    pub firings_days: Option<i64>,
+}
+
+impl From<Retention> for RetentionView {
+    fn from(Retention { runs_days, events_days, firings_days }: Retention) -> Self {
+        Self { runs_days, events_days, firings_days }
+    }
+}
+
+/// How many runs, changes and firings were deleted because the project does not keep them any longer.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeletedCounts)]
+pub struct DeletedView {
+    pub runs: i64,
+    pub events: i64,
+    pub firings: i64,
+}
+
+impl From<DeletedCounts> for DeletedView {
+    fn from(DeletedCounts { runs, events, firings }: DeletedCounts) -> Self {
+        Self { runs, events, firings }
     }
 }
 
@@ -42,7 +88,7 @@ pub struct CreateProject {
 }
 
 /// What to change; what is absent stays.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateProject {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,4 +96,29 @@ pub struct UpdateProject {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<UpdateRetention>,
+}
+
+/// What to change of the retention; what is absent stays, null keeps everything.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateRetention {
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 36_500)]
+    pub runs_days: Option<Option<i64>>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 36_500)]
+    pub events_days: Option<Option<i64>>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 36_500)]
+    pub firings_days: Option<Option<i64>>,
+}
+
+impl From<UpdateProject> for ProjectPatch {
+    fn from(UpdateProject { name, strict, retention }: UpdateProject) -> Self {
+        let UpdateRetention { runs_days, events_days, firings_days } = retention.unwrap_or_default();
+        let retention = RetentionPatch { runs_days, events_days, firings_days };
+        Self { name, strict, retention }
+    }
 }

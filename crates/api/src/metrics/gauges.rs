@@ -3,13 +3,13 @@
 
 use std::fmt::Error;
 
-use emergent_domain::{trigger::EventKind, workflow::WorkflowStatus};
+use emergent_domain::{project::DeletedCounts, trigger::EventKind, workflow::WorkflowStatus};
 use emergent_executor::triggers::firing_counts::SCHEDULE;
 use emergent_store::jobs::QueueCount;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
-    metrics::{MetricType, gauge::ConstGauge},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
 /// The values of one scrape.
@@ -33,6 +33,8 @@ pub(crate) struct Gauges {
     pub jobs: Vec<QueueCount>,
     /// Objects and chunks that have no vector yet.
     pub embedding_queue: i64,
+    /// What was deleted in all projects because they do not keep it any longer.
+    pub deleted: DeletedCounts,
 }
 
 impl Collector for Gauges {
@@ -45,6 +47,14 @@ impl Collector for Gauges {
             ("embedding_queue", "Objects and chunks that wait for their vector.", self.embedding_queue),
         ] {
             ConstGauge::new(value).encode(describe(&mut encoder, name, help)?)?;
+        }
+
+        let help = "Rows that projects do not keep any longer and that were deleted, on all servers.";
+        let mut family = encoder.encode_descriptor("deleted", help, None, MetricType::Counter)?;
+        let DeletedCounts { runs, events, firings } = self.deleted;
+        for (kind, count) in [("runs", runs), ("events", events), ("firings", firings)] {
+            let labels = [("kind", kind)];
+            ConstCounter::new(count.unsigned_abs()).encode(family.encode_family(&labels)?)?;
         }
 
         let help = "Workflows that are planned or running, on all servers.";

@@ -33,6 +33,41 @@ both_engines! {
         admin.delete(&format!("/api/projects/{}", server.default_project)).await.refused(409, "conflict");
     }
 
+    async fn a_project_says_how_long_it_keeps_what_is_over(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let id = admin.post("/api/projects", json!({ "name": "research" })).await.is(201)["id"].as_str().unwrap().to_owned();
+        let path = format!("/api/projects/{id}");
+        let project = admin.get(&path).await;
+        assert_eq!(project.is(200)["retention"], json!({ "runsDays": null, "eventsDays": null, "firingsDays": null }));
+        assert_eq!(project.body["data"]["deleted"], json!({ "runs": 0, "events": 0, "firings": 0 }));
+        admin.patch(&path, json!({ "retention": { "runsDays": 90, "firingsDays": 7 } })).await.is(200);
+        let changed = admin.patch(&path, json!({ "strict": true, "retention": { "firingsDays": null } })).await;
+        assert_eq!(changed.is(200)["retention"], json!({ "runsDays": 90, "eventsDays": null, "firingsDays": null }));
+        for (wrong, field) in [(json!({ "runsDays": 0 }), "retention.runsDays"), (json!({ "eventsDays": 40_000 }), "retention.eventsDays")] {
+            let refused = admin.patch(&path, json!({ "retention": wrong })).await;
+            assert_eq!((refused.status.as_u16(), refused.field()), (400, field), "{}", refused.text);
+        }
+        admin.patch(&path, json!({ "retention": { "days": 1 } })).await.refused(400, "invalid");
+        assert_eq!(admin.get(&path).await.is(200)["retention"]["runsDays"], 90, "nothing wrong was written");
+    }
+
+    async fn only_a_token_that_spans_projects_renames_them(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let id = admin.post("/api/projects", json!({ "name": "research" })).await.is(201)["id"].as_str().unwrap().to_owned();
+        admin.post("/api/projects", json!({ "name": "hidden" })).await.is(201);
+        let made = admin.post("/api/tokens", json!({ "name": "own", "scopes": ["admin:read", "admin:write"], "project": "research" })).await;
+        let own = server.client(Some(made.is(201)["token"].as_str().unwrap()));
+        let path = format!("/api/projects/{id}");
+        let taken = own.patch(&path, json!({ "name": "hidden" })).await;
+        let free = own.patch(&path, json!({ "name": "never-used" })).await;
+        taken.refused(403, "forbidden");
+        assert_eq!(taken.body["error"]["message"], free.body["error"]["message"]);
+        own.patch(&path, json!({ "strict": true, "retention": { "eventsDays": 30 } })).await.is(200);
+        admin.patch(&path, json!({ "name": "hidden" })).await.refused(409, "conflict");
+    }
+
     async fn a_token_is_shown_once_and_ends_when_it_is_revoked(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

@@ -79,6 +79,27 @@ impl Frames {
 }
 
 both_engines! {
+    async fn streams_of_a_deleted_project_end_whoever_follows_them(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let id = admin.post("/api/projects", json!({ "name": "doomed" })).await.is(201)["id"].as_str().unwrap().to_owned();
+        let made = admin.post("/api/tokens", json!({ "name": "own", "scopes": ["graph:read"], "project": "doomed" })).await;
+        let own = server.client(Some(made.is(201)["token"].as_str().unwrap()));
+        let operator = admin.in_project("doomed");
+        let mut streams = Vec::new();
+        for client in [&own, &operator, &admin] {
+            let mut frames = Frames::open(client, "/api/graph/changes", None).await;
+            assert_eq!(frames.next().await.unwrap().1["type"], "ready");
+            streams.push(frames);
+        }
+        admin.delete(&format!("/api/projects/{id}")).await.is(200);
+        for frames in &mut streams[..2] {
+            assert!(frames.next().await.is_none(), "the stream ends");
+        }
+        admin.object("Note", "n", json!({})).await;
+        assert_eq!(streams[2].next().await.unwrap().1["type"], "object_created", "other projects go on");
+    }
+
     async fn a_document_comes_as_text_or_as_a_file_and_only_once(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

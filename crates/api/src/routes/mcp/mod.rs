@@ -155,7 +155,7 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold
         ReplyBody::Empty => (Body::empty(), None),
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
-            let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
+            let end = select(Box::pin(app.closed()), Box::pin(caller.access_ended(app)));
             let frames = stream_on_behalf_of(caller.requester(), frames);
             let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), hold);
             (Body::from_stream(frames), Some("text/event-stream"))

@@ -2,7 +2,8 @@
 
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_store::{
-    self as store, Tx, embedding_queue, jobs, project_counts, runs, schedules, triggers::firings, workflows,
+    self as store, Tx, embedding_queue, jobs, project_counts, projects, runs, schedules, triggers::firings,
+    workflows,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -79,6 +80,7 @@ async fn server_metrics(app: &App) -> std::result::Result<String, ApiError> {
             waiting_events: firings::count_waiting(tx)?,
             jobs: jobs::counts(tx)?,
             embedding_queue: embedding_queue::len(tx)?,
+            deleted: projects::count_all_deleted(tx)?,
             ..Gauges::default()
         })
     };

@@ -27,7 +27,9 @@ pub(super) async fn create(
     created(app.graph.create_project(&body.name, body.strict).await?)
 }
 
-/// Renames a project, or changes whether it is strict.
+/// Renames a project, or changes whether it is strict and how long it keeps what is over. Only a token that
+/// spans projects can rename: names are unique on a server, so a name that is taken would reveal another
+/// project.
 #[utoipa::path(
     patch, path = "/api/projects/{id}", tag = "projects", operation_id = "updateProject",
     params(("id" = Uuid, Path)), request_body = UpdateProject,
@@ -40,12 +42,16 @@ pub(super) async fn update(
     Json(body): Json<UpdateProject>,
 ) -> Result<ProjectView> {
     check_visible(&caller, id)?;
-    let project = app.graph.update_project(id, body.name, body.strict).await?;
+    if body.name.is_some() {
+        caller.require_all_projects("renaming a project")?;
+    }
+    let project = app.graph.update_project(id, body.into()).await?;
     app.projects.remove_where(|project| *project == id);
     ok(project)
 }
 
-/// Deletes a project. The project `default` cannot be deleted.
+/// Deletes a project: its tokens and secrets, its runs and workflows end at once, and what remains is removed
+/// after the retention time of the server. The project `default` cannot be deleted.
 #[utoipa::path(
     delete, path = "/api/projects/{id}", tag = "projects", operation_id = "deleteProject",
     params(("id" = Uuid, Path)),

@@ -68,7 +68,7 @@ fn parse_status(text: &str) -> std::result::Result<FiringStatus, Invalid> {
     })
 }
 
-/// Firings of triggers, newest first, each with its outcome. Settled firings are stored for 30 days.
+/// Firings of triggers, newest first, each with its outcome. Settled firings are kept as long as the project says.
 #[utoipa::path(
     get, path = "/api/admin/triggers/firings", tag = "triggers", operation_id = "listFirings", params(FiringListQuery),
     responses((status = 200, description = "A page of firings", body = Envelope<Vec<FiringView>>)),
