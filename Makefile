@@ -42,7 +42,7 @@ test:
 ## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
 .PHONY: attack
 attack:
-	$(CARGO) test --locked -p emergent --test attack
+	scripts/postgres run $(CARGO) test --locked -p emergent --test attack
 
 ## check    formatting, clippy, docs, crates and pages in step, dependencies
 .PHONY: check

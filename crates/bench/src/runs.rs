@@ -52,6 +52,7 @@ pub fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server
         ("EMERGENT_OPENAI_BASE_URL", format!("http://{}", model.address)),
         ("OPENAI_API_KEY", "none".to_owned()),
         ("EMERGENT_MAX_RUNS", "20000".to_owned()),
+        ("EMERGENT_MAX_PROJECT_RUNS", "20000".to_owned()),
         ("EMERGENT_MODEL_CALLS", "20000".to_owned()),
     ];
     let dir = tempfile::tempdir().expect("a folder");

@@ -21,6 +21,7 @@ use crate::{
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
 const DEFAULT_MAX_RUNS: usize = 256;
 const DEFAULT_MAX_TASKS: usize = 256;
+const DEFAULT_DELETED_PROJECT_RETENTION: &str = "30d";
 const DEFAULT_DATABASE_CONNECTIONS: usize = 32;
 const CONFIG_FILE: &str = "emergent.toml";
 
@@ -54,7 +55,9 @@ struct ConfigFile {
     rehearsals: Option<String>,
     recordings: Option<String>,
     max_runs: Option<usize>,
+    max_project_runs: Option<usize>,
     max_tasks: Option<usize>,
+    deleted_project_retention: Option<String>,
     judge_model: Option<String>,
     allow_stdio: Option<bool>,
     stdio_programs: Option<String>,
@@ -78,6 +81,10 @@ pub struct Settings {
     pub embeddings: String,
     /// Runs that this process drives concurrently.
     pub max_runs: usize,
+    /// How many of them may belong to one project; `None` for three quarters.
+    pub max_project_runs: Option<usize>,
+    /// How long the rows of a deleted project are kept.
+    pub deleted_project_retention: Duration,
     /// Tasks of workflows that this process runs concurrently.
     pub max_tasks: usize,
     /// The model that chooses agents and judges results where rules do not decide, as `provider/name`.
@@ -116,6 +123,18 @@ impl Settings {
         if max_runs == 0 {
             return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
         }
+        let max_project_runs = env_number("EMERGENT_MAX_PROJECT_RUNS")?.or(file.max_project_runs);
+        if max_project_runs.is_some_and(|of_project| of_project == 0 || of_project > max_runs) {
+            let range = format!("must be 1 to {max_runs}, the limit of all projects (EMERGENT_MAX_RUNS)");
+            return Err(Error::setting("EMERGENT_MAX_PROJECT_RUNS", range));
+        }
+        let deleted_project_retention = env_value("EMERGENT_DELETED_PROJECT_RETENTION")
+            .or(file.deleted_project_retention)
+            .unwrap_or_else(|| DEFAULT_DELETED_PROJECT_RETENTION.to_owned());
+        let deleted_project_retention = parse_duration(&deleted_project_retention).ok_or_else(|| {
+            let text = format!("`{deleted_project_retention}` is not a time such as `30d`, `12h` or `0s`");
+            Error::setting("EMERGENT_DELETED_PROJECT_RETENTION", text)
+        })?;
         let max_tasks = env_number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(DEFAULT_MAX_TASKS);
         if max_tasks == 0 {
             return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
@@ -142,6 +161,8 @@ impl Settings {
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
             max_runs,
+            max_project_runs,
+            deleted_project_retention,
             max_tasks,
             judge_model: env_value("EMERGENT_JUDGE_MODEL").or(file.judge_model),
             model: env_value("EMERGENT_MODEL").or(file.model),
@@ -182,6 +203,11 @@ impl Settings {
             },
             None => DbConfig::Sqlite { path: self.data_dir.join(DATABASE) },
         }
+    }
+
+    pub fn cleanup(&self) -> emergent_graph::cleanup::CleanupSettings {
+        let deleted_project_retention = self.deleted_project_retention;
+        emergent_graph::cleanup::CleanupSettings { deleted_project_retention }
     }
 
     pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
@@ -311,6 +337,20 @@ fn env_bool(name: &str) -> Result<Option<bool>> {
         .transpose()
 }
 
+/// A whole number of days, hours, minutes or seconds, at most a hundred years.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds: u64 = match unit {
+        "d" => 24 * 60 * 60,
+        "h" => 60 * 60,
+        "m" => 60,
+        "s" => 1,
+        _ => return None,
+    };
+    let total = number.parse::<u64>().ok()?.checked_mul(seconds)?;
+    (total <= 36_500 * 24 * 60 * 60).then(|| Duration::from_secs(total))
+}
+
 /// The content of the configuration file with its path; defaults without a path when there is no file.
 fn read_file(path: &Path) -> Result<(ConfigFile, Option<PathBuf>)> {
     let text = match std::fs::read_to_string(path) {
@@ -332,6 +372,16 @@ mod tests {
     fn a_misspelt_setting_in_the_file_is_refused_by_name() {
         let error = toml::from_str::<ConfigFile>("listn = \"x\"").unwrap_err().to_string();
         assert!(error.contains("listn"), "{error}");
+    }
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        for (text, seconds) in [("30d", 2_592_000), ("12h", 43_200), ("5m", 300), ("0s", 0)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "d", "30", "-1d", "1.5d", "30 d", "99999999999d", "1é"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
     }
 
     #[test]

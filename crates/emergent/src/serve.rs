@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use emergent_api::server::{self, ConnectionLimits, Deadlines, ServerOptions};
+use emergent_graph::cleanup::CleanupSettings;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
@@ -59,7 +60,7 @@ impl Serve {
             tls: settings.tls.clone(),
             deadlines: Deadlines::default(),
         };
-        serve(listener, services, options).await
+        serve(listener, services, options, settings.cleanup()).await
     }
 }
 
@@ -67,7 +68,12 @@ impl Serve {
     clippy::disallowed_methods,
     reason = "each task ends with the `stop` channel, and is awaited at the end for `GRACE`"
 )]
-async fn serve(listener: TcpListener, services: Services, options: ServerOptions) -> Result<()> {
+async fn serve(
+    listener: TcpListener,
+    services: Services,
+    options: ServerOptions,
+    cleanup: CleanupSettings,
+) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_embedder) = (services.graph.clone(), stopping.clone());
     let embedder = tokio::spawn(async move { graph.run_embedder(stop_embedder).await });
@@ -89,6 +95,8 @@ async fn serve(listener: TcpListener, services: Services, options: ServerOptions
     };
     let (graph, stop_housekeeping) = (services.graph.clone(), stopping.clone());
     let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
+    let (graph, stop_cleanup) = (services.graph.clone(), stopping.clone());
+    let cleanup = tokio::spawn(async move { graph.run_cleanup(cleanup, stop_cleanup).await });
     let router = emergent_api::router(services.app.clone());
     let mut server = tokio::spawn(server::serve(listener, router, options, stopping.clone()));
     tokio::select! {
@@ -109,7 +117,7 @@ async fn serve(listener: TcpListener, services: Services, options: ServerOptions
     }
     // Work that these tasks have not finished is recorded in the database; the next start continues it.
     let background_tasks =
-        async { tokio::join!(embedder, runner, dispatcher, triggers, servers, housekeeping) };
+        async { tokio::join!(embedder, runner, dispatcher, triggers, servers, housekeeping, cleanup) };
     let _ = tokio::time::timeout(GRACE, background_tasks).await;
     services.data.remove_address();
     Ok(())

@@ -81,6 +81,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     let admin_token_ended = !graph.ensure_admin_token(&admin_token).await?.is_valid(graph.clock().now());
     let limits = emergent_executor::Settings {
         max_runs: settings.max_runs,
+        max_project_runs: settings.max_project_runs,
         capture_content: telemetry::captures_content(),
         redactor: secrets.redactor().clone(),
         ..Default::default()

@@ -6,13 +6,15 @@ mod common;
 
 mod access;
 mod connections;
+mod deletion;
+mod fairness;
 mod listener;
 mod programs;
 mod reads;
 mod unread_answers;
 mod writes;
 
-use common::{Api, Server};
+use common::{Api, Home, Server};
 use serde_json::{Value, json};
 
 /// A token of a new project with these scopes.
@@ -27,4 +29,32 @@ async fn project_token(server: &Server, project: &str, scopes: &[&str]) -> Api {
 
 fn stdio_server(command: &str, args: &[&str]) -> Value {
     json!({ "name": "helper", "transport": "stdio", "command": command, "args": args })
+}
+
+/// Models that answer at once (`quick`), after minutes (`slow`), and that call a tool that waits (`waits`).
+fn with_slow_model(home: Home) -> Home {
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    for (name, rule) in [
+        ("quick", "{ answer: { text: Done. } }"),
+        ("slow", "{ answer: { text: Done. }, delay_ms: 200000 }"),
+        ("waits", "{ answer: { calls: [{ tool: wait, input: {} }] } }"),
+    ] {
+        let script = format!("rules:\n  - {rule}\n");
+        std::fs::write(scripts.join(format!("{name}.yaml")), script).expect("a script");
+    }
+    home
+}
+
+/// Creates an agent with one of the models of [`with_slow_model`], and returns its path.
+async fn create_agent(api: &Api, model: &str, tools: &[&str]) -> String {
+    let body = json!({ "name": model, "model": { "provider": "rehearsal", "name": model }, "tools": tools });
+    let created = api.post("/api/admin/agents", &body).await.data();
+    format!("/api/admin/agents/{}", created["id"].as_str().expect("an id"))
+}
+
+/// Starts a run of an agent, and returns its id.
+async fn start_run(api: &Api, agent: &str) -> String {
+    let started = api.post(&format!("{agent}/trigger"), &json!({ "input": "Go." })).await.data();
+    started["runId"].as_str().expect("an id").to_owned()
 }

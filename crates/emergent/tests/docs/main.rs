@@ -60,6 +60,7 @@ pages! {
     observability: "docs/observability.md",
     performance: "docs/performance.md",
     products: "docs/products.md",
+    projects: "docs/projects.md",
     runs: "docs/runs.md",
     secrets: "docs/secrets.md",
     security: "docs/security.md",
