@@ -6,6 +6,7 @@ mod common;
 
 mod connections;
 mod listener;
+mod mcp_names;
 mod programs;
 
 use common::{Api, Server};
