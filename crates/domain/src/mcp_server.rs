@@ -114,7 +114,10 @@ string_enum! {
 
 string_enum! {
     ToolStatus {
+        /// The tool is as it was accepted.
         Live = "live",
+        /// The server announced the tool after its first listing, and nobody accepted it yet. It is held back.
+        New = "new",
         /// The definition differs from the accepted one. Under `pin` the tool is held back.
         Changed = "changed",
         /// The server no longer lists the tool.
@@ -133,6 +136,8 @@ pub struct McpServer {
     /// Glob patterns that select which tools of the server the project can use.
     pub tool_filter: Vec<String>,
     pub pin_policy: PinPolicy,
+    /// Whether new tools of the server are accepted as they come.
+    pub trust: bool,
     pub timeout_seconds: i64,
     pub enabled: bool,
     /// Incremented when the description of the server changes. A connection belongs to one version,
@@ -140,7 +145,12 @@ pub struct McpServer {
     pub version: i64,
     /// When the tools were last listed. `None` if the server was never reached.
     pub listed_at: Option<Timestamp>,
+    /// When all tools of a listing were accepted, because whoever configured the server consented to them.
+    /// `None` before the first listing: the next one is accepted.
+    pub tools_accepted_at: Option<Timestamp>,
+    /// Why the last contact failed. `None` if it succeeded, or there was none.
     pub last_error: Option<String>,
+    pub last_error_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -180,6 +190,18 @@ impl ServerSpec {
             Self::Stdio { .. } => TransportKind::Stdio,
             Self::Sse { .. } => TransportKind::Sse,
             Self::Http { .. } => TransportKind::Http,
+        }
+    }
+
+    /// Returns whether both are the same program with the same arguments, or the same address.
+    pub fn has_same_target(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stdio { command, args, .. }, Self::Stdio { command: other, args: other_args, .. }) => {
+                command == other && args == other_args
+            }
+            (Self::Sse { url, .. }, Self::Sse { url: other, .. })
+            | (Self::Http { url, .. }, Self::Http { url: other, .. }) => url == other,
+            _ => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Events of a run. The store, the event streams, the terminal and the tests all use these types.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -24,6 +25,10 @@ pub enum RunEventBody {
     /// A runner started to drive the run. `recovered` is true if another process drove it before.
     Started {
         recovered: bool,
+    },
+    /// The whitelist of the run names tools of servers that could not be used when the run was started.
+    ServersUnavailable {
+        servers: Vec<UnavailableServer>,
     },
     Message(RecordedMessage),
     ToolStarted(RecordedToolCall),
@@ -71,6 +76,7 @@ impl RunEventBody {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Started { .. } => "run_started",
+            Self::ServersUnavailable { .. } => SERVERS_UNAVAILABLE,
             Self::Message(_) => "message",
             Self::ToolStarted(_) => "tool_started",
             Self::ToolCompleted(_) => "tool_completed",
@@ -82,6 +88,27 @@ impl RunEventBody {
             Self::ThoughtDelta { .. } => "thought_delta",
             Self::StepRestarted { .. } => "step_restarted",
         }
+    }
+}
+
+/// The kind of [`RunEventBody::ServersUnavailable`].
+pub const SERVERS_UNAVAILABLE: &str = "servers_unavailable";
+
+/// An external server that a run cannot use, though its whitelist names tools of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnavailableServer {
+    pub server: String,
+    /// Completes a sentence that begins with the name of the server, such as "could not be reached".
+    pub reason: String,
+    /// The secret that the server needs and the project does not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_secret: Option<String>,
+}
+
+impl UnavailableServer {
+    /// Reads the servers from the stored data of an event; `None` if they cannot be read.
+    pub fn list_from_event(data: &Value) -> Option<Vec<Self>> {
+        Vec::deserialize(&data["servers"]).ok()
     }
 }
 

@@ -1,4 +1,7 @@
-//! Names of tools: their aliases, and the whitelist patterns that match them.
+//! Names of tools: their aliases, and the whitelist patterns that match them. The names of external tools are
+//! in [`external`].
+
+pub mod external;
 
 use crate::agent::{AvailableNames, unknown_name};
 
@@ -85,23 +88,54 @@ pub enum Grant {
     Matched,
 }
 
-/// Returns how a whitelist grants a tool, or `None` if it does not. `server` is the server that
-/// provides the tool; such a tool may also be listed as `server.tool`.
-pub fn grant_for(whitelist: &[String], name: &str, server: Option<&str>) -> Option<Grant> {
-    let qualified = server.map(|server| format!("{server}.{name}"));
-    let is = |entry: &str| entry == name || qualified.as_deref() == Some(entry);
-    if whitelist.iter().any(|entry| is(entry) || (server.is_none() && canonical(entry) == name)) {
-        return Some(Grant::Named);
+/// The names by which a whitelist can grant a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct GrantNames<'a> {
+    /// The server of an external tool, and the escaped name of the tool, which together are `server.tool`.
+    pub qualified: Option<(&'a str, &'a str)>,
+    /// The bare name that grants the tool, if no other tool has it.
+    pub bare: Option<&'a str>,
+    /// The name that patterns of bare names are compared with.
+    pub pattern: &'a str,
+}
+
+impl<'a> GrantNames<'a> {
+    pub fn builtin(name: &'a str) -> Self {
+        Self { qualified: None, bare: Some(name), pattern: name }
     }
-    let matches = |glob: &str| {
-        glob_matches(glob, name) || qualified.as_deref().is_some_and(|name| glob_matches(glob, name))
-    };
-    whitelist.iter().any(|entry| is_glob(entry) && matches(entry)).then_some(Grant::Matched)
+
+    /// An external tool whose bare name means this tool.
+    pub fn external(server: &'a str, name: &'a str) -> Self {
+        Self { qualified: Some((server, name)), bare: Some(name), pattern: name }
+    }
+
+    /// Returns how one entry of a whitelist grants the tool. An entry with a dot means the tools of the
+    /// servers that it names, and an entry without a dot means bare names: neither is ever compared with
+    /// the other form.
+    fn granted_by(&self, entry: &str) -> Option<Grant> {
+        let is_granted = match (external::split_qualified(entry), self.qualified) {
+            (Some((server_glob, glob)), Some((server, name))) => {
+                glob_matches(server_glob, server) && glob_matches(&glob, name)
+            }
+            (Some(_), None) => false,
+            (None, _) if is_glob(entry) => glob_matches(entry, self.pattern),
+            (None, Some(_)) => self.bare == Some(entry),
+            (None, None) => self.bare == Some(canonical(entry)),
+        };
+        is_granted.then(|| if is_glob(entry) { Grant::Matched } else { Grant::Named })
+    }
+}
+
+/// Returns how a whitelist grants a tool, or `None` if it does not.
+pub fn grant_for(whitelist: &[String], tool: &GrantNames<'_>) -> Option<Grant> {
+    let mut grants = whitelist.iter().filter_map(|entry| tool.granted_by(entry));
+    let first = grants.next()?;
+    Some(if grants.any(|grant| grant == Grant::Named) { Grant::Named } else { first })
 }
 
 /// Validates an entry of a whitelist: a well-formed pattern, or the name of an existing tool.
 pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result<(), String> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '%' | '*');
     if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
         return Err(format!(
             "`{}` is not a tool name or pattern: use letters, digits, `_`, `-`, `.`, and `*` for any characters",
@@ -111,7 +145,9 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
     if is_glob(pattern) || !available.tools_complete {
         return Ok(());
     }
-    if available.tools.iter().any(|tool| tool == pattern || tool == canonical(pattern)) {
+    let normalized = external::normalize(pattern);
+    if available.tools.iter().any(|tool| tool == pattern || *tool == normalized || tool == canonical(pattern))
+    {
         return Ok(());
     }
     let names = available.tools.iter().map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
@@ -123,7 +159,12 @@ mod tests {
     use super::*;
 
     fn grants(whitelist: &[&str], name: &str, server: Option<&str>) -> Option<Grant> {
-        grant_for(&whitelist.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>(), name, server)
+        let whitelist: Vec<String> = whitelist.iter().map(|entry| (*entry).to_owned()).collect();
+        let tool = match server {
+            Some(server) => GrantNames::external(server, name),
+            None => GrantNames::builtin(name),
+        };
+        grant_for(&whitelist, &tool)
     }
 
     #[test]
@@ -165,6 +206,39 @@ mod tests {
         assert_eq!(grants(&["web.*"], "web_search", Some("web")), Some(Grant::Matched));
         assert_eq!(grants(&["other.web_search"], "web_search", Some("web")), None);
         assert_eq!(grants(&["create_entity"], "entities_create", Some("web")), None);
+    }
+
+    #[test]
+    fn an_announced_name_never_stands_for_a_tool_of_another_server() {
+        let announced = external::escape("github.create_issue");
+        for entry in ["github.create_issue", "github.*", "git*.create_issue"] {
+            assert_eq!(grants(&[entry], &announced, Some("rogue")), None, "{entry}");
+            assert!(grants(&[entry], "create_issue", Some("github")).is_some(), "{entry}");
+        }
+        assert_eq!(grants(&["rogue.github.create_issue"], &announced, Some("rogue")), Some(Grant::Named));
+        assert_eq!(grants(&["rogue.github.*"], &announced, Some("rogue")), Some(Grant::Matched));
+        assert_eq!(grants(&["github%2Ecreate_issue"], &announced, Some("rogue")), Some(Grant::Named));
+        assert_eq!(
+            grants(&["git*"], "create_issue", Some("github")),
+            None,
+            "a bare pattern is about bare names"
+        );
+        assert_eq!(grants(&["*.create_issue"], "create_issue", Some("github")), Some(Grant::Matched));
+        assert_eq!(grants(&["*.*"], "entities_get", None), None, "a built-in tool has no server");
+    }
+
+    #[test]
+    fn an_entry_with_the_exact_name_counts_more_than_a_pattern() {
+        assert_eq!(grants(&["*", "entities_get"], "entities_get", None), Some(Grant::Named));
+        assert_eq!(grants(&["entities_get", "*"], "entities_get", None), Some(Grant::Named));
+    }
+
+    #[test]
+    fn a_bare_name_of_another_tool_grants_only_by_pattern() {
+        let shared = GrantNames { bare: None, ..GrantNames::external("web", "fetch") };
+        assert_eq!(grant_for(&["fetch".to_owned()], &shared), None);
+        assert_eq!(grant_for(&["web.fetch".to_owned()], &shared), Some(Grant::Named));
+        assert_eq!(grant_for(&["f*".to_owned()], &shared), Some(Grant::Matched));
     }
 
     #[test]

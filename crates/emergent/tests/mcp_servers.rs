@@ -75,8 +75,17 @@ async fn a_server_is_added_used_and_removed_on_a_data_folder() {
         serde_json::from_str(&command_output(home.run(&["mcp-server", "tools", "stories", "--json"])))
             .unwrap();
     assert_eq!((&tools[0]["name"], &tools[0]["status"]), (&json!("tell"), &json!("live")));
-    let shown = command_output(home.run(&["mcp-server", "set", "stories", "--timeout", "5"]));
-    assert!(shown.contains("warn") && shown.contains("5 s"), "{shown}");
+    let table = command_output(home.run(&["mcp-server", "tools", "stories"]));
+    assert!(table.contains("tell") && table.contains("accepted"), "{table}");
+    assert!(!command_output(home.run(&["mcp-server", "tools", "stories", "--held"])).contains("tell"));
+    let none = command_output(home.run(&["mcp-server", "accept", "stories", "--all"]));
+    assert!(none.contains("no tools that are held back"), "{none}");
+    let shown =
+        command_output(home.run(&["mcp-server", "set", "stories", "--timeout", "5", "--trust", "true"]));
+    assert!(
+        shown.contains("warn") && shown.contains("5 s") && shown.contains("new tools are accepted"),
+        "{shown}"
+    );
 
     command_output(home.run(&["agent", "create", "teller.json"]));
     let told = command_output(home.run(&["agent", "trigger", "teller", "--input", "Go.", "--follow"]));
@@ -86,6 +95,27 @@ async fn a_server_is_added_used_and_removed_on_a_data_folder() {
     command_output(home.run(&["mcp-server", "remove", "stories"]));
     let missing = home.run(&["mcp-server", "show", "stories"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no MCP server `stories`"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_failed_is_listed_as_failing_by_another_process_and_the_run_says_so() {
+    let home = home("cli-failing-mcp-servers");
+    let mut spec: Value =
+        serde_json::from_str(&std::fs::read_to_string(home.folder().join("stories.json")).unwrap()).unwrap();
+    spec["env"]["KEY"] = json!("${STORY_KEY}");
+    std::fs::write(home.folder().join("stories.json"), spec.to_string()).unwrap();
+    command_output(home.run(&["mcp-server", "add", "stories.json"]));
+    command_output(home.run(&["agent", "create", "teller.json"]));
+    let told = command_output(home.run(&["agent", "trigger", "teller", "--input", "Go.", "--follow"]));
+    assert!(
+        told.contains("without the tools of stories") && told.contains("emergent secret set STORY_KEY"),
+        "{told}"
+    );
+    let listed = command_output(home.run(&["mcp-server", "list"]));
+    assert!(listed.contains("failing") && listed.contains("STORY_KEY"), "{listed}");
+    let runs: Value = serde_json::from_str(&command_output(home.run(&["run", "list", "--json"]))).unwrap();
+    let shown = command_output(home.run(&["run", "show", runs[0]["id"].as_str().unwrap()]));
+    assert!(shown.contains("without the tools of stories"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

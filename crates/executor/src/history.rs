@@ -7,6 +7,7 @@ use emergent_domain::{
     cursor::{Page, ResultPage},
     ids::{ProjectId, RunId},
     run::{Run, RunStatus},
+    run_event::{SERVERS_UNAVAILABLE, UnavailableServer},
 };
 use emergent_store::{Tx, agents, runs, runs::history as rows};
 
@@ -37,6 +38,8 @@ pub struct RunDetail {
     pub children: Vec<ChildRun>,
     /// How often the run was warned that it repeats itself.
     pub loops: i64,
+    /// The servers that its whitelist names, and that could not be used when it was last started.
+    pub unavailable_servers: Vec<UnavailableServer>,
 }
 
 /// A run and the runs it spawned.
@@ -90,6 +93,9 @@ impl Executor {
                     tool_calls: rows::summarize_tool_calls(tx, id)?,
                     children: rows::list_children(tx, &[id], MAX_CHILDREN)?,
                     loops: rows::event_count(tx, id, "loop_detected")?,
+                    unavailable_servers: rows::newest_event(tx, id, SERVERS_UNAVAILABLE)?
+                        .and_then(|data| UnavailableServer::list_from_event(&data))
+                        .unwrap_or_default(),
                     run,
                 })
             })

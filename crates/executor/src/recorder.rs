@@ -12,7 +12,7 @@ use emergent_domain::{
     author::Author,
     ids::{RunId, ToolCallId},
     run::{Reason, Run, RunEnd, ToolCallStatus},
-    run_event::{RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
+    run_event::{RecordedMessage, RecordedToolCall, RunEvent, RunEventBody, UnavailableServer},
     time::Timestamp,
 };
 use emergent_graph::{Actor, WriteContext};
@@ -21,7 +21,7 @@ use emergent_store::{
     budget::{self as rows, NewModelCall},
     runs::record,
 };
-use emergent_tools::{GraphChange, Tool};
+use emergent_tools::{GraphChange, Tool, ToolSet};
 use serde_json::{Value, json};
 use tracing::error;
 
@@ -141,14 +141,26 @@ impl Recorder {
     }
 
     /// Adds the start of the run. `tools` are the tools that patterns matched, so that a recovered run has
-    /// the same ones.
-    pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<Vec<&str>>) {
+    /// the same ones, of the same servers.
+    pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<&ToolSet>) {
         let mut data = json!({ "recovered": recovered });
         if let Some(tools) = tools {
-            data["tools"] = json!(tools);
+            data["tools"] = json!(tools.names().collect::<Vec<_>>());
+            let servers = tools.servers();
+            if !servers.is_empty() {
+                data["toolServers"] = json!(servers);
+            }
         }
         batch.mark_open_calls_lost = recovered;
         self.add_event(batch, RunEventBody::Started { recovered }, data);
+    }
+
+    /// Adds the servers that the whitelist of the run names and that cannot be used, if there are any.
+    pub fn add_unavailable_servers(&mut self, batch: &mut RecordBatch, servers: &[UnavailableServer]) {
+        if !servers.is_empty() {
+            let data = json!({ "servers": servers });
+            self.add_event(batch, RunEventBody::ServersUnavailable { servers: servers.to_vec() }, data);
+        }
     }
 
     /// Adds that a call was refused because it repeats earlier calls; `count` is how often it was made.

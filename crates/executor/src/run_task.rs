@@ -218,11 +218,11 @@ async fn drive(
     let definition = &loaded.definition;
     let mut tools = executor
         .tools()
-        .resolve(run.project, &definition.tools, run.depth, definition.allows_delegation())
+        .resolve_for_run(run.project, &definition.tools, run.depth, definition.allows_delegation())
         .await;
     // A recovered run gets no tool that was added to the pool in the meantime.
     if let Some(names) = &loaded.own.tools {
-        tools.retain(names);
+        tools.retain(names, &loaded.own.tool_servers);
     }
     if let Some(hooks) = executor.hooks_for(&run) {
         (hooks.add_tools)(&run, &mut tools);

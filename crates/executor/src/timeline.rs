@@ -7,7 +7,9 @@ use emergent_domain::{
     cursor::{Page, ResultPage},
     ids::{ProjectId, RunId, ToolCallId},
     run::{MessageRole, Reason, Run, RunStatus, ToolCallStatus},
-    run_event::{MessageContent, RecordedToolCall, RunEvent, RunEventBody},
+    run_event::{
+        MessageContent, RecordedToolCall, RunEvent, RunEventBody, SERVERS_UNAVAILABLE, UnavailableServer,
+    },
     time::Timestamp,
 };
 use emergent_store::{
@@ -162,6 +164,9 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
     let number = |field: &str| data[field].as_i64().unwrap_or(0);
     Some(match event.kind.as_str() {
         "run_started" => RunEventBody::Started { recovered: data["recovered"] == true },
+        SERVERS_UNAVAILABLE => {
+            RunEventBody::ServersUnavailable { servers: UnavailableServer::list_from_event(data)? }
+        }
         "loop_detected" => RunEventBody::LoopDetected {
             call: data["call"].as_str()?.parse().ok()?,
             tool: data["tool"].as_str().unwrap_or_default().to_owned(),

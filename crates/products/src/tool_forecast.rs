@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use emergent_domain::{agent::AvailableNames, tool_name};
+use emergent_domain::{
+    agent::AvailableNames,
+    tool_name::{self, external},
+};
 
 use crate::{manifest::Manifest, state::ProjectState};
 
@@ -13,8 +16,6 @@ use crate::{manifest::Manifest, state::ProjectState};
 pub struct ToolForecast {
     /// All names that a whitelist may use, including `server.tool`.
     names: BTreeSet<String>,
-    /// The servers that have listed their tools. They have no others.
-    listed_servers: BTreeSet<String>,
     /// The filters of the servers that have not listed their tools yet. Such a server may have any
     /// tool that its filter matches.
     unlisted_servers: BTreeMap<String, Vec<String>>,
@@ -45,27 +46,28 @@ impl ToolForecast {
             self.unlisted_servers.insert(server.to_owned(), filter.to_vec());
             return;
         };
-        self.listed_servers.insert(server.to_owned());
-        for tool in tools.filter(|tool| filter_allows(filter, server, tool)) {
-            self.names.insert(tool.to_owned());
-            self.names.insert(format!("{server}.{tool}"));
+        for tool in tools.filter(|tool| external::filter_allows(filter, server, tool)) {
+            let name = external::escape(tool);
+            self.names.insert(external::qualified(server, &name));
+            self.names.insert(name.into_owned());
         }
     }
 
     /// Returns whether a whitelist may name the tool: it exists, or its absence cannot be
     /// determined.
     fn may_exist(&self, name: &str) -> bool {
-        if self.names.contains(name) || self.names.contains(tool_name::canonical(name)) {
-            return true;
-        }
-        let unqualified = |server: &str| name.strip_prefix(server).and_then(|rest| rest.strip_prefix('.'));
-        if self.listed_servers.iter().any(|server| unqualified(server).is_some()) {
-            return false;
-        }
-        self.unlisted_servers.iter().any(|(server, filter)| {
-            filter_allows(filter, server, name)
-                || unqualified(server).is_some_and(|tool| filter_allows(filter, server, tool))
-        })
+        let Some((server, tool)) = external::split_qualified(name) else {
+            let is_known = self.names.contains(name) || self.names.contains(tool_name::canonical(name));
+            let mut unlisted = self.unlisted_servers.iter();
+            return is_known
+                || unlisted.any(|(server, filter)| external::filter_allows(filter, server, name));
+        };
+        let announced = name.split_once('.').map_or(name, |(_, announced)| announced);
+        self.names.contains(&external::qualified(server, &tool))
+            || self
+                .unlisted_servers
+                .get(server)
+                .is_some_and(|filter| external::filter_allows(filter, server, announced))
     }
 
     /// Returns the names against which a definition of this manifest is validated.
@@ -75,9 +77,4 @@ impl ToolForecast {
         let tools = self.names.iter().chain(unseen).cloned().collect();
         AvailableNames { tools, tools_complete: true, agents: Vec::new() }
     }
-}
-
-/// Returns whether the filter of a server matches a tool.
-fn filter_allows(filter: &[String], server: &str, tool: &str) -> bool {
-    tool_name::grant_for(filter, tool, Some(server)).is_some()
 }

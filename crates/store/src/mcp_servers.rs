@@ -28,11 +28,14 @@ row! {
         spec: SpecColumns("name", "description", "transport", "config"),
         tool_filter: "tool_filter",
         pin_policy: "pin_policy",
+        trust: "trust",
         timeout_seconds: "timeout_seconds",
         enabled: "enabled",
         version: "version",
         listed_at: "listed_at",
+        tools_accepted_at: "tools_accepted_at",
         last_error: "last_error",
+        last_error_at: "last_error_at",
         created_at: "created_at",
         updated_at: "updated_at",
     }
@@ -162,7 +165,7 @@ pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
     Ok(inserted == 1)
 }
 
-/// Writes a server whose row the caller has locked. When its version changes, `listed_at` and `last_error`
+/// Writes a server whose row the caller has locked. When its version changes, `listed_at` and the last error
 /// are cleared, because they are about connections to the previous version.
 pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
     tx.execute(
@@ -170,7 +173,8 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              tool_filter = $7, pin_policy = $8, timeout_seconds = $9, enabled = $10,
              listed_at = CASE WHEN version = $11 THEN listed_at END,
              last_error = CASE WHEN version = $11 THEN last_error END,
-             version = $11, updated_at = $12
+             last_error_at = CASE WHEN version = $11 THEN last_error_at END,
+             version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14
          WHERE id = $1",
         &[
             Param::from(server.id),
@@ -185,6 +189,8 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
             Param::from(server.enabled),
             Param::from(server.version),
             Param::from(server.updated_at),
+            Param::from(server.trust),
+            Param::from(server.tools_accepted_at),
         ],
     )?;
     bump_revision(tx, server.project)
@@ -203,7 +209,7 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
 }
 
 /// Inserts a server of a product, or updates the product's server of that name. An update does not change
-/// whether the server is enabled and how its tools are pinned, which people may have set. Returns `None` when
+/// whether the server is enabled, trusted and how its tools are pinned, which people may have set. Returns `None` when
 /// a server of another product, or one without a product, has the name.
 pub fn upsert_for_product(
     tx: &mut Tx<'_>,
@@ -221,11 +227,14 @@ pub fn upsert_for_product(
             spec: spec.clone(),
             tool_filter: tool_filter.to_vec(),
             pin_policy: PinPolicy::default(),
+            trust: false,
             timeout_seconds: emergent_domain::mcp_server::DEFAULT_TIMEOUT,
             enabled: true,
             version: 1,
             listed_at: None,
+            tools_accepted_at: None,
             last_error: None,
+            last_error_at: None,
             created_at: now,
             updated_at: now,
         };
@@ -238,7 +247,16 @@ pub fn upsert_for_product(
     let version = existing.version + i64::from(existing.spec != *spec);
     if version != existing.version || existing.tool_filter != tool_filter {
         let tool_filter = tool_filter.to_vec();
-        update(tx, &McpServer { spec: spec.clone(), tool_filter, version, updated_at: now, ..existing })?;
+        let tools_accepted_at = existing.tools_accepted_at.filter(|_| existing.spec.has_same_target(spec));
+        let server = McpServer {
+            spec: spec.clone(),
+            tool_filter,
+            version,
+            tools_accepted_at,
+            updated_at: now,
+            ..existing
+        };
+        update(tx, &server)?;
     }
     Ok(Some(id))
 }
@@ -251,19 +269,36 @@ pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, na
     }
 }
 
-/// Records the last attempt to reach a version of a server: when its tools were listed, or the error. This
-/// does not increment the revision, because no tool has changed.
+/// Records that the tools of a version of a server were listed, and forgets its last error. `accepted` says
+/// that all tools of the listing were accepted. This does not increment the revision, because the caller
+/// knows whether a tool has changed.
+pub fn record_listing(
+    tx: &mut Tx<'_>,
+    id: McpServerId,
+    version: i64,
+    listed_at: Timestamp,
+    accepted: bool,
+) -> Result<()> {
+    tx.execute(
+        "UPDATE project_mcp_servers SET listed_at = $3, last_error = NULL, last_error_at = NULL,
+             tools_accepted_at = coalesce($4, tools_accepted_at)
+         WHERE id = $1 AND version = $2",
+        params![id, version, listed_at, accepted.then_some(listed_at)],
+    )?;
+    Ok(())
+}
+
+/// Records how the last contact with a version of a server ended: its error and when, or `None` when it
+/// succeeded. This does not increment the revision, because no tool has changed.
 pub fn record_contact(
     tx: &mut Tx<'_>,
     id: McpServerId,
     version: i64,
-    listed_at: Option<Timestamp>,
-    error: Option<&str>,
+    error: Option<(&str, Timestamp)>,
 ) -> Result<()> {
     tx.execute(
-        "UPDATE project_mcp_servers SET listed_at = coalesce($3, listed_at), last_error = $4
-         WHERE id = $1 AND version = $2",
-        params![id, version, listed_at, error],
+        "UPDATE project_mcp_servers SET last_error = $3, last_error_at = $4 WHERE id = $1 AND version = $2",
+        params![id, version, error.map(|(reason, _)| reason), error.map(|(_, at)| at)],
     )?;
     Ok(())
 }

@@ -63,6 +63,13 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
     },
     Migration {
+        version: 10,
+        name: "tool_names",
+        shared: include_str!("migrations/0010_tool_names.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
         version: 12,
         name: "write_checks",
         shared: include_str!("migrations/0012_write_checks.sql"),
@@ -219,5 +226,28 @@ mod tests {
         let assignments: Vec<(i64, i64, Option<String>)> = rows.map(Result::unwrap).collect();
         let p = Some("p".to_owned());
         assert_eq!(assignments, [(7, 1, p.clone()), (7, 2, None), (7, 3, p), (8, 3, None)]);
+    }
+
+    #[test]
+    fn tools_of_earlier_versions_are_accepted_and_unpinned_servers_are_trusted() {
+        let conn = database_before(10);
+        conn.execute_batch(
+            "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
+                 pin_policy, timeout_seconds, enabled, version, listed_at, created_at, updated_at) VALUES
+                 (1, 7, 'listed', '', 'http', '{}', '[]', 'pin', 60, 1, 1, 20, 10, 10),
+                 (2, 7, 'new', '', 'http', '{}', '[]', 'off', 60, 1, 1, NULL, 10, 10);
+             INSERT INTO mcp_server_tools (server_id, name, tool, digest, pinned_digest, pinned_tool, status, first_seen)
+                 VALUES (1, 'a', '{}', 'x', 'x', '{}', 'live', 20);",
+        )
+        .unwrap();
+        migrate(&conn, 10);
+        let mut statement =
+            conn.prepare("SELECT tools_accepted_at, trust FROM project_mcp_servers ORDER BY id").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let servers: Vec<(Option<i64>, bool)> = rows.map(Result::unwrap).collect();
+        assert_eq!(servers, [(Some(20), false), (None, true)]);
+        let accepted: Option<i64> =
+            conn.query_row("SELECT accepted_at FROM mcp_server_tools", [], |row| row.get(0)).unwrap();
+        assert_eq!(accepted, Some(20));
     }
 }

@@ -8,11 +8,16 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
 pub mod builtin;
+mod conflicts;
 mod guard;
+mod labels;
+mod missing;
 mod pool;
 pub mod remote;
 mod tool;
 
+pub use conflicts::{NameConflicts, SharedName};
 pub use guard::{Guard, GuardedOutput};
+pub use labels::{BareNameOwner, LabelledTool};
 pub use pool::{ToolPool, ToolSet};
 pub use tool::{Effect, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};

@@ -8,16 +8,19 @@ use std::{
 use emergent_domain::{
     agent::{AvailableNames, ToolScopes},
     ids::ProjectId,
+    run_event::UnavailableServer,
     token::Scope,
-    tool_name::{self, Grant},
+    tool_name::{self, Grant, external},
 };
 use emergent_llm::ToolSpec;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use crate::{
-    Tool, ToolInfo,
-    remote::{McpServers, RemoteTools},
+    NameConflicts, Tool,
+    labels::{LabelledTool, is_plain, label_tools, qualified_name},
+    missing,
+    remote::{FailedServers, HeldTool, McpServers, RemoteTools},
 };
 
 /// The labelled tools of this many projects are cached.
@@ -33,8 +36,7 @@ pub struct ToolPool {
     labelled_cache: Arc<Mutex<LabelledToolsCache>>,
 }
 
-type LabelledTools = Vec<(ToolLabel, Arc<dyn Tool>)>;
-type LabelledToolsCache = LruCache<ProjectId, (i64, Arc<LabelledTools>)>;
+type LabelledToolsCache = LruCache<ProjectId, (i64, Arc<Vec<LabelledTool>>)>;
 
 impl Default for ToolPool {
     fn default() -> Self {
@@ -80,8 +82,28 @@ impl ToolPool {
         tools
     }
 
+    /// Every tool of a project with its names, like [`ToolPool::project_tools`].
+    pub async fn project_labels(&self, project: ProjectId) -> Arc<Vec<LabelledTool>> {
+        let remote = match &self.remote {
+            Some(servers) => Some(servers.project_tools(project).await),
+            None => None,
+        };
+        self.labelled_tools(project, remote.as_ref())
+    }
+
+    /// The names that several tools of a project have.
+    pub async fn name_conflicts(&self, project: ProjectId) -> NameConflicts {
+        let builtin = self.builtin.iter().map(|tool| tool.info()).filter(|info| info.server.is_none());
+        let builtin = builtin.map(|info| info.name.clone()).collect();
+        let remote = match &self.remote {
+            Some(servers) => servers.project_tools(project).await,
+            None => RemoteTools::empty(),
+        };
+        NameConflicts::new(builtin, remote)
+    }
+
     /// The tools of a project with their labels, from the cache if the external tools have not changed.
-    fn labelled_tools(&self, project: ProjectId, remote: Option<&RemoteTools>) -> Arc<LabelledTools> {
+    fn labelled_tools(&self, project: ProjectId, remote: Option<&RemoteTools>) -> Arc<Vec<LabelledTool>> {
         let revision = remote.map_or(-1, |remote| remote.revision);
         if let Some((cached_revision, labelled)) = self.labelled_cache.lock().get(&project)
             && *cached_revision == revision
@@ -89,7 +111,9 @@ impl ToolPool {
             return Arc::clone(labelled);
         }
         let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
-        let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
+        let no_owners = HashMap::new();
+        let owners = remote.map_or(&no_owners, |remote| &*remote.owners);
+        let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned(), owners));
         self.labelled_cache.lock().insert(project, (revision, Arc::clone(&labelled)));
         labelled
     }
@@ -131,10 +155,9 @@ impl ToolPool {
         AvailableNames { tools, tools_complete: tools_are_complete, agents }
     }
 
-    /// The tools of one run, selected by its whitelist when the run starts. Tools that are added to the
-    /// pool later are available to later runs only. A run that another run started (`depth` above 0) gets
-    /// coordination tools only if it may delegate, its whitelist names them, and `depth` is below the
-    /// maximum.
+    /// The tools that a whitelist selects. Servers that were never reached, and that the whitelist may mean,
+    /// are connected first. A run that another run started (`depth` above 0) gets coordination tools only if
+    /// it may delegate, its whitelist names them, and `depth` is below the maximum.
     pub async fn resolve(
         &self,
         project: ProjectId,
@@ -142,94 +165,127 @@ impl ToolPool {
         depth: i64,
         may_delegate: bool,
     ) -> ToolSet {
-        let mut set = ToolSet::default();
+        let caller = Caller { depth, may_delegate };
+        self.resolve_with(project, whitelist, caller, FailedServers::Skip).await
+    }
+
+    /// Like [`ToolPool::resolve`], for the start of a run. Tools that are added to the pool later are available
+    /// to later runs only. Servers that failed are tried once more, and the set knows those that the
+    /// whitelist names and that cannot be used.
+    pub async fn resolve_for_run(
+        &self,
+        project: ProjectId,
+        whitelist: &[String],
+        depth: i64,
+        may_delegate: bool,
+    ) -> ToolSet {
+        let caller = Caller { depth, may_delegate };
+        self.resolve_with(project, whitelist, caller, FailedServers::Retry).await
+    }
+
+    async fn resolve_with(
+        &self,
+        project: ProjectId,
+        whitelist: &[String],
+        caller: Caller,
+        failed: FailedServers,
+    ) -> ToolSet {
         // An empty whitelist grants no tools, so no server has to be connected.
         if whitelist.is_empty() {
+            return ToolSet::default();
+        }
+        let Some(servers) = &self.remote else {
+            return ToolSet::granted(&self.labelled_tools(project, None), whitelist, caller);
+        };
+        let mut remote = servers.project_tools(project).await;
+        let mut labelled = self.labelled_tools(project, Some(&remote));
+        let mut set = ToolSet::granted(&labelled, whitelist, caller);
+        if remote.servers.is_empty()
+            && whitelist.iter().all(|entry| external::split_qualified(entry).is_none())
+        {
             return set;
         }
-        let remote = match &self.remote {
-            Some(servers) => Some(servers.tools_for_run(project).await),
-            None => None,
-        };
-        for (label, tool) in self.labelled_tools(project, remote.as_ref()).iter() {
-            let info = tool.info();
-            let granted = match &info.server {
-                // A built-in tool has the same name, and a whitelist with that name grants the built-in tool.
-                Some(_) if label.hides_a_builtin => tool_name::grant_for(whitelist, &label.text, None),
-                server => tool_name::grant_for(whitelist, &info.name, server.as_deref()),
-            };
-            let Some(grant) = granted else { continue };
-            let coordinates =
-                info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
-            let may_coordinate = depth == 0
-                || (may_delegate && grant == Grant::Named && depth < emergent_domain::run::MAX_DEPTH);
-            if coordinates && !may_coordinate {
-                continue;
+        let meant = missing::meant_servers(whitelist, &remote, &labelled, &set);
+        if !meant.is_empty() {
+            set.unavailable = servers.check_availability(project, &meant, failed).await;
+            let after = servers.project_tools(project).await;
+            if after.revision != remote.revision {
+                labelled = self.labelled_tools(project, Some(&after));
+                let unavailable = std::mem::take(&mut set.unavailable);
+                set = ToolSet { unavailable, ..ToolSet::granted(&labelled, whitelist, caller) };
+                remote = after;
             }
-            set.tools.insert(label.text.clone(), Arc::clone(tool));
         }
+        set.unmatched = missing::unmatched_names(whitelist, &labelled);
+        set.unavailable.extend(missing::absent_servers(whitelist, &set.unmatched, &remote));
+        set.held = missing::held_tools(whitelist, &remote);
         set
     }
 }
 
-/// `server.tool` for a tool of an external server; `None` for a built-in tool.
-fn qualified_name(info: &ToolInfo) -> Option<String> {
-    info.server.as_ref().map(|server| format!("{server}.{}", info.name))
+/// Who gets the tools, as far as coordination tools depend on it.
+#[derive(Clone, Copy)]
+struct Caller {
+    depth: i64,
+    may_delegate: bool,
 }
 
-/// The name by which the runs of a project call a tool.
-struct ToolLabel {
-    text: String,
-    /// The name of the tool on its server is also a name or an alias of a built-in tool.
-    hides_a_builtin: bool,
-}
-
-/// Labels each tool. A built-in tool is called by its own name. A tool of a server is called `server.tool`
-/// if another server or a built-in tool has the same name. The labels depend on all tools of the project
-/// and not on a whitelist, so that a tool has the same label for every agent.
-fn label_tools(tools: Vec<Arc<dyn Tool>>) -> Vec<(ToolLabel, Arc<dyn Tool>)> {
-    let mut servers: HashMap<String, Vec<Option<String>>> = HashMap::new();
-    for tool in &tools {
-        let info = tool.info();
-        let servers_with_name = servers.entry(info.name.clone()).or_default();
-        if !servers_with_name.contains(&info.server) {
-            servers_with_name.push(info.server.clone());
-        }
+impl Caller {
+    /// Whether a run may have a coordination tool that its whitelist grants in this way.
+    fn may_coordinate(self, grant: Grant) -> bool {
+        let is_below_maximum = self.depth < emergent_domain::run::MAX_DEPTH;
+        self.depth == 0 || (self.may_delegate && grant == Grant::Named && is_below_maximum)
     }
-    let is_builtin =
-        |name: &str| servers.get(tool_name::canonical(name)).is_some_and(|servers| servers.contains(&None));
-    tools
-        .into_iter()
-        .map(|tool| {
-            let info = tool.info();
-            let hides_a_builtin = info.server.is_some() && is_builtin(&info.name);
-            let clashes = hides_a_builtin || servers[&info.name].len() > 1;
-            let text = qualified_name(info).filter(|_| clashes).unwrap_or_else(|| info.name.clone());
-            (ToolLabel { text, hides_a_builtin }, tool)
-        })
-        .collect()
 }
 
 /// The tools of one run, by the label that the model calls them by.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// The servers that the whitelist names, and that cannot be used.
+    unavailable: Vec<UnavailableServer>,
+    /// The tools that the whitelist grants, and that are held back.
+    held: Vec<HeldTool>,
+    /// The bare names of the whitelist that no tool has.
+    unmatched: Vec<String>,
 }
 
 impl ToolSet {
-    /// Finds a tool by its label or alias. A tool of a server is also found as `server.tool` if its label is
-    /// the short name.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools
-            .get(name)
-            .or_else(|| self.tools.get(tool_name::canonical(name)))
-            .or_else(|| self.tools.values().find(|tool| qualified_name(tool.info()).as_deref() == Some(name)))
+    /// The tools that a whitelist grants.
+    fn granted(labelled: &[LabelledTool], whitelist: &[String], caller: Caller) -> Self {
+        let mut set = Self::default();
+        for labelled in labelled {
+            let info = labelled.tool.info();
+            let Some(grant) = tool_name::grant_for(whitelist, &labelled.grant_names()) else { continue };
+            let coordinates =
+                info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
+            if !coordinates || caller.may_coordinate(grant) {
+                set.tools.insert(labelled.label.clone(), Arc::clone(&labelled.tool));
+            }
+        }
+        set
     }
 
-    /// The label of the tool with this label or alias; `None` if this run does not have it.
+    /// Finds a tool by its label or alias, or as `server.tool`.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.find(name).map(|(_, tool)| tool)
+    }
+
+    /// The label of the tool with this label or alias, or of `server.tool`; `None` if this run does not have
+    /// it.
     pub fn resolve_name(&self, name: &str) -> Option<&str> {
-        let find_label = |name: &str| self.tools.get_key_value(name).map(|(label, _)| label.as_str());
-        find_label(name).or_else(|| find_label(tool_name::canonical(name)))
+        self.find(name).map(|(label, _)| label.as_str())
+    }
+
+    fn find(&self, name: &str) -> Option<(&String, &Arc<dyn Tool>)> {
+        let by_label = |name: &str| self.tools.get_key_value(name);
+        by_label(name).or_else(|| by_label(tool_name::canonical(name))).or_else(|| {
+            let (server, tool) = external::split_qualified(name)?;
+            self.tools.iter().find(|(_, candidate)| {
+                let info = candidate.info();
+                info.server.as_deref() == Some(server) && info.name == tool
+            })
+        })
     }
 
     /// Adds a tool that is not from the pool, labelled with its own name.
@@ -237,9 +293,21 @@ impl ToolSet {
         self.tools.insert(tool.info().name.clone(), tool);
     }
 
-    /// Removes every tool whose label is not in `names`.
-    pub fn retain(&mut self, names: &[String]) {
-        self.tools.retain(|name, _| names.contains(name));
+    /// Removes every tool that is not in `names`, the labels that a run got when it started. `servers` has the
+    /// servers of external tools at that time: a label that means a tool of another server now is removed.
+    pub fn retain(&mut self, names: &[String], servers: &BTreeMap<String, String>) {
+        self.tools.retain(|label, tool| {
+            let info = tool.info();
+            let same_server = servers.get(label).is_none_or(|server| info.server.as_ref() == Some(server));
+            // Records of earlier versions have `server.tool`, and names that are no labels.
+            let earlier = || {
+                let qualified = qualified_name(info);
+                names
+                    .iter()
+                    .any(|name| qualified.as_ref() == Some(name) || (*name == info.name && !is_plain(name)))
+            };
+            (names.contains(label) && same_server) || earlier()
+        });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -248,6 +316,23 @@ impl ToolSet {
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
+    }
+
+    /// The server of each external tool, by label.
+    pub fn servers(&self) -> BTreeMap<&str, &str> {
+        let tools = self.tools.iter();
+        tools.filter_map(|(label, tool)| Some((label.as_str(), tool.info().server.as_deref()?))).collect()
+    }
+
+    /// The servers that the whitelist names, and that could not be used when the set was resolved.
+    pub fn unavailable_servers(&self) -> &[UnavailableServer] {
+        &self.unavailable
+    }
+
+    /// Why a tool is not in the set, for the model: its server cannot be used, or the tool is held back.
+    /// `None` if there is no such tool.
+    pub fn explain_missing(&self, name: &str) -> Option<String> {
+        missing::explain(name, &self.unavailable, &self.held, &self.unmatched)
     }
 
     /// The tools as a model request describes them, in the order of their labels.

@@ -34,20 +34,28 @@ pub struct McpServerView {
     pub tool_filter: Vec<String>,
     #[schema(value_type = schema::PinPolicy)]
     pub pin_policy: PinPolicy,
+    /// Whether new tools are accepted as they come.
+    pub trust: bool,
     pub timeout_seconds: i64,
     pub enabled: bool,
     /// The product that brought it; null for the project's own.
     pub product: Option<String>,
-    /// `new`, `connected`, `idle`, `failing`, `disabled`, or `blocked` where programs are not run.
+    /// `new`, `connected`, `idle`, `failing` (the last contact failed, on whichever server), `disabled`, or
+    /// `blocked` where programs are not run.
     pub status: String,
     /// Tools it has, as far as they are known.
     pub tool_count: i64,
-    /// Tools that changed and are held back until somebody accepts them.
+    /// Tools that are new or changed, and held back until somebody accepts them.
     pub held_back: i64,
+    /// Tools whose name another server's tool has as well.
+    pub conflicts: i64,
     /// When its tools were last listed; null: it was never reached.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub listed_at: Option<Timestamp>,
+    /// Why the last contact failed; null: it succeeded, or there was none.
     pub last_error: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_error_at: Option<Timestamp>,
     /// Until when nothing is tried, after three failures in a row; null: it would be tried now.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub left_alone_until: Option<Timestamp>,
@@ -90,6 +98,9 @@ pub struct CreateMcpServer {
     #[serde(default)]
     #[schema(value_type = Option<schema::PinPolicy>)]
     pub pin_policy: PinPolicy,
+    /// Accept new tools as they come [default: false, new tools are held back after the first listing].
+    #[serde(default)]
+    pub trust: bool,
     /// How long a call may take [default: 60].
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 3_600)]
@@ -99,7 +110,7 @@ pub struct CreateMcpServer {
 }
 
 /// What is to change; what is left out stays, null takes a field away. Of a product's server only
-/// `enabled`, `pinPolicy` and `timeoutSeconds` can be set.
+/// `enabled`, `pinPolicy`, `trust` and `timeoutSeconds` can be set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateMcpServer {
@@ -131,6 +142,8 @@ pub struct UpdateMcpServer {
     #[schema(value_type = Option<schema::PinPolicy>)]
     pub pin_policy: Option<PinPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 3_600)]
     pub timeout_seconds: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,11 +170,19 @@ pub struct InspectionView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = McpServerTool)]
 pub struct McpToolView {
+    /// As the server announces it.
     pub name: String,
+    /// What an agent's `tools` may always list: `server.tool`, with dots in the tool's name as `%2E`.
+    pub qualified_name: String,
+    /// `live`: as it was accepted. `new`: never accepted. `changed`: not as it was accepted. `gone`: no
+    /// longer listed.
     #[schema(value_type = schema::McpServerToolStatus)]
     pub status: ToolStatus,
-    /// True if the tool changed and is blocked until you accept the change.
+    /// True if the tool is new or changed, and blocked until you accept it.
     pub held_back: bool,
+    /// Present if tools of other servers, or a built-in tool, have the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<NameConflictView>,
     pub description: String,
     #[schema(value_type = Object)]
     pub input_schema: Value,
@@ -169,6 +190,7 @@ pub struct McpToolView {
     pub annotations: Option<Value>,
     /// Of description, input schema and annotations.
     pub digest: String,
+    /// Of what was accepted; empty if nothing was.
     pub pinned_digest: String,
     /// What was accepted, when it differs.
     pub before: Option<ToolBefore>,
@@ -176,6 +198,17 @@ pub struct McpToolView {
     pub first_seen: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub changed_at: Option<Timestamp>,
+}
+
+/// Tools of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ToolNameConflict)]
+pub struct NameConflictView {
+    /// The server that the bare name means, the one whose tool was accepted first; null: a built-in tool.
+    pub owner: Option<String>,
+    /// The other servers. Their tools can be listed as `server.tool` only.
+    pub others: Vec<String>,
 }
 
 /// A tool as it was when it was accepted.

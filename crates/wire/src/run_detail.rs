@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::run::RunStatus;
+use emergent_domain::{run::RunStatus, run_event::UnavailableServer};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -26,6 +26,31 @@ pub struct RunDetailView {
     pub child_runs: Vec<ChildRunView>,
     /// How often it was told that it repeats itself.
     pub doom_loop_events: i64,
+    /// The external servers whose tools its agent names, and that could not be used when it was last
+    /// started.
+    #[serde(default)]
+    pub unavailable_servers: Vec<UnavailableServerView>,
+}
+
+/// An external server that a run could not use.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = UnavailableServer)]
+pub struct UnavailableServerView {
+    pub server: String,
+    /// Why, as the rest of a sentence that begins with the name of the server.
+    #[schema(example = "could not be reached")]
+    pub reason: String,
+    /// The secret that it needs and the project does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_secret: Option<String>,
+}
+
+impl From<UnavailableServer> for UnavailableServerView {
+    fn from(unavailable: UnavailableServer) -> Self {
+        let UnavailableServer { server, reason, missing_secret } = unavailable;
+        Self { server, reason, missing_secret }
+    }
 }
 
 /// Of this run alone: its children have their own.

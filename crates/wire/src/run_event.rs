@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{run::SummaryView, run_message::RunMessageView, schema, tool_call::ToolCallView};
+use crate::{
+    run::SummaryView, run_detail::UnavailableServerView, run_message::RunMessageView, schema,
+    tool_call::ToolCallView,
+};
 
 /// One thing a run tells. Durable ones have a place, which is also the frame's `id:`; the others
 /// (`text_delta`, `thought_delta`, `step_restarted`) are told live only.
@@ -34,6 +37,10 @@ pub enum BodyView {
     /// `recovered`: another process had it before.
     RunStarted {
         recovered: bool,
+    },
+    /// The agent's `tools` name tools of servers that could not be used when the run was started.
+    ServersUnavailable {
+        servers: Vec<UnavailableServerView>,
     },
     Message {
         message: RunMessageView,
@@ -94,6 +101,9 @@ impl From<RunEvent> for RunEventView {
         let run = event.run;
         let body = match event.body {
             RunEventBody::Started { recovered } => BodyView::RunStarted { recovered },
+            RunEventBody::ServersUnavailable { servers } => BodyView::ServersUnavailable {
+                servers: servers.into_iter().map(UnavailableServerView::from).collect(),
+            },
             RunEventBody::Message(message) => {
                 BodyView::Message { message: RunMessageView::from_recorded(run, message) }
             }

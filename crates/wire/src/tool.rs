@@ -5,15 +5,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{mcp_server::NameConflictView, schema};
 
 /// A tool of the project's pool.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Tool)]
 pub struct ToolView {
-    /// What an agent's `tools` may list.
+    /// What an agent's `tools` may list, unless there is a `conflict`.
     pub name: String,
+    /// `server.tool`, which an agent's `tools` may always list; null for a built-in tool.
+    pub qualified_name: Option<String>,
+    /// The name by which models and MCP clients call it.
+    pub called_as: String,
+    /// Present if tools of other servers, or a built-in tool, have the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<NameConflictView>,
     /// Other spellings, as good as the name.
     pub aliases: Vec<String>,
     pub source: ToolSource,

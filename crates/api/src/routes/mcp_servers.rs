@@ -5,10 +5,13 @@ use std::time::Duration;
 use axum::extract::State;
 use emergent_domain::{
     cursor::ResultPage,
-    ids::McpServerId,
+    ids::{McpServerId, ProjectId},
     token::Scope::{AdminRead, AdminWrite},
 };
-use emergent_tools::remote::{McpServers, ServerWithCounts};
+use emergent_tools::{
+    NameConflicts,
+    remote::{McpServers, ServerWithCounts},
+};
 use utoipa_axum::routes;
 
 use crate::{
@@ -20,8 +23,8 @@ use crate::{
     views::{
         IntoView,
         mcp_server::{
-            CreateMcpServer, InspectionView, McpServerView, McpToolView, UpdateMcpServer, new_server,
-            server_patch,
+            CreateMcpServer, InspectionView, McpServerView, McpToolView, ServerDetails, UpdateMcpServer,
+            new_server, server_patch,
         },
     },
 };
@@ -47,10 +50,26 @@ fn servers(app: &App) -> std::result::Result<&McpServers, ApiError> {
     app.executor.tools().remote().ok_or_else(ApiError::no_external_servers)
 }
 
-/// Adds the connection status to a stored server.
-fn server_view(servers: &McpServers, counted: ServerWithCounts) -> McpServerView {
-    let (status, breaker_open_until) = (servers.status(&counted.0), servers.breaker_open_until(&counted.0));
-    (counted, status, breaker_open_until).into_view()
+/// Adds the connection status and the conflicts of names to a stored server.
+fn server_view(servers: &McpServers, conflicts: &NameConflicts, server: ServerWithCounts) -> McpServerView {
+    let details = ServerDetails {
+        status: servers.status(&server.0),
+        breaker_open_until: servers.breaker_open_until(&server.0),
+        conflicts: conflicts.count(server.0.name()),
+        server,
+    };
+    details.into_view()
+}
+
+/// Reads one server with everything that is shown of it.
+async fn read_server(
+    app: &App,
+    project: ProjectId,
+    id: McpServerId,
+) -> std::result::Result<McpServerView, ApiError> {
+    let servers = servers(app)?;
+    let server = servers.get(project, id).await?;
+    Ok(server_view(servers, &app.executor.tools().name_conflicts(project).await, server))
 }
 
 /// Lists the project's servers, newest first.
@@ -66,8 +85,13 @@ async fn list(
 ) -> Result<Vec<McpServerView>> {
     let servers = servers(&app)?;
     let servers_page = servers.list(project, paging.page()?).await?;
+    let conflicts = app.executor.tools().name_conflicts(project).await;
     page(ResultPage {
-        items: servers_page.items.into_iter().map(|server| server_view(servers, server)).collect(),
+        items: servers_page
+            .items
+            .into_iter()
+            .map(|server| server_view(servers, &conflicts, server))
+            .collect(),
         next: servers_page.next,
     })
 }
@@ -88,7 +112,7 @@ async fn create(
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
     let server = servers.create(project, caller.configures_as(), new_server(body)?).await?;
-    created(server_view(servers, (server, 0, 0)))
+    created(read_server(&app, project, server.id).await?)
 }
 
 /// Returns one server.
@@ -102,8 +126,7 @@ async fn get(
     InProject(project): InProject,
     Path(id): Path<McpServerId>,
 ) -> Result<McpServerView> {
-    let servers = servers(&app)?;
-    ok(server_view(servers, servers.get(project, id).await?))
+    ok(read_server(&app, project, id).await?)
 }
 
 /// Changes a server. Existing connections with the old settings are closed, on all Emergent servers.
@@ -119,9 +142,8 @@ async fn update(
     Path(id): Path<McpServerId>,
     Json(body): Json<UpdateMcpServer>,
 ) -> Result<McpServerView> {
-    let servers = servers(&app)?;
-    servers.update(project, caller.configures_as(), id, server_patch(body)).await?;
-    ok(server_view(servers, servers.get(project, id).await?))
+    servers(&app)?.update(project, caller.configures_as(), id, server_patch(body)).await?;
+    ok(read_server(&app, project, id).await?)
 }
 
 /// Deletes a server with its tools. A server that a product installed is removed with its product.
@@ -135,9 +157,8 @@ async fn delete(
     InProject(project): InProject,
     Path(id): Path<McpServerId>,
 ) -> Result<McpServerView> {
-    let servers = servers(&app)?;
-    let deleted = server_view(servers, servers.get(project, id).await?);
-    servers.delete(project, id).await?;
+    let deleted = read_server(&app, project, id).await?;
+    servers(&app)?.delete(project, id).await?;
     ok(deleted)
 }
 
@@ -165,10 +186,11 @@ async fn inspect(
         },
     };
     let (server, ..) = servers.get(project, id).await?;
-    ok((server, inspection))
+    ok((server, inspection, app.executor.tools().name_conflicts(project).await))
 }
 
-/// Lists the tools of a server as they were last listed; changed tools include the accepted definition.
+/// Lists the tools of a server as they were last listed. `heldBack` marks new and changed tools that wait for
+/// somebody to accept them; changed tools include the accepted definition.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers/{id}/tools", tag = "mcp servers", operation_id = "listMcpServerTools",
     params(("id" = Uuid, Path)),
@@ -180,10 +202,11 @@ async fn tools(
     Path(id): Path<McpServerId>,
 ) -> Result<Vec<McpToolView>> {
     let (server, tools) = servers(&app)?.tools(project, id).await?;
-    ok(tools.into_iter().map(|tool| (&server, tool).into_view()).collect::<Vec<McpToolView>>())
+    let conflicts = app.executor.tools().name_conflicts(project).await;
+    ok(tools.into_iter().map(|tool| (&server, tool, &conflicts).into_view()).collect::<Vec<McpToolView>>())
 }
 
-/// Accepts a changed tool and pins its new definition.
+/// Accepts a new or changed tool and pins its current definition.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
     operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),
@@ -198,5 +221,5 @@ async fn accept(
     let servers = servers(&app)?;
     let accepted = servers.accept_tool(project, id, &tool, Some(caller.token.id)).await?;
     let (server, ..) = servers.get(project, id).await?;
-    ok((&server, accepted))
+    ok((&server, accepted, &app.executor.tools().name_conflicts(project).await))
 }

@@ -6,9 +6,13 @@ use emergent_domain::{
     invalid::{Invalid, Problem},
     mcp_server::{DEFAULT_TIMEOUT, McpServer, PinPolicy, ServerSpec, TransportKind},
     time::Timestamp,
+    tool_name::external,
 };
 use emergent_store::mcp_tools::StoredTool;
-use emergent_tools::remote::{Inspection, NewServer, ServerPatch, ServerWithCounts, Status, is_held_back};
+use emergent_tools::{
+    BareNameOwner, NameConflicts, SharedName,
+    remote::{Inspection, NewServer, ServerPatch, ServerWithCounts, Status, is_held_back},
+};
 pub(crate) use emergent_wire::mcp_server::*;
 use serde_json::{Map, Value};
 
@@ -34,9 +38,19 @@ fn reviewed_parts(text: &str) -> ToolBefore {
     }
 }
 
-impl IntoView<McpServerView> for (ServerWithCounts, Status, Option<Timestamp>) {
+/// A server with what is known of it besides its row.
+pub(crate) struct ServerDetails {
+    pub server: ServerWithCounts,
+    pub status: Status,
+    pub breaker_open_until: Option<Timestamp>,
+    /// How many of its tools share their name with others.
+    pub conflicts: usize,
+}
+
+impl IntoView<McpServerView> for ServerDetails {
     fn into_view(self) -> McpServerView {
-        let ((server, tools, changed), status, left_alone_until) = self;
+        let (server, counts) = self.server;
+        let changed = if server.pin_policy == PinPolicy::Pin { counts.changed } else { 0 };
         let (mut command, mut args, mut url, mut headers) = (None, None, None, None);
         match &server.spec {
             ServerSpec::Stdio { command: spec_command, args: spec_args, .. } => {
@@ -59,15 +73,18 @@ impl IntoView<McpServerView> for (ServerWithCounts, Status, Option<Timestamp>) {
             headers,
             tool_filter: server.tool_filter,
             pin_policy: server.pin_policy,
+            trust: server.trust,
             timeout_seconds: server.timeout_seconds,
             enabled: server.enabled,
             product: server.product,
-            status: status.as_str().to_owned(),
-            tool_count: tools,
-            held_back: if server.pin_policy == PinPolicy::Pin { changed } else { 0 },
+            status: self.status.as_str().to_owned(),
+            tool_count: counts.tools,
+            held_back: counts.new + changed,
+            conflicts: i64::try_from(self.conflicts).unwrap_or(i64::MAX),
             listed_at: server.listed_at,
             last_error: server.last_error,
-            left_alone_until,
+            last_error_at: server.last_error_at,
+            left_alone_until: self.breaker_open_until,
             created_at: server.created_at,
             updated_at: server.updated_at,
         }
@@ -110,6 +127,7 @@ pub(crate) fn new_server(body: CreateMcpServer) -> Result<NewServer, Invalid> {
         spec,
         tool_filter: body.tool_filter.unwrap_or_else(|| vec!["*".to_owned()]),
         pin_policy: body.pin_policy,
+        trust: body.trust,
         timeout_seconds: body.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT),
         enabled: body.enabled.unwrap_or(true),
     })
@@ -135,31 +153,35 @@ pub(crate) fn server_patch(body: UpdateMcpServer) -> ServerPatch {
         spec,
         tool_filter: body.tool_filter,
         pin_policy: body.pin_policy,
+        trust: body.trust,
         timeout_seconds: body.timeout_seconds,
         enabled: body.enabled,
     }
 }
 
-impl IntoView<InspectionView> for (McpServer, Inspection) {
+impl IntoView<InspectionView> for (McpServer, Inspection, NameConflicts) {
     fn into_view(self) -> InspectionView {
-        let (server, inspection) = self;
+        let (server, inspection, conflicts) = self;
         InspectionView {
             reachable: inspection.error.is_none(),
             protocol: inspection.protocol,
-            tools: inspection.tools.into_iter().map(|tool| (&server, tool).into_view()).collect(),
+            tools: inspection.tools.into_iter().map(|tool| (&server, tool, &conflicts).into_view()).collect(),
             error: inspection.error,
             duration_ms: inspection.millis,
         }
     }
 }
 
-impl IntoView<McpToolView> for (&McpServer, StoredTool) {
+impl IntoView<McpToolView> for (&McpServer, StoredTool, &NameConflicts) {
     fn into_view(self) -> McpToolView {
-        let (server, tool) = self;
+        let (server, tool, conflicts) = self;
         let held_back = is_held_back(server, &tool);
         let current = reviewed_parts(&tool.tool);
-        let before = (tool.digest != tool.pinned_digest).then(|| reviewed_parts(&tool.pinned_tool));
+        let is_changed = tool.accepted_at.is_some() && tool.digest != tool.pinned_digest;
+        let before = is_changed.then(|| reviewed_parts(&tool.pinned_tool));
         McpToolView {
+            qualified_name: external::qualified(server.name(), &external::escape(&tool.name)),
+            conflict: conflicts.find(server.name(), &tool.name).map(IntoView::into_view),
             name: tool.name,
             status: tool.status,
             held_back,
@@ -172,5 +194,15 @@ impl IntoView<McpToolView> for (&McpServer, StoredTool) {
             first_seen: tool.first_seen,
             changed_at: tool.changed_at,
         }
+    }
+}
+
+impl IntoView<NameConflictView> for SharedName {
+    fn into_view(self) -> NameConflictView {
+        let owner = match self.owner {
+            BareNameOwner::Builtin => None,
+            BareNameOwner::Server(server) => Some(server),
+        };
+        NameConflictView { owner, others: self.others }
     }
 }

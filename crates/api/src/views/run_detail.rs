@@ -59,6 +59,7 @@ impl IntoView<RunDetailView> for RunDetail {
             tool_call_summary: detail.tool_calls.into_view(),
             child_runs: detail.children.into_iter().map(IntoView::into_view).collect(),
             doom_loop_events: detail.loops,
+            unavailable_servers: detail.unavailable_servers.into_iter().map(Into::into).collect(),
         }
     }
 }

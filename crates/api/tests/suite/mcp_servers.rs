@@ -75,6 +75,51 @@ both_engines! {
         assert_eq!(admin.get(&at).await.status, StatusCode::NOT_FOUND);
     }
 
+    async fn a_tool_that_comes_later_is_held_and_a_name_that_is_taken_is_shown(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let folder = tempfile::tempdir().unwrap();
+        let named = PROGRAM.replace(r#""name":"tell""#, r#""name":"'"$(cat "$NAMED")"'""#);
+        let program = |name: &str, tool: &str| {
+            let (told, file) = (folder.path().join("told"), folder.path().join(name));
+            std::fs::write(&told, "Tells a story.").unwrap();
+            std::fs::write(&file, tool).unwrap();
+            json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", named],
+                    "env": { "TOLD": told.to_str().unwrap(), "NAMED": file.to_str().unwrap() } })
+        };
+        let mut paths = Vec::new();
+        for (name, tool) in [("one", "tell"), ("two", "ask")] {
+            let made = admin.post(PATH, program(name, tool)).await;
+            let path = format!("{PATH}/{}", made.body["data"]["id"].as_str().unwrap());
+            let seen = admin.post(&format!("{path}/inspect"), json!({})).await.body["data"].clone();
+            assert_eq!((&seen["tools"][0]["name"], &seen["tools"][0]["status"]), (&json!(tool), &json!("live")), "{seen}");
+            paths.push(path);
+        }
+        std::fs::write(folder.path().join("two"), "tell").unwrap();
+        let two = &paths[1];
+        admin.post(&format!("{two}/inspect"), json!({})).await;
+        let tools = admin.get(&format!("{two}/tools")).await.body["data"].clone();
+        let tell = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "tell").unwrap().clone();
+        assert_eq!((&tell["status"], &tell["heldBack"], &tell["before"]), (&json!("new"), &json!(true), &Value::Null), "{tell}");
+        assert_eq!((&tell["qualifiedName"], &tell["conflict"]), (&json!("two.tell"), &json!({ "owner": "one", "others": ["two"] })));
+        assert_eq!(admin.get(two).await.body["data"]["heldBack"], 1);
+
+        admin.post(&format!("{two}/tools/tell/accept"), json!({})).await;
+        let listed = admin.get(PATH).await.body["data"].clone();
+        assert!(listed.as_array().unwrap().iter().all(|server| server["conflicts"] == 1), "{listed}");
+        let pool = admin.get("/api/admin/tools").await.body["data"].clone();
+        let named: Vec<_> = pool.as_array().unwrap().iter().filter(|tool| tool["name"] == "tell").collect();
+        assert_eq!((&named[0]["server"], &named[0]["calledAs"]), (&json!("one"), &json!("tell")), "{named:?}");
+        assert_eq!((&named[1]["qualifiedName"], &named[1]["calledAs"]), (&json!("two.tell"), &json!("two__tell")));
+        assert_eq!(named[1]["conflict"]["owner"], "one");
+
+        let trusted = admin.patch(two, json!({ "trust": true })).await;
+        assert_eq!(trusted.body["data"]["trust"], true, "{}", trusted.text);
+        std::fs::write(folder.path().join("two"), "sing").unwrap();
+        let seen = admin.post(&format!("{two}/inspect"), json!({})).await.body["data"].clone();
+        assert_eq!(seen["tools"][0]["status"], "live", "{seen}");
+    }
+
     async fn what_cannot_stand_is_refused_with_its_field_and_nothing_is_written(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();
@@ -115,7 +160,13 @@ both_engines! {
         let seen = admin.post(&format!("{at}/inspect"), json!({})).await.body["data"].clone();
         assert_eq!(seen["reachable"], false);
         assert!(seen["error"].as_str().unwrap().contains("TOKEN"), "{seen}");
-        assert_eq!(admin.get(&at).await.body["data"]["status"], "failing");
+        // A second server on the same database shows it as well, without an attempt of its own.
+        let second = Server::start(&db).await;
+        for client in [&admin, &second.admin()] {
+            let shown = client.get(&at).await.body["data"].clone();
+            assert_eq!(shown["status"], "failing", "{shown}");
+            assert!(shown["lastError"].as_str().unwrap().contains("TOKEN") && shown["lastErrorAt"].is_string(), "{shown}");
+        }
     }
 
     async fn a_server_is_its_projects_own_and_a_products_server_is_its_products(db: TestDb) {

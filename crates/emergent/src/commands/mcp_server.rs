@@ -2,7 +2,10 @@
 
 use std::{io::Read, path::PathBuf};
 
-use emergent_wire::mcp_server::{InspectionView, McpServerView, McpToolView, UpdateMcpServer};
+use emergent_domain::mcp_server::ToolStatus;
+use emergent_wire::mcp_server::{
+    InspectionView, McpServerView, McpToolView, NameConflictView, UpdateMcpServer,
+};
 use serde_json::{Value, json};
 
 use super::{encode, parse_flag};
@@ -35,14 +38,29 @@ pub enum McpServer {
     /// Reach for a server now, and list its tools
     Inspect { name: String },
     /// The tools of a server as they were last listed
-    Tools { name: String },
-    /// Accept a changed tool and pin its new definition
-    Accept { name: String, tool: String },
-    /// Switch a server on or off, or change how its tools are pinned and how long they may take
+    Tools {
+        name: String,
+        /// Only the tools that are held back until somebody accepts them
+        #[arg(long)]
+        held: bool,
+    },
+    /// Accept a new or changed tool and pin its current definition
+    Accept {
+        name: String,
+        #[arg(required_unless_present = "all")]
+        tool: Option<String>,
+        /// Every tool of the server that is held back
+        #[arg(long, conflicts_with = "tool")]
+        all: bool,
+    },
+    /// Switch a server on or off, or change how its tools are accepted and how long they may take
     Set {
         name: String,
         #[arg(long)]
         enabled: Option<bool>,
+        /// Whether new tools are accepted as they come
+        #[arg(long)]
+        trust: Option<bool>,
         /// What happens when a tool changes: pin, warn, off
         #[arg(long, value_name = "POLICY")]
         pin: Option<String>,
@@ -84,9 +102,10 @@ impl McpServer {
                 }
                 let rows: Vec<_> = servers.iter().map(|server| row(server)).collect();
                 output::print_table(
-                    &["NAME", "TRANSPORT", "STATUS", "TOOLS", "HELD BACK", "PRODUCT", "AT"],
+                    &["NAME", "TRANSPORT", "STATUS", "TOOLS", "HELD BACK", "CONFLICTS", "PRODUCT", "AT"],
                     &rows,
-                )
+                )?;
+                servers.iter().try_for_each(|server| explain_status(server))
             }
             McpServer::Show { name } => {
                 let server = resolve_server(client, &name).await?;
@@ -98,33 +117,33 @@ impl McpServer {
                     client.post(&server_path(&server, "/inspect"), &json!({})).await?.data().await?;
                 if as_json { output::print_json(&inspection) } else { show_inspection(&server, &inspection) }
             }
-            McpServer::Tools { name } => {
+            McpServer::Tools { name, held } => {
                 let server = resolve_server(client, &name).await?;
-                let tools: Vec<Received<McpToolView>> =
-                    client.get(&server_path(&server, "/tools")).await?.data().await?;
+                let mut tools = list_tools(client, &server).await?;
+                tools.retain(|tool| !held || tool.held_back);
                 if as_json {
                     output::print_json(&tools)
                 } else {
                     show_tools(tools.iter().map(|tool| &**tool))
                 }
             }
-            McpServer::Accept { name, tool } => {
+            McpServer::Accept { name, tool, .. } => {
                 let server = resolve_server(client, &name).await?;
-                let path = server_path(&server, &format!("/tools/{}/accept", encode(&tool)));
-                let accepted: Received<McpToolView> = client.post(&path, &json!({})).await?.data().await?;
-                if as_json {
-                    output::print_json(&accepted)
-                } else {
-                    output::print_line(&format!("{tool} is accepted as it is now"))
-                }
+                let tools = match tool {
+                    Some(tool) => vec![tool],
+                    None => held_names(&list_tools(client, &server).await?),
+                };
+                accept_tools(client, &server, &tools, as_json).await
             }
-            McpServer::Set { name, enabled, pin, timeout } => {
+            McpServer::Set { name, enabled, trust, pin, timeout } => {
                 let server = resolve_server(client, &name).await?;
-                if enabled.is_none() && pin.is_none() && timeout.is_none() {
-                    return Err(Error::Usage("say what to set: --enabled, --pin or --timeout".to_owned()));
+                if enabled.is_none() && trust.is_none() && pin.is_none() && timeout.is_none() {
+                    let message = "say what to set: --enabled, --trust, --pin or --timeout";
+                    return Err(Error::Usage(message.to_owned()));
                 }
                 let body = UpdateMcpServer {
                     enabled,
+                    trust,
                     pin_policy: parse_flag("--pin", pin.as_deref())?,
                     timeout_seconds: timeout,
                     ..UpdateMcpServer::default()
@@ -144,6 +163,37 @@ impl McpServer {
                 }
             }
         }
+    }
+}
+
+async fn list_tools(client: &Client, server: &McpServerView) -> Result<Vec<Received<McpToolView>>> {
+    client.get(&server_path(server, "/tools")).await?.data().await
+}
+
+fn held_names(tools: &[Received<McpToolView>]) -> Vec<String> {
+    tools.iter().filter(|tool| tool.held_back).map(|tool| tool.name.clone()).collect()
+}
+
+/// Accepts tools one after the other.
+async fn accept_tools(
+    client: &Client,
+    server: &McpServerView,
+    tools: &[String],
+    as_json: bool,
+) -> Result<()> {
+    let mut accepted: Vec<Received<McpToolView>> = Vec::new();
+    for tool in tools {
+        let path = server_path(server, &format!("/tools/{}/accept", encode(tool)));
+        accepted.push(client.post(&path, &json!({})).await?.data().await?);
+        if !as_json {
+            output::print_line(&format!("{tool} is accepted as it is now"))?;
+        }
+    }
+    match accepted.as_slice() {
+        [one] if as_json => output::print_json(one),
+        _ if as_json => output::print_json(&accepted),
+        [] => output::print_line(&format!("{} has no tools that are held back", server.name)),
+        _ => Ok(()),
     }
 }
 
@@ -214,19 +264,46 @@ fn row(server: &McpServerView) -> Vec<String> {
         server.status.clone(),
         server.tool_count.to_string(),
         server.held_back.to_string(),
+        server.conflicts.to_string(),
         server.product.clone().unwrap_or_default(),
         target_label(server),
     ]
+}
+
+/// Says under a table of servers why one fails, and what to do about tools that are held back or have the name
+/// of others.
+fn explain_status(server: &McpServerView) -> Result<()> {
+    let name = &server.name;
+    if let Some(error) = &server.last_error {
+        let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
+        output::print_line(&format!("{} {name} {error}{since}", red("✗")))?;
+    }
+    if server.held_back > 0 {
+        output::print_line(&format!(
+            "{name} has tools that are held back: `emergent mcp-server tools {name} --held` shows them"
+        ))?;
+    }
+    if server.conflicts > 0 {
+        output::print_line(&format!(
+            "{name} has tools with the name of others: `emergent mcp-server tools {name}` shows which"
+        ))?;
+    }
+    Ok(())
 }
 
 fn show(server: &McpServerView) -> Result<()> {
     output::print_line(&format!("{}  {}", bold(&server.name), dim(&server.id.to_string())))?;
     let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
     if let Some(error) = &server.last_error {
-        rows.push(("last error", red(error)));
+        let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
+        rows.push(("last error", format!("{}{since}", red(error))));
     }
     rows.push(("tools", format!("{}, {} held back", server.tool_count, server.held_back)));
+    if server.conflicts > 0 {
+        rows.push(("conflicts", format!("{} tools have the name of others", server.conflicts)));
+    }
     rows.push(("pinned", server.pin_policy.to_string()));
+    rows.push(("trusted", if server.trust { "yes, new tools are accepted" } else { "no" }.to_owned()));
     rows.push(("timeout", format!("{} s", server.timeout_seconds)));
     if let Some(product) = &server.product {
         rows.push(("product", product.clone()));
@@ -251,10 +328,17 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
 }
 
 fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()> {
+    let tools: Vec<_> = tools.into_iter().collect();
     let rows: Vec<_> = tools
-        .into_iter()
+        .iter()
         .map(|tool| {
-            let status = if tool.held_back { "held back" } else { tool.status.as_str() };
+            let status = match (tool.status, tool.held_back) {
+                (ToolStatus::Live, _) => "accepted",
+                (ToolStatus::New, _) => "held (new)",
+                (ToolStatus::Changed, true) => "held (changed)",
+                (ToolStatus::Changed, false) => "changed",
+                (ToolStatus::Gone, _) => "gone",
+            };
             let description = tool.description.lines().next().unwrap_or_default();
             vec![
                 tool.name.clone(),
@@ -263,5 +347,26 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()
             ]
         })
         .collect();
-    output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)
+    output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)?;
+    for tool in tools {
+        let (name, qualified) = (&tool.name, &tool.qualified_name);
+        match &tool.conflict {
+            None => {}
+            Some(NameConflictView { owner: None, .. }) => output::print_line(&format!(
+                "{name} has the name of a built-in tool: list it as `{qualified}`"
+            ))?,
+            Some(NameConflictView { owner: Some(owner), others }) => output::print_line(&format!(
+                "{name} is also a tool of {}: `{name}` means that of {owner}, list this one as `{qualified}`",
+                others_than(&tool.qualified_name, owner, others)
+            ))?,
+        }
+    }
+    Ok(())
+}
+
+/// The servers with a tool of the same name, besides the one of this tool.
+fn others_than(qualified_name: &str, owner: &str, others: &[String]) -> String {
+    let own = qualified_name.split('.').next().unwrap_or_default();
+    let servers = std::iter::once(owner).chain(others.iter().map(String::as_str));
+    servers.filter(|server| *server != own).collect::<Vec<_>>().join(", ")
 }

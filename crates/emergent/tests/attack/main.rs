@@ -9,6 +9,7 @@ mod connections;
 mod deletion;
 mod fairness;
 mod listener;
+mod mcp_names;
 mod programs;
 mod reads;
 mod unread_answers;

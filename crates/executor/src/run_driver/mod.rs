@@ -88,8 +88,9 @@ impl RunDriver {
     /// Drives the run from the end of its record to its own end. `started` says that the start was recorded
     /// when the run was admitted.
     pub async fn drive(mut self, own: &Conversation, started: bool) -> Result<()> {
-        if !started {
-            self.start(own).await?;
+        match started {
+            true => self.report_unavailable_servers().await?,
+            false => self.start(own).await?,
         }
         let mut next = self.replay(own);
         loop {
@@ -106,9 +107,20 @@ impl RunDriver {
     async fn start(&mut self, own: &Conversation) -> Result<()> {
         let recovered = self.run.seq > first_seq(own);
         let mut batch = RecordBatch::default();
-        let tools = (has_tool_patterns(&self.definition) && own.tools.is_none())
-            .then(|| self.tools.names().collect());
+        let tools = (has_tool_patterns(&self.definition) && own.tools.is_none()).then_some(&self.tools);
         self.recorder.add_started(&mut batch, recovered, tools);
+        self.recorder.add_unavailable_servers(&mut batch, self.tools.unavailable_servers());
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// Records the servers that the whitelist names and that cannot be used, for a run whose start is recorded
+    /// already.
+    async fn report_unavailable_servers(&mut self) -> Result<()> {
+        if self.tools.unavailable_servers().is_empty() {
+            return Ok(());
+        }
+        let mut batch = RecordBatch::default();
+        self.recorder.add_unavailable_servers(&mut batch, self.tools.unavailable_servers());
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
@@ -320,7 +332,12 @@ impl RunDriver {
         }
     }
 
+    /// Tells the model why it cannot call a tool: its server cannot be used, it is held back, or there is no
+    /// such tool.
     fn unknown_tool_message(&self, name: &str) -> String {
+        if let Some(reason) = self.tools.explain_missing(name) {
+            return reason;
+        }
         let names: Vec<&str> = self.tools.names().collect();
         match names.is_empty() {
             true => format!("tool not found: there is no tool `{name}`; you have no tools, answer with text"),

@@ -49,10 +49,14 @@ impl RunDriver {
                     self.run_tool_call(index, effect).instrument(span.span()).await?;
                     self.record_tool_span(&span, &self.calls[index]);
                 }
-                // The tool was removed from the definition while nobody drove the run.
+                // The tool was removed from the definition while nobody drove the run, or its server cannot be
+                // used any more.
                 None => {
-                    let reason =
-                        format!("tool not found: there is no tool `{}` any more", self.calls[index].tool);
+                    let tool = &self.calls[index].tool;
+                    let reason = self
+                        .tools
+                        .explain_missing(tool)
+                        .unwrap_or_else(|| format!("tool not found: there is no tool `{tool}` any more"));
                     self.record_result(index, ToolCallStatus::Error, error_output(reason), Instant::now())
                         .await?;
                 }

@@ -12,6 +12,7 @@ mod flows;
 mod history;
 mod isolation;
 mod loops;
+mod mcp_names;
 mod mcp_servers;
 mod provenance;
 mod provider_errors;

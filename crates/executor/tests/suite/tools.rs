@@ -218,7 +218,7 @@ both_engines! {
         let harness = Harness::with(&db, HarnessOptions::new(model).tool(one).tool(two)).await;
         let agent = harness.agent(with_tools("finder", &["one.find", "two.*"])).await;
         let run = harness.run(&agent, "Go.").await;
-        assert_eq!(harness.model.requests()[0].tools, ["one.find", "two.find"]);
+        assert_eq!(harness.model.requests()[0].tools, ["find", "two__find"]);
         assert_eq!(harness.answers(run.id).await, [json!({ "from": "one" }), json!({ "from": "two" })]);
         harness.close().await;
     }

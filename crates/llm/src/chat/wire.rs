@@ -32,8 +32,9 @@ pub(crate) fn input_object(call: &ToolCall) -> Cow<'_, Value> {
     }
 }
 
-/// Returns a tool name that OpenAI and Anthropic accept. A server's tool may be called `server.tool`,
-/// or have a longer name. A hash at the end keeps similar names distinct.
+/// Returns a tool name that OpenAI and Anthropic accept. The labels of tools are such names, but conversations
+/// that were recorded by earlier versions have names like `server.tool`. A hash at the end keeps similar
+/// names distinct.
 pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     const LONGEST: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

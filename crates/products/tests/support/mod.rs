@@ -147,11 +147,12 @@ impl Harness {
             first_seen: now,
             changed_at: None,
             accepted_by: None,
+            accepted_at: Some(now),
         };
         let tools: Vec<StoredTool> = tools.iter().map(stored).collect();
         self.change_server(server, move |tx, server| {
             tools.iter().try_for_each(|tool| mcp_tools::upsert(tx, server.id, tool))?;
-            mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
+            mcp_servers::record_listing(tx, server.id, server.version, now, true)?;
             mcp_servers::bump_revision(tx, server.project)
         })
         .await;

@@ -1,7 +1,11 @@
 //! Loads the conversation of a run, from which the executor continues the run, and converts messages and tool
 //! calls between their rows and the domain types.
 
-use std::{borrow::Cow, collections::HashMap, iter};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    iter,
+};
 
 use emergent_domain::{
     chat::{Part, ToolCall, Usage},
@@ -31,6 +35,8 @@ pub struct Conversation {
     /// The tools that the tool patterns of the agent matched when the run started; `None` when the agent has
     /// no patterns.
     pub tools: Option<Vec<String>>,
+    /// The servers of those of `tools` that are external.
+    pub tool_servers: BTreeMap<String, String>,
 }
 
 /// Loads the messages and tool calls of a run, and what its events say about them.
@@ -50,7 +56,7 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
         params![run],
         |row| row.read(0, "agent_run_events", "data"),
     )?;
-    let (mut pruned_upto, mut tools) = (0, None);
+    let (mut pruned_upto, mut tools, mut tool_servers) = (0, None, BTreeMap::new());
     for event in &events {
         let unreadable = || Error::unreadable("agent_run_events", "data", &event.to_string());
         // `compacted` without a summary: results up to `upto` were pruned. A later summary up to an earlier
@@ -62,9 +68,13 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
         if tools.is_none() && !event["tools"].is_null() {
             let names = serde_json::from_value(event["tools"].clone()).map_err(|_| unreadable())?;
             tools = Some(names);
+            if !event["toolServers"].is_null() {
+                let servers = serde_json::from_value(event["toolServers"].clone());
+                tool_servers = servers.map_err(|_| unreadable())?;
+            }
         }
     }
-    Ok(Conversation { messages, calls, pruned_upto, tools })
+    Ok(Conversation { messages, calls, pruned_upto, tools, tool_servers })
 }
 
 row! {

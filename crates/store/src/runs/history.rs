@@ -9,6 +9,7 @@ use emergent_domain::{
     run::{Run, RunStatus},
     time::Timestamp,
 };
+use serde_json::Value;
 
 use super::COLUMNS;
 use crate::{
@@ -221,6 +222,12 @@ pub fn summarize_tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSumma
 pub fn event_count(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<i64> {
     let sql = "SELECT count(*) FROM agent_run_events WHERE run_id = $1 AND type = $2";
     Ok(tx.query_opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The data of the newest event of a kind.
+pub fn newest_event(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<Option<Value>> {
+    let sql = "SELECT data FROM agent_run_events WHERE run_id = $1 AND type = $2 ORDER BY seq DESC LIMIT 1";
+    tx.query_opt(sql, params![run, kind], |row| row.read(0, "agent_run_events", "data"))
 }
 
 /// The children of some runs, the oldest first, `limit` at most.

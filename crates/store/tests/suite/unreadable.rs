@@ -185,11 +185,14 @@ both_engines! {
             },
             tool_filter: vec!["*".into()],
             pin_policy: PinPolicy::Pin,
+            trust: false,
             timeout_seconds: 60,
             enabled: true,
             version: 1,
             listed_at: None,
+            tools_accepted_at: None,
             last_error: None,
+            last_error_at: None,
             created_at: now(),
             updated_at: now(),
         };
@@ -204,6 +207,7 @@ both_engines! {
             first_seen: now(),
             changed_at: None,
             accepted_by: None,
+            accepted_at: Some(now()),
         };
         let wrote = db.write(move |tx| {
             mcp_servers::insert(tx, &written)?;

@@ -2,8 +2,7 @@
 //! it is lost; a circuit breaker pauses attempts while the server fails.
 
 use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,22 +10,18 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::mcp_server::{McpServer, PinPolicy};
-use emergent_mcp::client::{Client, ClientOptions, Error as McpError, RemoteTool};
+use emergent_domain::{mcp_server::McpServer, time::Timestamp};
+use emergent_mcp::client::{Client, ClientOptions, Error as McpError, Target};
 use emergent_net::backoff::Backoff;
-use emergent_store::{Tx, mcp_servers, mcp_tools};
+use emergent_store::mcp_servers;
 use parking_lot::{Mutex, RwLock};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::{
     McpServers,
     breaker::{Breaker, FailureKind},
-    pins, target, wait_for_stop,
+    target, wait_for_stop,
 };
 
 /// How many times a lost connection is reopened in the background. After that, the next call reopens it.
@@ -34,8 +29,6 @@ const MAX_RECONNECTS: u32 = 6;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
 /// The minimum time between two listings, for a server that announces changes all the time.
 const MIN_LISTING_INTERVAL: Duration = Duration::from_secs(2);
-/// The longest name of a tool that can be used.
-const MAX_TOOL_NAME_BYTES: usize = 128;
 
 /// The connection to one version of one server, open or not.
 pub struct ServerConnection {
@@ -49,8 +42,10 @@ pub struct ServerConnection {
     /// Becomes true when the server is changed, disabled or deleted.
     closed: watch::Sender<bool>,
     /// The digest of each tool in the last listing, by the name of the tool.
-    listed: RwLock<HashMap<String, String>>,
+    pub listed: RwLock<HashMap<String, String>>,
     connected: AtomicBool,
+    /// Whether the row of the server has an error that this process stored.
+    pub has_stored_error: AtomicBool,
 }
 
 impl ServerConnection {
@@ -63,6 +58,7 @@ impl ServerConnection {
             closed: watch::channel(false).0,
             listed: RwLock::default(),
             connected: AtomicBool::new(false),
+            has_stored_error: AtomicBool::new(false),
         })
     }
 
@@ -138,13 +134,19 @@ impl McpServers {
         if connection.is_closed() || self.is_stopped() {
             return Err("is being closed".into());
         }
+        // If the settings are to blame and not the server, the breaker does not count it: a secret that is set
+        // has effect at once.
+        let target = match target::resolve_target(&connection.server, self.secrets(), self.settings()).await {
+            Ok(target) => target,
+            Err(reason) => return Err(self.record_failed_connect(connection, &reason).await),
+        };
         let now = self.clock().now();
         if let Err(open) = connection.breaker.lock().try_pass(now) {
             return Err(format!("failed three times and is left alone until {}: {}", open.until, open.last));
         }
         let (mut closed, mut stop) = (connection.closed.subscribe(), self.stop());
         let connected = tokio::select! {
-            connected = self.connect_and_list(connection) => connected,
+            connected = self.connect_and_list(connection, target) => connected,
             () = wait_for_stop(&mut closed) => return Err("is being closed".into()),
             () = wait_for_stop(&mut stop) => return Err("is being closed".into()),
         };
@@ -158,28 +160,30 @@ impl McpServers {
                 Ok(client)
             }
             Err(reason) => {
-                let reason =
-                    self.redactor().for_project(connection.server.project).redact_text(&reason).into_owned();
-                connection.breaker.lock().record_failure(
-                    self.clock().now(),
-                    FailureKind::Connecting,
-                    &reason,
-                );
-                warn!(
-                    server = connection.server.name(),
-                    "MCP server `{}` {reason}",
-                    connection.server.name()
-                );
-                self.record_error(connection, &reason).await;
+                let reason = self.record_failed_connect(connection, &reason).await;
+                let now = self.clock().now();
+                connection.breaker.lock().record_failure(now, FailureKind::Connecting, &reason);
                 Err(reason)
             }
         }
     }
 
+    /// Logs and stores that a server could not be connected. Returns the reason without secrets.
+    async fn record_failed_connect(&self, connection: &ServerConnection, reason: &str) -> String {
+        let name = connection.server.name();
+        let reason = self.redactor().for_project(connection.server.project).redact_text(reason).into_owned();
+        warn!(server = name, "MCP server `{name}` {reason}");
+        self.record_error(connection, &reason).await;
+        reason
+    }
+
     /// Connects and lists the tools. A tool is called only after its current digest is known, so that a
     /// changed tool is held back.
-    async fn connect_and_list(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
-        let target = target::resolve_target(&connection.server, self.secrets(), self.settings()).await?;
+    async fn connect_and_list(
+        &self,
+        connection: &Arc<ServerConnection>,
+        target: Target,
+    ) -> Result<Client, String> {
         let (redactor, name) =
             (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());
         let options = ClientOptions {
@@ -202,82 +206,23 @@ impl McpServers {
         }
     }
 
-    /// Lists the tools of the server and stores what changed.
-    pub(super) async fn refresh(
-        &self,
-        connection: &Arc<ServerConnection>,
-        client: &Client,
-    ) -> Result<(), String> {
-        let tools =
-            client.list_tools(self.settings().connect_timeout).await.map_err(|error| error.to_string())?;
-        let (mut listed, mut usable, mut skipped) = (HashMap::new(), Vec::new(), 0);
-        for tool in tools {
-            let tool = match self.without_secrets(connection, tool) {
-                Ok(tool) if is_usable(&tool) => tool,
-                _ => {
-                    skipped += 1;
-                    continue;
-                }
-            };
-            listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
-            usable.push(tool);
-        }
-        if skipped > 0 {
-            warn!(
-                server = connection.server.name(),
-                tools = skipped,
-                "MCP server `{}` has tools that cannot be used: their names are not allowed, or they cannot be parsed",
-                connection.server.name()
-            );
-        }
-        *connection.listed.write() = listed;
-        let (server, now) = (connection.server.clone(), self.clock().now());
-        let usable = Arc::new(usable);
-        let stored = self.db().write(move |tx| record_listing(tx, &server, &usable, now)).await;
-        let changed = stored.map_err(|error: emergent_store::Error| {
-            warn!(error = %error, "the tools of an MCP server could not be stored");
-            "has tools that could not be stored".to_owned()
-        })?;
-        let Some(changed) = changed else {
-            return Err(
-                "has had more tools than are stored for one server: remove it and add it again".into()
-            );
-        };
-        if !changed.is_empty() && connection.server.pin_policy != PinPolicy::Off {
-            warn!(
-                server = connection.server.name(),
-                tools = changed.join(", "),
-                "MCP server `{}` changed tools that were seen before",
-                connection.server.name()
-            );
-        }
-        Ok(())
+    /// Stores the last error of a server, so that every process shows it.
+    pub(super) async fn record_error(&self, connection: &ServerConnection, reason: &str) {
+        connection.has_stored_error.store(true, Ordering::Release);
+        let (reason, now) = (reason.replace('\0', ""), self.clock().now());
+        self.record_contact(connection, Some((reason, now))).await;
     }
 
-    /// Redacts the description of a tool, since a server may put the secrets that it was given into it.
-    fn without_secrets(&self, connection: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
-        let redactor = self.redactor().for_project(connection.server.project);
-        let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
-        let redacted = RawValue::from_string(redacted).or_else(|_| {
-            // The JSON became invalid, because a secret of digits was redacted inside of a number.
-            let mut value: Value = serde_json::from_str(tool.text.get())?;
-            redactor.redact_value(&mut value);
-            to_raw_value(&value)
+    /// Stores how the last contact with a server ended.
+    async fn record_contact(&self, connection: &ServerConnection, error: Option<(String, Timestamp)>) {
+        let (id, version) = (connection.server.id, connection.server.version);
+        let stored = self.db().write(move |tx| {
+            let error = error.as_ref().map(|(reason, at)| (reason.as_str(), *at));
+            mcp_servers::record_contact(tx, id, version, error)
         });
-        RemoteTool::parse(redacted.map_err(|error| error.to_string())?)
-    }
-
-    /// Stores the last error of a server.
-    async fn record_error(&self, connection: &Arc<ServerConnection>, reason: &str) {
-        let (id, version, reason) =
-            (connection.server.id, connection.server.version, reason.replace('\0', ""));
-        let stored = self
-            .db()
-            .write(move |tx| mcp_servers::record_contact(tx, id, version, None, Some(&reason)))
-            .await;
-        if let Err(error) = stored {
+        if let Err(error) = stored.await {
             let error: emergent_store::Error = error;
-            warn!(error = %error, "the error of an MCP server could not be stored");
+            warn!(error = %error, "the last contact with an MCP server could not be stored");
         }
     }
 
@@ -300,7 +245,7 @@ impl McpServers {
                     () = wait_for_stop(&mut closed) => return,
                     announced = changed.changed() => {
                         let (Ok(()), Some(servers)) = (announced, weak_servers.upgrade()) else { return };
-                        if let Err(reason) = servers.refresh(&connection, &client).await {
+                        if let Err(reason) = servers.refresh_or_record(&connection, &client).await {
                             debug!(
                                 server = connection.server.name(),
                                 "the changed tools could not be listed: {reason}"
@@ -321,6 +266,13 @@ impl McpServers {
                 "MCP server `{}`: {close_reason}",
                 connection.server.name()
             );
+            if let Some(servers) = weak_servers.upgrade()
+                && !connection.is_connected()
+            {
+                let redactor = servers.redactor().for_project(connection.server.project);
+                let reason = redactor.redact_text(&close_reason.to_string()).into_owned();
+                servers.record_error(&connection, &reason).await;
+            }
             for attempt in 0..MAX_RECONNECTS {
                 let delay = BACKOFF.delay(attempt);
                 tokio::select! {
@@ -361,48 +313,12 @@ impl McpServers {
                     connection.drop_client(client).await;
                 }
             }
-            _ => connection.breaker.lock().record_success(),
+            _ => {
+                connection.breaker.lock().record_success();
+                if connection.has_stored_error.swap(false, Ordering::AcqRel) {
+                    self.record_contact(connection, None).await;
+                }
+            }
         }
     }
-}
-
-/// Whether the name of a tool can be used in a whitelist and in the database.
-fn is_usable(tool: &RemoteTool) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
-    !tool.name.is_empty() && tool.name.len() <= MAX_TOOL_NAME_BYTES && tool.name.chars().all(is_allowed)
-}
-
-/// Stores a listing and returns the names of the known tools that changed: none if the server itself was
-/// changed or deleted in the meantime. `None`: nothing was stored, because the limits for one server would be
-/// exceeded.
-fn record_listing(
-    tx: &mut Tx<'_>,
-    server: &McpServer,
-    listed: &[RemoteTool],
-    now: emergent_domain::time::Timestamp,
-) -> Result<Option<Vec<String>>, emergent_store::Error> {
-    let Some(row) = mcp_servers::lock(tx, server.project, server.id)? else { return Ok(Some(Vec::new())) };
-    if row.version != server.version {
-        return Ok(Some(Vec::new()));
-    }
-    let stored_tools = mcp_tools::list_for_server(tx, server.id)?;
-    let updates = pins::updates_for_listing(&stored_tools, listed, row.pin_policy, now);
-    if !pins::within_limits(&stored_tools, &updates) {
-        return Ok(None);
-    }
-    for tool in &updates {
-        mcp_tools::upsert(tx, server.id, tool)?;
-    }
-    if !updates.is_empty() || row.listed_at.is_none() {
-        mcp_servers::bump_revision(tx, server.project)?;
-    }
-    mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
-    let stored_names: HashSet<&str> = stored_tools.iter().map(|tool| tool.name.as_str()).collect();
-    Ok(Some(
-        updates
-            .into_iter()
-            .map(|tool| tool.name)
-            .filter(|name| stored_names.contains(name.as_str()))
-            .collect(),
-    ))
 }

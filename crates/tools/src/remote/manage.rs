@@ -1,4 +1,4 @@
-//! Creates, updates and deletes the MCP servers of a project, and accepts changed tools.
+//! Creates, updates and deletes the MCP servers of a project, and accepts tools that are held back.
 
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
@@ -17,7 +17,7 @@ use emergent_store::{
 };
 use serde_json::{Map, Value};
 
-use super::{Error, McpServers};
+use super::{Error, McpServers, pins};
 
 /// A project has no more servers than this.
 const MAX_SERVERS: usize = 100;
@@ -31,6 +31,7 @@ pub struct NewServer {
     pub spec: ServerSpec,
     pub tool_filter: Vec<String>,
     pub pin_policy: PinPolicy,
+    pub trust: bool,
     pub timeout_seconds: i64,
     pub enabled: bool,
 }
@@ -42,6 +43,7 @@ impl NewServer {
             spec,
             tool_filter: vec!["*".into()],
             pin_policy: PinPolicy::default(),
+            trust: false,
             timeout_seconds: DEFAULT_TIMEOUT,
             enabled: true,
         }
@@ -55,6 +57,7 @@ pub struct ServerPatch {
     pub spec: Map<String, Value>,
     pub tool_filter: Option<Vec<String>>,
     pub pin_policy: Option<PinPolicy>,
+    pub trust: Option<bool>,
     pub timeout_seconds: Option<i64>,
     pub enabled: Option<bool>,
 }
@@ -76,11 +79,14 @@ impl McpServers {
             spec: new.spec,
             tool_filter: new.tool_filter,
             pin_policy: new.pin_policy,
+            trust: new.trust,
             timeout_seconds: new.timeout_seconds,
             enabled: new.enabled,
             version: 1,
             listed_at: None,
+            tools_accepted_at: None,
             last_error: None,
+            last_error_at: None,
             created_at: now,
             updated_at: now,
         };
@@ -102,8 +108,9 @@ impl McpServers {
             .await
     }
 
-    /// Changes a server. For a server that a product installed, only `enabled`, the pin policy and the
-    /// timeout can be changed; the product determines the rest.
+    /// Changes a server. For a server that a product installed, only `enabled`, `trust`, the pin policy and the
+    /// timeout can be changed; the product determines the rest. If the program or the address changes, the
+    /// next listing is a first one: its new tools are accepted.
     pub async fn update(
         &self,
         project: ProjectId,
@@ -121,7 +128,7 @@ impl McpServers {
                 {
                     return Err(Error::Conflict(format!(
                         "`{}` belongs to the product `{product}`, which decides what it is: only `enabled`, \
-                         `pinPolicy` and `timeoutSeconds` can be set",
+                         `pinPolicy`, `trust` and `timeoutSeconds` can be set",
                         current.name()
                     )));
                 }
@@ -130,6 +137,10 @@ impl McpServers {
                     version: current.version + i64::from(spec != current.spec),
                     tool_filter: patch.tool_filter.clone().unwrap_or_else(|| current.tool_filter.clone()),
                     pin_policy: patch.pin_policy.unwrap_or(current.pin_policy),
+                    trust: patch.trust.unwrap_or(current.trust),
+                    tools_accepted_at: current
+                        .tools_accepted_at
+                        .filter(|_| spec.has_same_target(&current.spec)),
                     timeout_seconds: patch.timeout_seconds.unwrap_or(current.timeout_seconds),
                     enabled: patch.enabled.unwrap_or(current.enabled),
                     updated_at: servers.clock().now(),
@@ -148,6 +159,9 @@ impl McpServers {
                 let same_name = mcp_servers::get_by_name(tx, project, updated.name())?;
                 if same_name.is_some_and(|other| other.id != id) {
                     return Err(name_taken(updated.name()));
+                }
+                if updated.trust && !current.trust {
+                    mcp_tools::accept_new(tx, id, updated.updated_at)?;
                 }
                 mcp_servers::update(tx, &updated)?;
                 let entry = audit_entry(AuditAction::McpServerUpdate, &updated)
@@ -180,7 +194,7 @@ impl McpServers {
         Ok(())
     }
 
-    /// Accepts a changed tool: pins its current digest, so that it is no longer held back.
+    /// Accepts a new or changed tool: pins its current digest, so that it is no longer held back.
     pub async fn accept_tool(
         &self,
         project: ProjectId,
@@ -193,29 +207,26 @@ impl McpServers {
             .write(move |tx| {
                 let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 let stored = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
-                let stored = stored
+                let mut stored = stored
                     .ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
                 match stored.status {
                     ToolStatus::Live => return Ok(stored),
                     ToolStatus::Gone => {
                         return Err(Error::Conflict(format!("the server no longer has a tool `{name}`")));
                     }
-                    ToolStatus::Changed => {}
+                    ToolStatus::New | ToolStatus::Changed => {}
                 }
-                let accepted = StoredTool {
-                    pinned_digest: stored.digest.clone(),
-                    pinned_tool: stored.tool.clone(),
-                    status: ToolStatus::Live,
-                    accepted_by: by,
-                    ..stored
-                };
-                mcp_tools::upsert(tx, id, &accepted)?;
+                // A changed tool keeps the time of its first acceptance, and with it its bare name.
+                let accepted_at = stored.accepted_at.unwrap_or(now);
+                pins::accept(&mut stored, accepted_at);
+                stored.accepted_by = by;
+                mcp_tools::upsert(tx, id, &stored)?;
                 mcp_servers::bump_revision(tx, project)?;
                 let entry = audit_entry(AuditAction::McpServerAcceptTool, &server)
                     .detail("tool", name.as_str())
-                    .detail("digest", accepted.pinned_digest.as_str());
+                    .detail("digest", stored.pinned_digest.as_str());
                 audit::record(tx, &entry, now)?;
-                Ok(accepted)
+                Ok(stored)
             })
             .await
     }

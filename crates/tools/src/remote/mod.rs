@@ -13,35 +13,34 @@ use emergent_domain::{
     mcp_server::{McpServer, ProgramPatterns},
     redact::Redactor,
     time::Clock,
-    tool_name::glob_matches,
 };
-use emergent_mcp::client::RemoteTool;
 use emergent_secrets::Secrets;
-use emergent_store::{Db, Tx, mcp_servers, mcp_tools};
+use emergent_store::{Db, mcp_servers};
 use futures_util::future::join_all;
 use hashlink::LruCache;
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tracing::warn;
 
+mod availability;
 mod breaker;
 mod connection;
 mod content;
 mod error;
+mod listing;
 mod manage;
 mod pins;
+mod project_tools;
 mod status;
 mod target;
 mod tool;
 
+pub(crate) use availability::FailedServers;
 use connection::ServerConnection;
 pub use error::Error;
 pub use manage::{NewServer, ServerPatch};
+pub use project_tools::{HeldTool, NameConflict, RemoteTools};
 pub use status::{Inspection, ServerWithCounts, Status, is_held_back};
-use tool::ServerTool;
-
-use crate::Tool;
 
 /// The tools of this many projects are cached.
 const CACHE_CAPACITY: usize = 1_000;
@@ -64,7 +63,7 @@ pub struct RemoteSettings {
     /// How long a program may take to reply to the first request. After that, the client assumes an older
     /// revision of the protocol.
     pub probe_timeout: Duration,
-    /// How long the start of a run waits for servers whose tools were never listed.
+    /// How long the start of a run waits for servers whose tools were never listed, or that failed.
     pub run_start_timeout: Duration,
     /// How long a program may take to exit after its input is closed, and again after a signal to terminate.
     pub grace: Duration,
@@ -111,28 +110,6 @@ struct Inner {
     /// The tools of each project, with the revision at which they were read.
     tool_cache: Mutex<LruCache<ProjectId, RemoteTools>>,
     stop: watch::Sender<bool>,
-}
-
-/// The external tools of one project.
-#[derive(Clone)]
-pub struct RemoteTools {
-    pub tools: Arc<Vec<Arc<dyn Tool>>>,
-    /// Increases with every change of the servers or tools of the project; -1 if it could not be read.
-    pub revision: i64,
-    /// Enabled servers whose tools were never listed.
-    unlisted: Arc<Vec<McpServer>>,
-}
-
-impl RemoteTools {
-    /// No tools, and not complete: the project or the database could not be read.
-    fn empty() -> Self {
-        Self { tools: Arc::default(), revision: -1, unlisted: Arc::default() }
-    }
-
-    /// Whether these are all external tools: they were read, and every enabled server was listed.
-    pub fn is_complete(&self) -> bool {
-        self.unlisted.is_empty() && self.revision >= 0
-    }
 }
 
 impl McpServers {
@@ -184,80 +161,6 @@ impl McpServers {
     /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.0.connections.lock().values().filter(|connection| connection.is_connected()).count()
-    }
-
-    /// The stored external tools of a project. This connects to no server: it reads the revision of the
-    /// project, and uses the cache if the revision has not changed.
-    pub async fn project_tools(&self, project: ProjectId) -> RemoteTools {
-        let read = self.db().read(move |tx| mcp_servers::revision(tx, project)).await;
-        let revision = match read {
-            Ok(Some(revision)) => revision,
-            Ok(None) => return RemoteTools::empty(),
-            Err(error) => return self.cached_after_error(project, &error),
-        };
-        if let Some(cached) = self.0.tool_cache.lock().get(&project)
-            && cached.revision == revision
-        {
-            return cached.clone();
-        }
-        match self.db().read(move |tx| load_rows(tx, project)).await {
-            Ok((revision, servers, tools)) => self.cache(project, revision, servers, tools),
-            Err(error) => self.cached_after_error(project, &error),
-        }
-    }
-
-    /// The cached tools, for when the database cannot be read. The run will report the failure itself when it
-    /// uses the database.
-    fn cached_after_error(&self, project: ProjectId, error: &emergent_store::Error) -> RemoteTools {
-        warn!(error = %error, "the external tools of a project could not be read");
-        self.0.tool_cache.lock().get(&project).cloned().unwrap_or_else(RemoteTools::empty)
-    }
-
-    /// Builds the tools that are offered to a project from its rows, and caches them.
-    fn cache(
-        &self,
-        project: ProjectId,
-        revision: i64,
-        servers: Vec<McpServer>,
-        stored_tools: Vec<(McpServerId, mcp_tools::StoredTool)>,
-    ) -> RemoteTools {
-        let enabled: Vec<McpServer> = servers.into_iter().filter(|server| server.enabled).collect();
-        let connections: HashMap<McpServerId, Arc<ServerConnection>> =
-            enabled.iter().map(|server| (server.id, self.connection(server))).collect();
-        let mut tools = Vec::new();
-        for (id, tool) in stored_tools {
-            let Some(connection) = connections.get(&id) else { continue };
-            let server = &connection.server;
-            if !pins::is_offered(&tool, server.pin_policy)
-                || !filter_allows(&server.tool_filter, server.name(), &tool.name)
-            {
-                continue;
-            }
-            let parsed = RawValue::from_string(tool.tool).map_err(|error| error.to_string());
-            match parsed.and_then(RemoteTool::parse) {
-                Ok(remote) => {
-                    tools.extend(ServerTool::from_listing(self.downgrade(), connection, remote, tool.digest))
-                }
-                Err(error) => warn!(server = server.name(), "a stored tool cannot be parsed: {error}"),
-            }
-        }
-        let unlisted = enabled.into_iter().filter(|server| server.listed_at.is_none()).collect();
-        let remote = RemoteTools { tools: Arc::new(tools), revision, unlisted: Arc::new(unlisted) };
-        self.0.tool_cache.lock().insert(project, remote.clone());
-        remote
-    }
-
-    /// Like [`McpServers::project_tools`], for the start of a run: it first connects to servers that were
-    /// never reached, within a time limit. The run starts without the servers that do not respond.
-    pub async fn tools_for_run(&self, project: ProjectId) -> RemoteTools {
-        let remote = self.project_tools(project).await;
-        if remote.unlisted.is_empty() {
-            return remote;
-        }
-        let connections: Vec<_> = remote.unlisted.iter().map(|server| self.connection(server)).collect();
-        let connecting = join_all(connections.iter().map(|connection| self.client(connection)));
-        let _ = tokio::time::timeout(self.settings().run_start_timeout, connecting).await;
-        self.project_tools(project).await
     }
 
     /// The connection of this version of a server, connected or not.
@@ -354,24 +257,11 @@ async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The revision of a project, its servers, and its tools by server.
-type Rows = (i64, Vec<McpServer>, Vec<(McpServerId, mcp_tools::StoredTool)>);
-
-fn load_rows(tx: &mut Tx<'_>, project: ProjectId) -> Result<Rows, emergent_store::Error> {
-    let revision = mcp_servers::revision(tx, project)?.unwrap_or(-1);
-    Ok((revision, mcp_servers::list_all(tx, project)?, mcp_tools::list_for_project(tx, project)?))
-}
-
 /// Whether everything that can change without a new version is equal.
 fn same_filter_and_policy(server: &McpServer, other: &McpServer) -> bool {
     server.pin_policy == other.pin_policy
+        && server.trust == other.trust
         && server.timeout_seconds == other.timeout_seconds
         && server.tool_filter == other.tool_filter
         && server.product == other.product
-}
-
-/// Whether a pattern of the filter matches `tool` or `server.tool`.
-fn filter_allows(filter: &[String], server: &str, tool: &str) -> bool {
-    let qualified = format!("{server}.{tool}");
-    filter.iter().any(|glob| glob_matches(glob, tool) || glob_matches(glob, &qualified))
 }

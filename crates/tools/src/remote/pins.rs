@@ -1,6 +1,6 @@
-//! Pins the tools of MCP servers: each tool is pinned with the digest of its first listing, and a tool whose
-//! digest changes is detected. The functions do no I/O: they compute the rows to write from the stored tools
-//! and a listing.
+//! Decides which tools of MCP servers are accepted. The tools of the first listing are accepted, and each is
+//! pinned with its digest. A tool that comes later, and one whose digest changes, is held back. The functions
+//! do no I/O: they compute the rows to write from the stored tools and a listing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,11 +34,21 @@ pub fn digest(tool: &RemoteTool) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// How a listing is treated.
+#[derive(Debug, Clone, Copy)]
+pub struct Acceptance {
+    /// Whether tools that were never accepted are accepted now: the listing is the first one since somebody
+    /// configured the server, or the server is trusted.
+    pub accept_new: bool,
+    /// What happens to tools that differ from what was accepted.
+    pub policy: PinPolicy,
+}
+
 /// The rows to write after a listing: new tools, changed tools, and tools that the server no longer has.
 pub fn updates_for_listing(
     stored_tools: &[StoredTool],
     listed: &[RemoteTool],
-    policy: PinPolicy,
+    acceptance: Acceptance,
     now: Timestamp,
 ) -> Vec<StoredTool> {
     let mut updates = Vec::new();
@@ -52,7 +62,7 @@ pub fn updates_for_listing(
         }
         let digest = digest(tool);
         let stored = stored_by_name.get(tool.name.as_str()).copied();
-        let updated = updated_tool(stored, tool, digest, policy, now);
+        let updated = updated_tool(stored, tool, digest, acceptance, now);
         if stored != Some(&updated) {
             updates.push(updated);
         }
@@ -77,42 +87,57 @@ pub fn within_limits(stored_tools: &[StoredTool], updates: &[StoredTool]) -> boo
     sizes.len() <= MAX_TOOLS && sizes.values().sum::<usize>() <= MAX_TOOL_BYTES
 }
 
-/// The row of a listed tool. A new tool is pinned with its current digest; a known tool whose digest differs
-/// from its pin becomes `Changed`, unless the policy is `Off`.
+/// The row of a listed tool. A tool that was never accepted is accepted now, or is `New`. A known tool whose
+/// digest differs from its pin becomes `Changed`, unless the policy is `Off`.
 fn updated_tool(
     stored: Option<&StoredTool>,
     tool: &RemoteTool,
     digest: String,
-    policy: PinPolicy,
+    acceptance: Acceptance,
     now: Timestamp,
 ) -> StoredTool {
     let text = tool.text.get();
-    let Some(stored) = stored else {
-        return StoredTool {
+    let mut updated = match stored {
+        Some(stored) => StoredTool { tool: text.to_owned(), ..stored.clone() },
+        None => StoredTool {
             name: tool.name.clone(),
             tool: text.to_owned(),
-            pinned_digest: digest.clone(),
-            digest,
-            pinned_tool: text.to_owned(),
-            status: ToolStatus::Live,
+            digest: digest.clone(),
+            pinned_digest: String::new(),
+            pinned_tool: String::new(),
+            status: ToolStatus::New,
             first_seen: now,
             changed_at: None,
             accepted_by: None,
-        };
+            accepted_at: None,
+        },
     };
-    let mut updated = StoredTool { tool: text.to_owned(), ..stored.clone() };
-    if policy == PinPolicy::Off || digest == stored.pinned_digest {
-        updated.pinned_digest = digest.clone();
-        updated.pinned_tool = text.to_owned();
-        updated.status = ToolStatus::Live;
-    } else {
-        updated.status = ToolStatus::Changed;
+    // An earlier version of Emergent accepted the tool, and recorded no time.
+    if updated.accepted_at.is_none() && updated.status == ToolStatus::Live {
+        updated.accepted_at = Some(updated.first_seen);
     }
-    if digest != stored.digest {
+    let is_accepted = match updated.accepted_at {
+        None => acceptance.accept_new,
+        Some(_) => acceptance.policy == PinPolicy::Off || digest == updated.pinned_digest,
+    };
+    if digest != updated.digest {
         updated.changed_at = Some(now);
     }
     updated.digest = digest;
+    match (is_accepted, updated.accepted_at) {
+        (true, accepted_at) => accept(&mut updated, accepted_at.unwrap_or(now)),
+        (false, None) => updated.status = ToolStatus::New,
+        (false, Some(_)) => updated.status = ToolStatus::Changed,
+    }
     updated
+}
+
+/// Pins the current definition of a tool.
+pub fn accept(tool: &mut StoredTool, accepted_at: Timestamp) {
+    tool.pinned_digest.clone_from(&tool.digest);
+    tool.pinned_tool.clone_from(&tool.tool);
+    tool.status = ToolStatus::Live;
+    tool.accepted_at = Some(accepted_at);
 }
 
 /// Whether the tool is offered to the project.
@@ -120,7 +145,7 @@ pub fn is_offered(tool: &StoredTool, policy: PinPolicy) -> bool {
     match tool.status {
         ToolStatus::Live => true,
         ToolStatus::Changed => policy != PinPolicy::Pin,
-        ToolStatus::Gone => false,
+        ToolStatus::New | ToolStatus::Gone => false,
     }
 }
 
@@ -135,13 +160,15 @@ mod tests {
         RemoteTool::parse(to_raw_value(&text).unwrap()).unwrap()
     }
 
-    /// Applies listings one after the other, and compares the tools that are offered after each.
-    fn check(policy: PinPolicy, listings: &[&[(&str, &str)]], expected: &[&[&str]]) {
+    /// Applies listings one after the other, and compares the tools that are offered after each. The first
+    /// one is accepted as it is.
+    fn check(policy: PinPolicy, trust: bool, listings: &[&[(&str, &str)]], expected: &[&[&str]]) {
         let now = Timestamp::from_micros(0);
         let mut stored_tools: Vec<StoredTool> = Vec::new();
-        for (listing, expected) in listings.iter().zip(expected) {
+        for (index, (listing, expected)) in listings.iter().zip(expected).enumerate() {
+            let policy_now = Acceptance { accept_new: trust || index == 0, policy };
             let listed: Vec<_> = listing.iter().map(|(name, text)| remote_tool(name, text)).collect();
-            for written in updates_for_listing(&stored_tools, &listed, policy, now) {
+            for written in updates_for_listing(&stored_tools, &listed, policy_now, now) {
                 stored_tools.retain(|tool| tool.name != written.name);
                 stored_tools.push(written);
             }
@@ -153,7 +180,7 @@ mod tests {
                 .collect();
             assert_eq!(&offered, expected, "{listing:?} under {policy}");
             assert_eq!(
-                updates_for_listing(&stored_tools, &listed, policy, now),
+                updates_for_listing(&stored_tools, &listed, policy_now, now),
                 vec![],
                 "the same listing again changes nothing"
             );
@@ -163,24 +190,53 @@ mod tests {
     #[test]
     fn a_changed_tool_is_held_back_until_it_has_its_pinned_digest_again() {
         let (old, new) = (&[("a", "reads"), ("b", "x")][..], &[("a", "deletes everything"), ("b", "x")][..]);
-        check(PinPolicy::Pin, &[old, new, old], &[&["a", "b"], &["b"], &["a", "b"]]);
-        check(PinPolicy::Warn, &[old, new], &[&["a", "b"], &["a", "b"]]);
-        check(PinPolicy::Off, &[old, new], &[&["a", "b"], &["a", "b"]]);
+        check(PinPolicy::Pin, false, &[old, new, old], &[&["a", "b"], &["b"], &["a", "b"]]);
+        check(PinPolicy::Warn, false, &[old, new], &[&["a", "b"], &["a", "b"]]);
+        check(PinPolicy::Off, false, &[old, new], &[&["a", "b"], &["a", "b"]]);
     }
 
     #[test]
     fn a_tool_that_disappears_and_returns_changed_is_held_back() {
         check(
             PinPolicy::Pin,
+            false,
             &[&[("a", "reads")], &[], &[("a", "writes")], &[("a", "reads")]],
             &[&["a"], &[], &[], &["a"]],
         );
     }
 
     #[test]
+    fn a_tool_that_comes_after_the_first_listing_is_held_back_unless_the_server_is_trusted() {
+        let (first, more) = (&[("a", "x")][..], &[("a", "x"), ("b", "y")][..]);
+        for policy in [PinPolicy::Pin, PinPolicy::Warn, PinPolicy::Off] {
+            check(policy, false, &[first, more, first, more], &[&["a"], &["a"], &["a"], &["a"]]);
+            check(policy, true, &[first, more], &[&["a"], &["a", "b"]]);
+        }
+        // A server that had no tools at first was listed all the same.
+        check(PinPolicy::Pin, false, &[&[], first], &[&[], &[]]);
+    }
+
+    #[test]
+    fn the_time_of_the_first_acceptance_stays() {
+        let (early, late) = (Timestamp::from_micros(1), Timestamp::from_micros(2));
+        let list = |stored: &[StoredTool], text: &str, now| {
+            let acceptance = Acceptance { accept_new: true, policy: PinPolicy::Off };
+            updates_for_listing(stored, &[remote_tool("a", text)], acceptance, now).remove(0)
+        };
+        let first = list(&[], "reads", early);
+        assert_eq!((first.accepted_at, first.status), (Some(early), ToolStatus::Live));
+        let changed = list(&[first], "writes", late);
+        assert_eq!((changed.accepted_at, changed.status), (Some(early), ToolStatus::Live));
+        // A row of an earlier version.
+        let earlier = StoredTool { accepted_at: None, ..changed };
+        assert_eq!(list(&[earlier], "reads", late).accepted_at, Some(early));
+    }
+
+    #[test]
     fn the_stored_tools_of_a_server_are_limited_in_number_and_size() {
+        let acceptance = Acceptance { accept_new: true, policy: PinPolicy::Pin };
         let template =
-            updates_for_listing(&[], &[remote_tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0))
+            updates_for_listing(&[], &[remote_tool("t", "x")], acceptance, Timestamp::from_micros(0))
                 .remove(0);
         let tools = |from: usize, count: usize, bytes: usize| -> Vec<StoredTool> {
             let numbered =

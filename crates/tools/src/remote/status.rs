@@ -10,7 +10,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx, mcp_servers,
-    mcp_tools::{self, StoredTool},
+    mcp_tools::{self, StoredTool, ToolCounts},
 };
 use tokio::time::Instant;
 
@@ -25,7 +25,7 @@ pub enum Status {
     Connected,
     /// The server was listed before, and will be connected again when it is needed.
     Idle,
-    /// The last attempt to connect or to call failed.
+    /// The last attempt to connect or to call failed, in this process or another one.
     Failing,
     /// The server was never connected.
     New,
@@ -55,8 +55,8 @@ pub struct Inspection {
     pub millis: u64,
 }
 
-/// A server, the number of its tools, and the number of those that differ from their pin.
-pub type ServerWithCounts = (McpServer, i64, i64);
+/// A server and the numbers of its tools.
+pub type ServerWithCounts = (McpServer, ToolCounts);
 
 impl McpServers {
     pub async fn get(&self, project: ProjectId, id: McpServerId) -> Result<ServerWithCounts, Error> {
@@ -101,7 +101,7 @@ impl McpServers {
         let connection = self.connection(&server);
         connection.breaker.lock().record_success();
         let listed = match self.client(&connection).await {
-            Ok(client) => match self.refresh(&connection, &client).await {
+            Ok(client) => match self.refresh_or_record(&connection, &client).await {
                 Ok(()) => Ok(client.version()),
                 Err(reason) => Err(reason),
             },
@@ -127,13 +127,15 @@ impl McpServers {
         Ok(Inspection { protocol, tools, error, millis })
     }
 
+    /// The status of a server, from its row and the connection of this process.
     pub fn status(&self, server: &McpServer) -> Status {
         let connected = self.find_connection(server).is_some_and(|connection| connection.is_connected());
         match server {
             _ if !server.enabled => Status::Disabled,
             _ if self.is_blocked(&server.spec) => Status::Blocked,
-            _ if connected => Status::Connected,
+            // The last contact counts, in whichever process it was: an open connection may be of no use.
             McpServer { last_error: Some(_), .. } => Status::Failing,
+            _ if connected => Status::Connected,
             McpServer { listed_at: Some(_), .. } => Status::Idle,
             _ => Status::New,
         }
@@ -157,15 +159,12 @@ impl McpServers {
     }
 }
 
-fn with_counts(server: McpServer, counts: &[(McpServerId, i64, i64)]) -> ServerWithCounts {
-    let (tools, changed) = counts
-        .iter()
-        .find(|(id, ..)| *id == server.id)
-        .map_or((0, 0), |(_, tools, changed)| (*tools, *changed));
-    (server, tools, changed)
+fn with_counts(server: McpServer, counts: &[(McpServerId, ToolCounts)]) -> ServerWithCounts {
+    let counts = counts.iter().find(|(id, _)| *id == server.id).map(|(_, counts)| *counts);
+    (server, counts.unwrap_or_default())
 }
 
-/// Whether a changed tool is held back from the project's agents until somebody accepts it.
+/// Whether a new or changed tool is held back from the project's agents until somebody accepts it.
 pub fn is_held_back(server: &McpServer, tool: &StoredTool) -> bool {
-    tool.status == ToolStatus::Changed && !pins::is_offered(tool, server.pin_policy)
+    tool.status != ToolStatus::Gone && !pins::is_offered(tool, server.pin_policy)
 }

@@ -1,7 +1,7 @@
 //! Turns the spec of an MCP server into a connection target. This is the only place where references to
 //! secrets are replaced by their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::mcp_server::{McpServer, ServerSpec};
 use emergent_mcp::client::{Endpoint, Program, Sandbox, Target};
@@ -62,10 +62,7 @@ async fn endpoint(
     address::check(&url, settings.allow_private_hosts)?;
     let mut resolved = HeaderMap::new();
     for (name, value) in headers {
-        // `${NAME}` is replaced by the value of `NAME` in `env`, like a variable of an environment.
-        let value = env.iter().fold(value.clone(), |value, (name, env_value)| {
-            value.replace(&format!("${{{name}}}"), env_value)
-        });
+        let value = insert_env(value, env);
         let field = format!("headers.{name}");
         let text = resolve(server, secrets, &field, &value).await?;
         let invalid = |_| format!("`{field}` has characters that no header can have");
@@ -79,9 +76,29 @@ async fn endpoint(
     Ok(Endpoint { http, url, headers: resolved })
 }
 
+/// The names of the secrets that a server refers to.
+pub fn required_secrets(spec: &ServerSpec) -> BTreeSet<String> {
+    let texts: Vec<String> = match spec {
+        ServerSpec::Stdio { env, .. } => env.values().cloned().collect(),
+        ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. } => {
+            headers.values().map(|value| insert_env(value, env)).collect()
+        }
+    };
+    let templates: Vec<Template> = texts.iter().filter_map(|text| text.parse().ok()).collect();
+    templates.iter().flat_map(|template| template.names()).map(|name| name.as_str().to_owned()).collect()
+}
+
+/// `${NAME}` is replaced by the value of `NAME` in `env`, like a variable of an environment.
+fn insert_env(value: &str, env: &BTreeMap<String, String>) -> String {
+    env.iter()
+        .fold(value.to_owned(), |value, (name, env_value)| value.replace(&format!("${{{name}}}"), env_value))
+}
+
 /// The text of a field, with its references to secrets replaced by their values.
 async fn resolve(server: &McpServer, secrets: &Secrets, field: &str, text: &str) -> Result<String, String> {
     let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
     let value = secrets.resolve(server.project, &template).await;
-    value.map(|secret| secret.expose().to_owned()).map_err(|error| format!("`{field}`: {error}"))
+    value
+        .map(|secret| secret.expose().to_owned())
+        .map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))
 }

@@ -7,6 +7,7 @@ use emergent_domain::{
     json::Schema,
     mcp_server::{McpServer, PinPolicy},
     token::Scope,
+    tool_name::external,
 };
 use emergent_mcp::client::{Error as McpError, RemoteTool};
 use serde_json::Value;
@@ -21,6 +22,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// One tool of an external MCP server.
 pub struct ServerTool {
     info: ToolInfo,
+    /// The name that the server announces. The name in `info` is escaped.
+    announced: String,
     /// The digest of the tool when it was offered.
     digest: String,
     connection: Arc<ServerConnection>,
@@ -44,14 +47,15 @@ impl ServerTool {
         let effect = Effect::External { read_only, idempotent: read_only || tool.hint("idempotentHint") };
         let info = ToolInfo {
             description: description(server, &tool).into(),
-            name: tool.name,
+            name: external::escape(&tool.name).into_owned(),
             server: Some(server.name().to_owned()),
             input_schema: Schema::from_raw(tool.input_schema).ok()?,
             effect,
             scope: Some(Scope::AgentsInvoke),
         };
         let timeout = Duration::from_secs(u64::try_from(server.timeout_seconds).unwrap_or(60).max(1));
-        Some(Arc::new(Self { info, digest, connection: Arc::clone(connection), timeout, servers }))
+        let (announced, connection) = (tool.name, Arc::clone(connection));
+        Some(Arc::new(Self { info, announced, digest, connection, timeout, servers }))
     }
 
     /// An error of the server. `reason` completes a sentence that begins with its name.
@@ -83,7 +87,7 @@ impl ServerTool {
             );
         });
         let schema = self.info.input_schema.as_value();
-        let result = client.call_tool(&self.info.name, schema, arguments, self.timeout, Some(progress)).await;
+        let result = client.call_tool(&self.announced, schema, arguments, self.timeout, Some(progress)).await;
         servers.record_call(&connection, &client, result.as_ref().map(|_| ())).await;
         match result {
             Ok(result) => content::to_output(result).map_err(ToolError::Refused),
@@ -98,7 +102,7 @@ impl ServerTool {
     /// Refuses the call if the tool changed since this run got it and is held back, or if the server no
     /// longer has it.
     fn check_pin(&self, connection: &ServerConnection) -> Result<(), ToolError> {
-        let name = &self.info.name;
+        let name = &self.announced;
         match connection.current_digest(name) {
             None => Err(ToolError::Refused(format!(
                 "the MCP server `{}` no longer has a tool `{name}`",

@@ -83,13 +83,27 @@ async fn below_the_top_only_one_that_lists_it_and_may_delegate_coordinates() {
 }
 
 #[tokio::test]
-async fn two_servers_tools_of_one_name_are_told_apart_whoever_has_them() {
+async fn a_bare_name_means_the_first_servers_tool_and_the_others_are_told_apart() {
     let pool = pool(&[("web", "fetch"), ("files", "fetch"), ("web", "crawl")]);
-    assert_eq!(names(&pool, &["fetch", "crawl"], 0, false).await, ["crawl", "files.fetch", "web.fetch"]);
-    assert_eq!(names(&pool, &["web.fetch"], 0, false).await, ["web.fetch"]);
-    assert_eq!(names(&pool, &["web.*"], 0, false).await, ["crawl", "web.fetch"]);
-    let set = pool.resolve(ProjectId::new(), &["web.crawl".to_owned()], 0, false).await;
+    assert_eq!(names(&pool, &["fetch", "crawl"], 0, false).await, ["crawl", "fetch"]);
+    assert_eq!(names(&pool, &["files.fetch"], 0, false).await, ["files__fetch"]);
+    assert_eq!(names(&pool, &["web.*"], 0, false).await, ["crawl", "fetch"]);
+    assert_eq!(names(&pool, &["f*"], 0, false).await, ["fetch", "files__fetch"], "a pattern means both");
+    let set = pool.resolve(ProjectId::new(), &["web.crawl".to_owned(), "files.*".to_owned()], 0, false).await;
     assert!(set.get("crawl").is_some() && set.get("web.crawl").is_some() && set.get("files.crawl").is_none());
+    assert_eq!(set.resolve_name("files.fetch"), Some("files__fetch"));
+    assert!(set.get("fetch").is_none(), "that of `web` is not listed");
+}
+
+#[tokio::test]
+async fn an_announced_name_with_a_dot_is_not_a_tool_of_another_server() {
+    let pool =
+        pool(&[("github", "create_issue"), ("rogue", "github%2Ecreate_issue"), ("rogue", "entities_audit")]);
+    for entry in ["github.create_issue", "github.*"] {
+        assert_eq!(names(&pool, &[entry], 0, false).await, ["create_issue"], "{entry}");
+    }
+    assert_eq!(names(&pool, &["rogue.github.*"], 0, false).await, ["rogue__github_create_issue"]);
+    assert_eq!(names(&pool, &["rogue.github.create_issue"], 0, false).await, ["rogue__github_create_issue"]);
 }
 
 #[tokio::test]
@@ -99,11 +113,35 @@ async fn a_builtin_keeps_its_name_and_listing_it_never_gives_a_servers_tool() {
         names(&pool, &["entities_get", "create_entity"], 0, false).await,
         ["entities_create", "entities_get"]
     );
+    assert!(!names(&pool, &["entities_*"], 0, false).await.iter().any(|name| name.starts_with("evil")));
     let whitelist =
         ["entities_get".to_owned(), "evil.entities_get".to_owned(), "evil.create_entity".to_owned()];
     let set = pool.resolve(ProjectId::new(), &whitelist, 0, false).await;
-    assert_eq!(set.names().collect::<Vec<_>>(), ["entities_get", "evil.create_entity", "evil.entities_get"]);
+    assert_eq!(
+        set.names().collect::<Vec<_>>(),
+        ["entities_get", "evil__create_entity", "evil__entities_get"]
+    );
     assert_eq!(set.get("entities_get").unwrap().info().server, None);
+}
+
+#[tokio::test]
+async fn a_recovered_run_has_the_tools_that_it_had_of_the_servers_that_it_had() {
+    let pool = pool(&[("web", "fetch"), ("files", "fetch")]);
+    let everything = ["*".to_owned()];
+    let retained = async |names: &[&str], servers: &[(&str, &str)]| {
+        let mut set = pool.resolve(ProjectId::new(), &everything, 0, false).await;
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let servers = servers.iter().map(|(label, server)| ((*label).to_owned(), (*server).to_owned()));
+        set.retain(&names, &servers.collect());
+        set.names().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(retained(&["fetch", "entities_get"], &[("fetch", "web")]).await, ["entities_get", "fetch"]);
+    assert_eq!(retained(&["fetch"], &[("fetch", "gone")]).await, Vec::<String>::new());
+    assert_eq!(
+        retained(&["web.fetch", "files.fetch"], &[]).await,
+        ["fetch", "files__fetch"],
+        "an earlier record"
+    );
 }
 
 #[tokio::test]

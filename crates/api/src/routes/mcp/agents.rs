@@ -99,6 +99,10 @@ fn progress_text(event: &RunEvent) -> Option<String> {
     match &event.body {
         RunEventBody::Started { recovered: false } => Some("started".to_owned()),
         RunEventBody::Started { recovered: true } => Some("taken up again".to_owned()),
+        RunEventBody::ServersUnavailable { servers } => {
+            let names: Vec<_> = servers.iter().map(|server| format!("`{}`", server.server)).collect();
+            Some(format!("goes on without the tools of {}", names.join(", ")))
+        }
         RunEventBody::ToolStarted(call) => Some(format!("step {}: calls `{}`", call.step, call.tool)),
         RunEventBody::LimitReached { reason } => Some(format!("sums up: {reason}")),
         RunEventBody::LoopDetected { tool, .. } => Some(format!("repeats `{tool}`")),

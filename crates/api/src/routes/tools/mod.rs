@@ -23,7 +23,9 @@ pub(super) fn routes() -> Routes {
     responses((status = 200, description = "Every tool", body = Envelope<Vec<ToolView>>)),
 )]
 async fn list(State(app): State<App>, InProject(project): InProject) -> Result<Vec<ToolView>> {
-    let mut tools = app.executor.tools().project_tools(project).await;
-    tools.sort_by(|a, b| a.info().name.cmp(&b.info().name));
-    ok(tools.iter().map(|tool| tool.info().into_view()).collect::<Vec<ToolView>>())
+    let pool = app.executor.tools();
+    let (tools, conflicts) = (pool.project_labels(project).await, pool.name_conflicts(project).await);
+    let mut views: Vec<ToolView> = tools.iter().map(|tool| (tool, &conflicts).into_view()).collect();
+    views.sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
+    ok(views)
 }

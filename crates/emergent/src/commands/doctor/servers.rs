@@ -59,7 +59,8 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
     let held_back: Vec<&str> =
         tools.iter().filter(|tool| tool.held_back).map(|tool| tool.name.as_str()).collect();
     if let Some(first) = held_back.first() {
-        let found = format!("`{name}` changed tools that are held back: {}{suffix}", held_back.join(", "));
+        let found =
+            format!("`{name}` has new or changed tools that are held back: {}{suffix}", held_back.join(", "));
         let fix = format!(
             "read what they say now with `emergent mcp-server tools {name}{flag}`, then take each with \
              `emergent mcp-server accept {name} {first}{flag}`"

@@ -2,7 +2,7 @@
 
 use emergent_domain::run::{Reason, RunStatus};
 use emergent_wire::{
-    run_detail::RunDetailView,
+    run_detail::{RunDetailView, UnavailableServerView},
     run_event::BodyView,
     run_message::{AnswerContent, ContentView, RunMessageView},
     tool_call::{CallStatusView, ToolCallView},
@@ -28,6 +28,17 @@ struct SpawnInput {
 struct SpawnTask {
     #[serde(default)]
     agent_name: String,
+}
+
+/// A line that says why the tools of a server are missing, and what to do.
+pub fn unavailable_server(unavailable: &UnavailableServerView) -> String {
+    let UnavailableServerView { server, reason, missing_secret } = unavailable;
+    match missing_secret {
+        Some(secret) => format!(
+            "⚠ without the tools of {server}: the secret {secret} is missing, `emergent secret set {secret}` sets it"
+        ),
+        None => format!("⚠ without the tools of {server}: it {reason}"),
+    }
 }
 
 /// What was printed of a run so far, as far as later events depend on it.
@@ -92,6 +103,10 @@ impl View {
             BodyView::Message { message } => self.message(message),
             BodyView::ToolStarted { tool_call } => self.tool_started(tool_call),
             BodyView::ToolCompleted { tool_call } => self.tool_completed(tool_call),
+            BodyView::ServersUnavailable { servers } => {
+                let lines: Vec<String> = servers.iter().map(unavailable_server).collect();
+                self.lines(&lines)
+            }
             BodyView::LoopDetected { tool_name, count, .. } => self.push_line(&format!(
                 "⟲ {tool_name} was called {count} times with the same input; the model was told"
             )),

@@ -225,6 +225,10 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
                 call.output.clone().unwrap_or_default()
             )
         }
+        Body::ServersUnavailable { servers } => {
+            let names: Vec<_> = servers.iter().map(|server| server.server.as_str()).collect();
+            format!("without {}", names.join(", "))
+        }
         Body::LoopDetected { tool, count, .. } => format!("loop {tool} {count}"),
         Body::LimitReached { reason } => format!("limit {reason}"),
         Body::Compacted { summarised, .. } => format!("compacted summarised={summarised}"),

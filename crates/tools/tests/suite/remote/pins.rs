@@ -60,7 +60,7 @@ both_engines! {
         site.call("change", json!({})).await.unwrap();
         let mut changed = 0;
         for _ in 0..100 {
-            changed = site.servers.get(site.project, server.id).await.unwrap().2;
+            changed = site.servers.get(site.project, server.id).await.unwrap().1.changed;
             if changed == 2 {
                 break;
             }

@@ -114,10 +114,17 @@ fn tools(changed: bool) -> Vec<String> {
     }
     let more = std::env::var("ROGUE_TOOLS").ok().and_then(|many| many.parse().ok()).unwrap_or(0);
     tools.extend((0..more).map(|n| plain(&format!("more_{n}")).to_string()));
+    tools.extend(further_names().iter().map(|name| plain(name).to_string()));
     let mut task = plain("task_only");
     task["execution"] = json!({ "taskSupport": "required" });
     tools.push(task.to_string());
     tools
+}
+
+/// Names of further tools, from the file `ROGUE_NAMES`, which a test may change at any time.
+fn further_names() -> Vec<String> {
+    let file = std::env::var("ROGUE_NAMES").ok().and_then(|path| std::fs::read_to_string(path).ok());
+    file.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
 fn call(id: &Value, params: &Value, changed: &mut bool) {
@@ -168,6 +175,9 @@ fn call(id: &Value, params: &Value, changed: &mut bool) {
             let script = format!("trap '' TERM; exec '{}' {tag} --deaf", me.display());
             let child = std::process::Command::new("sh").args(["-c", &script]).spawn();
             text(id, &child.map(|child| child.id().to_string()).unwrap_or_else(|error| error.to_string()));
+        }
+        other if further_names().iter().any(|name| name == other) => {
+            text(id, &format!("{other} of {}", std::env::var("ROGUE_WHO").unwrap_or_default()));
         }
         other => say(
             &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": format!("no tool {other}") } }),

@@ -72,6 +72,29 @@ impl Site {
                 "args": [self.tag], "env": { "ROGUE_CANCELLED": cancelled.to_str().unwrap() } })
     }
 
+    /// A rogue program with further tools, whose names are in a file that the server reads at each listing.
+    pub fn rogue_with(&self, name: &str, tools: &[&str]) -> Value {
+        let mut spec = self.rogue(name);
+        spec["env"]["ROGUE_NAMES"] = json!(self.file(&format!("{name}.names")));
+        spec["env"]["ROGUE_WHO"] = json!(name);
+        self.announce(name, tools);
+        spec
+    }
+
+    /// Sets the further tools of a rogue program. They are seen at its next listing.
+    pub fn announce(&self, name: &str, tools: &[&str]) {
+        std::fs::write(self.file(&format!("{name}.names")), tools.join(" ")).unwrap();
+    }
+
+    /// What a whitelist gives: each label with its server.
+    pub async fn granted(&self, whitelist: &[&str]) -> Vec<(String, String)> {
+        let whitelist: Vec<String> = whitelist.iter().map(|entry| (*entry).to_owned()).collect();
+        let set = self.pool.resolve_for_run(self.project, &whitelist, 0, false).await;
+        let servers = set.servers();
+        let server_of = |label: &str| servers.get(label).copied().unwrap_or("built-in").to_owned();
+        set.names().map(|label| (label.to_owned(), server_of(label))).collect()
+    }
+
     pub async fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.pool.resolve(self.project, &["*".into()], 0, false).await.get(name).cloned()
     }

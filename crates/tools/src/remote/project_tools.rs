@@ -1,0 +1,277 @@
+//! [`RemoteTools`], the external tools that a project has: which are offered, which are held back, and whose
+//! tool a bare name means.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use emergent_domain::{
+    ids::{McpServerId, ProjectId},
+    mcp_server::{McpServer, ToolStatus},
+    tool_name::external,
+};
+use emergent_mcp::client::RemoteTool;
+use emergent_store::{
+    Tx, mcp_servers,
+    mcp_tools::{self, StoredTool},
+};
+use serde_json::value::RawValue;
+use tracing::warn;
+
+use super::{McpServers, connection::ServerConnection, pins, status::is_held_back, tool::ServerTool};
+use crate::Tool;
+
+/// The external tools of one project.
+#[derive(Clone)]
+pub struct RemoteTools {
+    /// The tools that are offered, the first accepted first.
+    pub tools: Arc<Vec<Arc<dyn Tool>>>,
+    /// Increases with every change of the servers or tools of the project; -1 if it could not be read.
+    pub revision: i64,
+    /// The server that each bare name means: the one whose tool of this name was accepted first. It keeps the
+    /// name while it is disabled, or its tool is held back or gone, so that no other server can take it over.
+    pub owners: Arc<HashMap<String, String>>,
+    /// The names that tools of several servers have.
+    pub conflicts: Arc<Vec<NameConflict>>,
+    /// The tools of enabled servers that are held back.
+    pub held: Arc<Vec<HeldTool>>,
+    /// All servers of the project, as they were when the revision changed.
+    pub(crate) servers: Arc<Vec<McpServer>>,
+}
+
+/// Accepted tools of several servers that have the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameConflict {
+    /// The escaped name.
+    pub name: String,
+    /// The server that the bare name means.
+    pub owner: String,
+    /// The other servers, whose tools can only be listed as `server.tool`.
+    pub others: Vec<String>,
+}
+
+/// A tool that is held back until a person accepts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldTool {
+    pub server: String,
+    /// The escaped name.
+    pub name: String,
+    pub status: ToolStatus,
+}
+
+impl RemoteTools {
+    /// No tools, and not complete: the project or the database could not be read.
+    pub(crate) fn empty() -> Self {
+        Self {
+            tools: Arc::default(),
+            revision: -1,
+            owners: Arc::default(),
+            conflicts: Arc::default(),
+            held: Arc::default(),
+            servers: Arc::default(),
+        }
+    }
+
+    /// Whether these are all external tools: they were read, and every enabled server was listed.
+    pub fn is_complete(&self) -> bool {
+        let is_unlisted = |server: &McpServer| server.enabled && server.listed_at.is_none();
+        self.revision >= 0 && !self.servers.iter().any(is_unlisted)
+    }
+}
+
+/// The rows that the external tools of a project are built from.
+struct Rows {
+    revision: i64,
+    servers: Vec<McpServer>,
+    tools: Vec<(McpServerId, StoredTool)>,
+    /// Server and announced name of every tool that was accepted, the first accepted first.
+    accepted: Vec<(McpServerId, String)>,
+}
+
+impl Rows {
+    fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<Self, emergent_store::Error> {
+        Ok(Self {
+            revision: mcp_servers::revision(tx, project)?.unwrap_or(-1),
+            servers: mcp_servers::list_all(tx, project)?,
+            tools: mcp_tools::list_for_project(tx, project)?,
+            accepted: mcp_tools::list_accepted(tx, project)?,
+        })
+    }
+}
+
+impl McpServers {
+    /// The stored external tools of a project. This connects to no server: it reads the revision of the
+    /// project, and uses the cache if the revision has not changed.
+    pub async fn project_tools(&self, project: ProjectId) -> RemoteTools {
+        let read = self.db().read(move |tx| mcp_servers::revision(tx, project)).await;
+        let revision = match read {
+            Ok(Some(revision)) => revision,
+            Ok(None) => return RemoteTools::empty(),
+            Err(error) => return self.cached_after_error(project, &error),
+        };
+        if let Some(cached) = self.0.tool_cache.lock().get(&project)
+            && cached.revision == revision
+        {
+            return cached.clone();
+        }
+        match self.db().read(move |tx| Rows::load(tx, project)).await {
+            Ok(rows) => self.cache(project, rows),
+            Err(error) => self.cached_after_error(project, &error),
+        }
+    }
+
+    /// The cached tools, for when the database cannot be read. The run will report the failure itself when it
+    /// uses the database.
+    fn cached_after_error(&self, project: ProjectId, error: &emergent_store::Error) -> RemoteTools {
+        warn!(error = %error, "the external tools of a project could not be read");
+        self.0.tool_cache.lock().get(&project).cloned().unwrap_or_else(RemoteTools::empty)
+    }
+
+    /// Builds the tools that are offered to a project from its rows, and caches them.
+    fn cache(&self, project: ProjectId, rows: Rows) -> RemoteTools {
+        let (owners, conflicts) = name_owners(&rows.servers, &rows.accepted);
+        let ranks: HashMap<(McpServerId, &str), usize> =
+            rows.accepted.iter().enumerate().map(|(rank, (id, name))| ((*id, name.as_str()), rank)).collect();
+        let enabled = rows.servers.iter().filter(|server| server.enabled);
+        let connections: HashMap<McpServerId, Arc<ServerConnection>> =
+            enabled.map(|server| (server.id, self.connection(server))).collect();
+        let (mut ranked, mut held) = (Vec::new(), Vec::new());
+        for (id, tool) in &rows.tools {
+            let Some(connection) = connections.get(id) else { continue };
+            let server = &connection.server;
+            if !external::filter_allows(&server.tool_filter, server.name(), &tool.name) {
+                continue;
+            }
+            if is_held_back(server, tool) {
+                let name = external::escape(&tool.name).into_owned();
+                held.push(HeldTool { server: server.name().to_owned(), name, status: tool.status });
+            }
+            if pins::is_offered(tool, server.pin_policy) {
+                let rank = ranks.get(&(*id, tool.name.as_str())).copied().unwrap_or(usize::MAX);
+                ranked.extend(self.offered_tool(connection, tool).map(|tool| (rank, tool)));
+            }
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        let remote = RemoteTools {
+            tools: Arc::new(ranked.into_iter().map(|(_, tool)| tool).collect()),
+            revision: rows.revision,
+            owners: Arc::new(owners),
+            conflicts: Arc::new(conflicts),
+            held: Arc::new(held),
+            servers: Arc::new(rows.servers),
+        };
+        let before = self.0.tool_cache.lock().insert(project, remote.clone());
+        warn_of_conflicts(project, &remote, before.as_ref());
+        remote
+    }
+
+    /// A stored tool as a tool of the pool; `None` if it cannot be used.
+    fn offered_tool(&self, connection: &Arc<ServerConnection>, tool: &StoredTool) -> Option<Arc<dyn Tool>> {
+        let parsed = RawValue::from_string(tool.tool.clone()).map_err(|error| error.to_string());
+        match parsed.and_then(RemoteTool::parse) {
+            Ok(remote) => ServerTool::from_listing(self.downgrade(), connection, remote, tool.digest.clone()),
+            Err(error) => {
+                warn!(server = connection.server.name(), "a stored tool cannot be parsed: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// The server that each bare name means, and the names that several servers have. `accepted` has the first
+/// accepted tool first. Tools that the filter of their server excludes have no names.
+fn name_owners(
+    servers: &[McpServer],
+    accepted: &[(McpServerId, String)],
+) -> (HashMap<String, String>, Vec<NameConflict>) {
+    let by_id: HashMap<McpServerId, &McpServer> = servers.iter().map(|server| (server.id, server)).collect();
+    let (mut owners, mut conflicts) =
+        (HashMap::<String, String>::new(), BTreeMap::<String, Vec<String>>::new());
+    for (id, announced) in accepted {
+        let Some(server) = by_id.get(id) else { continue };
+        if !external::filter_allows(&server.tool_filter, server.name(), announced) {
+            continue;
+        }
+        let name = external::escape(announced).into_owned();
+        match owners.get(&name) {
+            Some(_) => conflicts.entry(name).or_default().push(server.name().to_owned()),
+            None => {
+                owners.insert(name, server.name().to_owned());
+            }
+        }
+    }
+    let conflicts = conflicts
+        .into_iter()
+        .filter_map(|(name, others)| Some(NameConflict { owner: owners.get(&name)?.clone(), name, others }))
+        .collect();
+    (owners, conflicts)
+}
+
+/// Warns of conflicts that were not there before.
+fn warn_of_conflicts(project: ProjectId, remote: &RemoteTools, before: Option<&RemoteTools>) {
+    for conflict in remote.conflicts.iter() {
+        if before.is_some_and(|before| before.conflicts.contains(conflict)) {
+            continue;
+        }
+        let NameConflict { name, owner, others } = conflict;
+        let others = others.join("`, `");
+        warn!(
+            project = %project,
+            tool = name,
+            "the tool `{name}` of the MCP server `{owner}` was accepted first and keeps its bare name; the tools of \
+             the same name of `{others}` can be listed as `server.{name}` only"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::{
+        mcp_server::{PinPolicy, ServerSpec},
+        time::Timestamp,
+    };
+
+    use super::*;
+
+    fn server(name: &str, filter: &str) -> McpServer {
+        let now = Timestamp::from_micros(0);
+        McpServer {
+            id: McpServerId::new(),
+            project: ProjectId::new(),
+            product: None,
+            spec: ServerSpec::Http {
+                name: name.into(),
+                description: String::new(),
+                url: "https://x.test/".into(),
+                headers: BTreeMap::new(),
+                env: BTreeMap::new(),
+            },
+            tool_filter: vec![filter.into()],
+            pin_policy: PinPolicy::Pin,
+            trust: false,
+            timeout_seconds: 60,
+            enabled: true,
+            version: 1,
+            listed_at: None,
+            tools_accepted_at: None,
+            last_error: None,
+            last_error_at: None,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    #[test]
+    fn a_bare_name_means_the_tool_that_was_accepted_first() {
+        let servers = [server("one", "*"), server("two", "*"), server("three", "other_*")];
+        let accepted: Vec<_> = [(0, "a.b"), (1, "find"), (0, "find"), (2, "find"), (1, "a_b")]
+            .map(|(index, name): (usize, &str)| (servers[index].id, name.to_owned()))
+            .into();
+        let (owners, conflicts) = name_owners(&servers, &accepted);
+        assert_eq!(owners["find"], "two");
+        assert_eq!((owners["a%2Eb"].as_str(), owners["a_b"].as_str()), ("one", "two"));
+        let conflict = NameConflict { name: "find".into(), owner: "two".into(), others: vec!["one".into()] };
+        assert_eq!(conflicts, [conflict], "the filter of `three` excludes its tool");
+    }
+}
