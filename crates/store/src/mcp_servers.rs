@@ -3,8 +3,8 @@
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
-    ids::{McpServerId, ProjectId},
-    mcp_server::{McpServer, PinPolicy, ServerSpec, TransportKind},
+    ids::{McpServerId, ProjectId, TokenId},
+    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec, TransportKind},
     time::Timestamp,
 };
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     page, params,
     row::{RowReader, TableRow, row, to_param},
+    secret_bindings,
     tx::Tx,
     value::Param,
 };
@@ -26,6 +27,8 @@ row! {
         project: "project_id",
         product: "product",
         spec: SpecColumns("name", "description", "transport", "config"),
+        configured_by: ConfiguredByColumn("configured_by"),
+        unbound_version: "unbound_version",
         tool_filter: "tool_filter",
         pin_policy: "pin_policy",
         timeout_seconds: "timeout_seconds",
@@ -69,6 +72,20 @@ impl SpecColumns {
             Param::from(spec.transport()),
             config_param(spec)?,
         ]);
+        Ok(())
+    }
+}
+
+/// Reads and writes who configured a server: the token of one project, or NULL for an operator.
+struct ConfiguredByColumn;
+
+impl ConfiguredByColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<ConfiguredBy> {
+        reader.next::<Option<TokenId>>(column).map(ConfiguredBy::from)
+    }
+
+    fn write<'a>(by: &'a ConfiguredBy, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.push(Param::from(by.project_token()));
         Ok(())
     }
 }
@@ -171,7 +188,7 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              tool_filter = $7, pin_policy = $8, timeout_seconds = $9, enabled = $10,
              listed_at = CASE WHEN version = $11 THEN listed_at END,
              last_error = CASE WHEN version = $11 THEN last_error END,
-             version = $11, updated_at = $12
+             version = $11, updated_at = $12, configured_by = $13
          WHERE id = $1",
         &[
             Param::from(server.id),
@@ -186,12 +203,13 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
             Param::from(server.enabled),
             Param::from(server.version),
             Param::from(server.updated_at),
+            Param::from(server.configured_by.project_token()),
         ],
     )?;
     bump_revision(tx, server.project)
 }
 
-/// Deletes a server with its listed tools; false when there is none.
+/// Deletes a server with its listed tools and the bindings of its secrets; false when there is none.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bool> {
     let deleted = tx
         .execute("DELETE FROM project_mcp_servers WHERE id = $1 AND project_id = $2", params![id, project])?;
@@ -199,6 +217,7 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
         return Ok(false);
     }
     tx.execute("DELETE FROM mcp_server_tools WHERE server_id = $1", params![id])?;
+    secret_bindings::delete_for_owner(tx, project, &secret_bindings::server_owner(id))?;
     bump_revision(tx, project)?;
     Ok(true)
 }
@@ -212,6 +231,7 @@ pub fn upsert_for_product(
     product: &str,
     spec: &ServerSpec,
     tool_filter: &[String],
+    by: ConfiguredBy,
     now: Timestamp,
 ) -> Result<Option<McpServerId>> {
     let Some(existing) = get_by_name(tx, project, spec.name())? else {
@@ -220,6 +240,8 @@ pub fn upsert_for_product(
             project,
             product: Some(product.to_owned()),
             spec: spec.clone(),
+            configured_by: by,
+            unbound_version: None,
             tool_filter: tool_filter.to_vec(),
             pin_policy: PinPolicy::default(),
             timeout_seconds: emergent_domain::mcp_server::DEFAULT_TIMEOUT,
@@ -239,7 +261,16 @@ pub fn upsert_for_product(
     let version = existing.version + i64::from(existing.spec != *spec);
     if version != existing.version || existing.tool_filter != tool_filter {
         let tool_filter = tool_filter.to_vec();
-        update(tx, &McpServer { spec: spec.clone(), tool_filter, version, updated_at: now, ..existing })?;
+        let configured_by = if version == existing.version { existing.configured_by } else { by };
+        let next = McpServer {
+            spec: spec.clone(),
+            configured_by,
+            tool_filter,
+            version,
+            updated_at: now,
+            ..existing
+        };
+        update(tx, &next)?;
     }
     Ok(Some(id))
 }
