@@ -8,7 +8,7 @@ use emergent_domain::{
         TransportKind,
     },
 };
-use emergent_secrets::Template;
+use emergent_secrets::{Template, bindings};
 use emergent_store::{
     Tx, mcp_servers,
     mcp_tools::{self, StoredTool},
@@ -73,6 +73,8 @@ impl McpServers {
             project,
             product: None,
             spec: new.spec,
+            configured_by: by,
+            unbound_version: None,
             tool_filter: new.tool_filter,
             pin_policy: new.pin_policy,
             timeout_seconds: new.timeout_seconds,
@@ -89,10 +91,11 @@ impl McpServers {
                 if mcp_servers::list_all(tx, project)?.len() >= MAX_SERVERS {
                     return Err(Error::Conflict(format!("a project has at most {MAX_SERVERS} MCP servers")));
                 }
-                match mcp_servers::insert(tx, &server)? {
-                    true => Ok(server.clone()),
-                    false => Err(name_taken(server.name())),
+                if !mcp_servers::insert(tx, &server)? {
+                    return Err(name_taken(server.name()));
                 }
+                bindings::bind_server(tx, None, &server, by, now)?;
+                Ok(server.clone())
             })
             .await
     }
@@ -121,7 +124,9 @@ impl McpServers {
                     )));
                 }
                 let spec = apply_patch(&current.spec, &patch.spec)?;
+                let is_configured = spec != current.spec || (patch.enabled == Some(true) && !current.enabled);
                 let updated = McpServer {
+                    configured_by: if is_configured { by } else { current.configured_by },
                     version: current.version + i64::from(spec != current.spec),
                     tool_filter: patch.tool_filter.clone().unwrap_or_else(|| current.tool_filter.clone()),
                     pin_policy: patch.pin_policy.unwrap_or(current.pin_policy),
@@ -136,7 +141,7 @@ impl McpServers {
                 }
                 // A token of the project may disable a program that the operator configured, but neither enable
                 // it nor change its arguments or its environment.
-                if updated.spec != current.spec || (updated.enabled && !current.enabled) {
+                if is_configured {
                     servers.check_program(&updated.spec, by)?;
                 }
                 check_timeout(updated.timeout_seconds)?;
@@ -145,6 +150,9 @@ impl McpServers {
                     return Err(name_taken(updated.name()));
                 }
                 mcp_servers::update(tx, &updated)?;
+                if updated.spec != current.spec {
+                    bindings::bind_server(tx, Some(&current), &updated, by, updated.updated_at)?;
+                }
                 mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
             .await
