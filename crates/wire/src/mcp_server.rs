@@ -38,7 +38,8 @@ pub struct McpServerView {
     pub enabled: bool,
     /// The product that brought it; null for the project's own.
     pub product: Option<String>,
-    /// `new`, `connected`, `idle`, `failing`, `disabled`, or `blocked` where programs are not run.
+    /// `new`, `connected`, `idle`, `failing`, `disabled`, or `blocked`: a program that is
+    /// not run here, because programs are disabled or its configuration is no longer admitted.
     pub status: String,
     /// Tools it has, as far as they are known.
     pub tool_count: i64,
