@@ -5,6 +5,7 @@
 mod common;
 
 mod connections;
+mod consent;
 mod listener;
 mod programs;
 
