@@ -76,12 +76,12 @@ impl Caller {
         }
     }
 
-    /// Returns on whose authority this caller configures external programs: the operator's, or that of a
-    /// project.
+    /// Returns on whose authority this caller configures external servers: the operator's, or that of a token
+    /// of one project.
     pub(crate) fn configures_as(&self) -> ConfiguredBy {
         match self.token.project {
             None => ConfiguredBy::Operator,
-            Some(_) => ConfiguredBy::Project,
+            Some(_) => ConfiguredBy::Project(self.token.id),
         }
     }
 

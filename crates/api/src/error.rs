@@ -348,6 +348,10 @@ impl From<products::Error> for ApiError {
             products::Error::AlreadyInstalled { .. } => new(StatusCode::CONFLICT, "already_installed"),
             products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),
             products::Error::ProgramNotAllowed { .. } => new(StatusCode::FORBIDDEN, "program_not_allowed"),
+            products::Error::ConsentRequired { uses, added, .. } => {
+                new(StatusCode::CONFLICT, "consent_required")
+                    .with_details(product::consent_json(*uses, *added))
+            }
             products::Error::Conflict(_) => new(StatusCode::CONFLICT, "conflict"),
             products::Error::Source(reason) => Self::invalid("source", reason),
             // The caller chose the source, so this is an error of the request.
@@ -365,6 +369,10 @@ impl From<secrets::Error> for ApiError {
         match failure {
             secrets::Error::NotFound { name } => Self::not_found("secret", name),
             secrets::Error::NoProject(id) => Self::not_found("project", id),
+            secrets::Error::NoServer(name) => Self::not_found("MCP server", name),
+            secrets::Error::GivenByOthers { .. } => {
+                Self::new(StatusCode::FORBIDDEN, "secret_given_by_others", message)
+            }
             secrets::Error::Invalid(invalid) => invalid.into(),
             secrets::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
             // Another server rotated the key. The operator has to configure the new key for this server.

@@ -133,6 +133,12 @@ pub struct McpServer {
     /// The product that installed the server. `None` if the project added it itself.
     pub product: Option<String>,
     pub spec: ServerSpec,
+    /// Who configured what the server is, or enabled it. A program is checked against this when it
+    /// starts.
+    pub configured_by: ConfiguredBy,
+    /// The version whose secrets are sent without a binding, because it was configured before
+    /// bindings were recorded.
+    pub unbound_version: Option<i64>,
     /// Glob patterns that select which tools of the server the project can use.
     pub tool_filter: Vec<String>,
     pub pin_policy: PinPolicy,
@@ -159,18 +165,40 @@ impl McpServer {
     pub fn name(&self) -> &str {
         self.spec.name()
     }
+
+    /// Whether the server was configured before the bindings of secrets were recorded, and has not
+    /// changed since.
+    pub fn predates_bindings(&self) -> bool {
+        self.unbound_version == Some(self.version)
+    }
+}
+
+/// A secret, and where a server sends it: an origin (`https://example.com`), or a program as
+/// [`ServerSpec::program_line`] shows it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SecretUse {
+    pub name: String,
+    pub target: String,
 }
 
 impl ServerSpec {
     /// The program with its arguments, as a person would type it; `None` for servers at an address.
     pub fn command_line(&self) -> Option<String> {
         let Self::Stdio { command, args, .. } = self else { return None };
-        let words = std::iter::once(command).chain(args);
-        let quoted = words.map(|word| match word.contains(char::is_whitespace) {
-            true => format!("\"{word}\""),
-            false => word.clone(),
-        });
-        Some(quoted.collect::<Vec<_>>().join(" "))
+        // A command with `=` would look like a variable.
+        let is_ambiguous = command.contains('=');
+        let command = if is_ambiguous { json_string(command) } else { quoted(command) };
+        let words = std::iter::once(command).chain(args.iter().map(|word| quoted(word)));
+        Some(words.collect::<Vec<_>>().join(" "))
+    }
+
+    /// The program with its variables and arguments; `None` for servers at an address. Two programs
+    /// that differ have different lines. Variables are part of it, because they decide what a program
+    /// does with a secret (`API_URL=https://…`).
+    pub fn program_line(&self) -> Option<String> {
+        let Self::Stdio { env, .. } = self else { return None };
+        let variables = env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        Some(variables.chain(self.command_line()).collect::<Vec<_>>().join(" "))
     }
 
     pub fn name(&self) -> &str {
@@ -249,6 +277,35 @@ impl ServerSpec {
         check_env(self.env(), &mut add_problem);
         problems
     }
+}
+
+/// A word of a command line, in quotes if it would be ambiguous otherwise.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| !c.is_whitespace() && is_visible(c) && !matches!(c, '"' | '\\');
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => json_string(word),
+    }
+}
+
+/// A text in quotes, as in JSON, without characters that a terminal would not show as they are.
+fn json_string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            hidden if !is_visible(hidden) => quoted.extend(hidden.escape_unicode()),
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Whether a terminal shows the character, and does not reorder the text around it.
+fn is_visible(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn is_valid_name(text: &str) -> bool {
@@ -417,6 +474,24 @@ mod tests {
             problems(bad),
             ["name", "url", "headers.Bad Name", "headers.Mcp-Method", "headers.X-Fine", "env.A-B"]
         );
+    }
+
+    #[test]
+    fn programs_that_differ_have_different_lines() {
+        let line =
+            |spec: serde_json::Value| serde_json::from_value::<ServerSpec>(spec).unwrap().program_line();
+        let program =
+            |args: &[&str]| json!({"name": "x", "transport": "stdio", "command": "run", "args": args});
+        assert_eq!(line(program(&["-y", "a b"])).as_deref(), Some(r#"run -y "a b""#));
+        assert_ne!(line(program(&["a b"])), line(program(&["\"a", "b\""])));
+        assert_ne!(line(program(&[""])), line(program(&[])));
+        assert_eq!(line(program(&["\u{202e}\u{1b}"])).as_deref(), Some(r#"run "\u{202e}\u{1b}""#));
+        let with_env = json!({"name": "x", "transport": "stdio", "command": "run",
+                              "env": {"API_URL": "https://x.test", "TOKEN": "${TOKEN}"}});
+        assert_eq!(line(with_env).as_deref(), Some("API_URL=https://x.test TOKEN=${TOKEN} run"));
+        let like_a_variable = json!({"name": "x", "transport": "stdio", "command": "A=b", "args": ["run"]});
+        assert_eq!(line(like_a_variable).as_deref(), Some(r#""A=b" run"#));
+        assert_eq!(line(json!({"name": "x", "transport": "http", "url": "https://x.test"})), None);
     }
 
     #[test]

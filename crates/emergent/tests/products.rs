@@ -91,7 +91,7 @@ fn a_product_that_ships_can_be_tried_at_once() {
         ("emergent.research", "research-assistant"),
         ("emergent.code", "spec-writer"),
     ] {
-        command_output(home.run(&["product", "install", product]));
+        command_output(home.run(&["product", "install", product, "--accept"]));
         let model = format!("rehearsal/{product}");
         let input = "What is known about Ada Lovelace?";
         let live = command_output(
@@ -103,6 +103,28 @@ fn a_product_that_ships_can_be_tried_at_once() {
     assert!(!reports["hits"].as_array().expect("hits").is_empty(), "{reports}");
     let up_to_date = command_output(home.run(&["product", "check"]));
     assert_eq!(up_to_date.matches("up to date").count(), 3, "{up_to_date}");
+}
+
+#[test]
+fn what_a_product_uses_is_accepted_with_a_flag_where_nobody_can_be_asked() {
+    let home = home();
+    let refused = home.run(&["product", "install", "emergent.research"]);
+    assert!(failed(&refused).contains("--accept"), "{refused:?}");
+    let shown = text(&refused.stdout);
+    for line in [
+        "  ? program   SEARCH_API_KEY=${SEARCH_API_KEY} npx -y @anthropic/mcp-web-tools",
+        "  ? host      https://mcp.github.com",
+        "  ? secret    GITHUB_TOKEN → https://mcp.github.com",
+        "    event     on_document_ingested starts paper-summarizer",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert_eq!(json_of(home.run(&["product", "list", "--json"])), json!([]));
+    assert!(failed(&home.run(&["product", "install", "emergent.research", "--json"])).contains("--accept"));
+    command_output(home.run(&["product", "install", "emergent.research", "--yes"]));
+    command_output(home.run(&["product", "install", "emergent.memory"]));
+    let details = command_output(home.run(&["product", "show", "emergent.research"]));
+    assert!(details.contains("https://mcp.github.com"), "{details}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ async fn ask(api: Api, name: &'static str, to: Option<u8>) -> bool {
     let answer = match to {
         None => api.send(Method::DELETE, &path, None).await,
         Some(version) => {
-            let body = json!({ "manifest": manifest(name, version) });
+            let body = json!({ "manifest": manifest(name, version), "accept": true });
             match api.send(Method::POST, &format!("{path}/upgrade"), Some(&body)).await {
                 Ok(answer) if answer.status == 404 => {
                     api.send(Method::POST, "/api/products/install", Some(&body)).await

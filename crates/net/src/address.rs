@@ -22,6 +22,12 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     }
 }
 
+/// The scheme, host and port of a URL, as a client that requests it understands them: `https://example.com`.
+/// `None` if the text is not a URL.
+pub fn origin(url: &str) -> Option<String> {
+    Url::parse(url).ok().map(|url| url.origin().ascii_serialization())
+}
+
 /// The text is the same for an unknown name and for a name with a private address. Two texts would reveal
 /// which names exist in the private network.
 fn private_address_message(host: &str) -> String {
@@ -115,6 +121,20 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_origin_is_what_a_client_would_connect_to() {
+        for (url, expected) in [
+            ("https://Example.com/mcp?x=1", Some("https://example.com")),
+            ("https://example.com:443/", Some("https://example.com")),
+            ("http://127.0.0.1:8080/mcp", Some("http://127.0.0.1:8080")),
+            ("https://evil.test\\.example.com/", Some("https://evil.test")),
+            ("https://%65vil.test/", Some("https://evil.test")),
+            ("not a URL", None),
+        ] {
+            assert_eq!(origin(url).as_deref(), expected, "{url}");
+        }
+    }
 
     #[test]
     fn only_addresses_of_the_public_internet_are_public() {

@@ -3,22 +3,24 @@
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
     ids::{AgentId, ProductId},
+    mcp_server::ConfiguredBy,
 };
 use emergent_executor::{
     agents,
     triggers::{JobRow, delete_job, save_job},
 };
 use emergent_graph::{WriteContext, packs};
+use emergent_secrets::bindings;
 use emergent_store::{
     Tx, agents as agent_rows,
     installed_products::{self, InstalledProduct},
-    mcp_servers, packs as pack_rows, prompts,
+    mcp_servers, packs as pack_rows, prompts, secret_bindings,
 };
 
 use crate::{
     Error, Result,
     manifest::{Manifest, ManifestJob},
-    plan::{Action, Plan},
+    plan::{Action, Direction, Plan},
     source::ManifestSource,
     state::{Product, ProjectState},
 };
@@ -34,22 +36,48 @@ pub(crate) fn apply(
     available: &AvailableNames,
 ) -> Result<Option<Product>> {
     let filter = after.map_or(&[][..], |(manifest, _)| &manifest.mcp.tool_filter);
+    let target = StepTarget { by: before.by, product: &plan.name, filter, available };
     for step in &plan.steps {
-        apply_step(tx, ctx, &plan.name, &step.name, &step.action, filter, available)?;
+        apply_step(tx, ctx, &target, &step.name, &step.action)?;
     }
-    record_installation(tx, ctx, before.product(&plan.name), &plan.name, after)
+    bind_secrets(tx, ctx, before, plan)?;
+    record_installation(tx, ctx, before.product(&plan.name), plan, after)
+}
+
+/// What every step of a plan refers to.
+struct StepTarget<'a> {
+    by: ConfiguredBy,
+    product: &'a str,
+    /// The filter of the tools of the product's servers.
+    filter: &'a [String],
+    available: &'a AvailableNames,
+}
+
+/// Records that the secrets that were accepted with this plan may be sent where the plan says. Those that
+/// were accepted before are not repeated: whoever applies this plan was not asked about them.
+fn bind_secrets(tx: &mut Tx<'_>, ctx: &WriteContext, before: &ProjectState, plan: &Plan) -> Result<()> {
+    let (project, owner) = (ctx.project.id, secret_bindings::product_owner(&plan.name));
+    if plan.direction == Direction::Uninstall {
+        return Ok(secret_bindings::delete_for_owner(tx, project, &owner)?);
+    }
+    for server in before.servers.iter().filter(|server| server.product.as_ref() == Some(&plan.name)) {
+        bindings::keep_for_next_version(tx, server, ctx.now)?;
+    }
+    bindings::bind(tx, project, &owner, &plan.added.secrets, before.by, ctx.now)?;
+    let accepted = before.product(&plan.name).map(|product| product.accepted.secrets.clone());
+    let unused = &accepted.unwrap_or_default() - &plan.uses.secrets;
+    Ok(bindings::remove(tx, project, &owner, &unused, before.by)?)
 }
 
 fn apply_step(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    product: &str,
+    target: &StepTarget<'_>,
     name: &str,
     action: &Action,
-    filter: &[String],
-    available: &AvailableNames,
 ) -> Result<()> {
     let (project, now) = (ctx.project.id, ctx.now);
+    let StepTarget { by, product, filter, available } = *target;
     match action {
         Action::None => {}
         Action::AddPack(pack) => {
@@ -89,7 +117,7 @@ fn apply_step(
         }
         Action::SetDefault { id, is_default } => set_default_flag(tx, ctx, *id, *is_default)?,
         Action::UpsertServer(spec) => {
-            let put = mcp_servers::upsert_for_product(tx, project, product, spec, filter, now)?;
+            let put = mcp_servers::upsert_for_product(tx, project, product, spec, filter, by, now)?;
             put.ok_or_else(|| {
                 Error::Conflict(format!(
                     "the server `{name}` was created concurrently; repeat the installation"
@@ -135,7 +163,7 @@ fn record_installation(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     before: Option<&Product>,
-    name: &str,
+    plan: &Plan,
     after: Option<(&Manifest, Option<&ManifestSource>)>,
 ) -> Result<Option<Product>> {
     let project = ctx.project.id;
@@ -148,10 +176,11 @@ fn record_installation(
     let row = InstalledProduct {
         id: before.map_or_else(ProductId::new, |before| before.id),
         project,
-        name: name.to_owned(),
+        name: plan.name.clone(),
         version: manifest.version.to_string(),
         manifest: manifest.raw.to_string(),
         source: ManifestSource::to_json(source).to_string(),
+        accepted: Some(serde_json::to_value(&plan.uses).unwrap_or_default().to_string()),
         revision: before.map_or(1, |before| before.revision + 1),
         installed_at: before.map_or(ctx.now, |before| before.installed_at),
         updated_at: ctx.now,

@@ -2,7 +2,7 @@
 
 use semver::Version;
 
-use crate::{fetch::FetchError, problem::ManifestProblem};
+use crate::{fetch::FetchError, problem::ManifestProblem, uses::Uses};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -27,6 +27,12 @@ pub enum Error {
          EMERGENT_STDIO_PROGRAMS"
     )]
     ProgramNotAllowed { command: String },
+    /// Nobody accepted what the product uses, or something else was accepted.
+    #[error(
+        "the product `{name}` uses programs, hosts, secrets, schedules or events that were not accepted: look at \
+         them in the details or with a dry run, and repeat the request with `accept` (`--accept`)"
+    )]
+    ConsentRequired { name: String, uses: Box<Uses>, added: Box<Uses> },
     /// The current state does not allow the operation. The message says what would.
     #[error("{0}")]
     Conflict(String),

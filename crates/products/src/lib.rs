@@ -21,14 +21,16 @@ pub mod source;
 pub mod state;
 pub mod tool_forecast;
 mod updates;
+pub mod uses;
 pub mod validate;
 
 pub use error::{Error, Result};
 pub use manifest::Manifest;
 pub use plan::{Plan, plan};
 pub use problem::ManifestProblem;
-pub use service::{ManifestInput, ProductOutcome, Products, Settings};
+pub use service::{ChangeOptions, ManifestInput, ProductOutcome, Products, Settings};
 pub use source::ManifestSource;
 pub use state::{Product, ProjectState};
 pub use tool_forecast::ToolForecast;
 pub use updates::ProductUpdate;
+pub use uses::{Consent, Uses};

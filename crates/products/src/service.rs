@@ -24,6 +24,7 @@ use crate::{
     source::ManifestSource,
     state::{Product, ProjectState},
     tool_forecast::ToolForecast,
+    uses::{Consent, Uses},
     validate::{self, InstallContext, core_version, validate},
 };
 
@@ -70,6 +71,14 @@ pub enum ManifestInput {
     Source(ManifestSource),
 }
 
+/// Who asks for a change, what they accept, and whether it is only to be shown.
+#[derive(Debug, Clone, Default)]
+pub struct ChangeOptions {
+    pub by: ConfiguredBy,
+    pub consent: Consent,
+    pub dry_run: bool,
+}
+
 /// The result of a change, or of its dry run.
 #[derive(Debug, Clone)]
 pub struct ProductOutcome {
@@ -87,13 +96,12 @@ impl Products {
     pub async fn install(
         &self,
         actor: Actor,
-        by: ConfiguredBy,
         input: ManifestInput,
-        dry_run: bool,
+        options: ChangeOptions,
     ) -> Result<ProductOutcome> {
         let (manifest, source) = self.load_manifest(input).await?;
         let name = manifest.name.clone();
-        self.change(actor, by, name, Some((manifest, source)), ExpectedState::Absent, dry_run).await
+        self.change(actor, name, Some((manifest, source)), ExpectedState::Absent, options).await
     }
 
     /// Upgrades to the given manifest, which may be newer, older or the same version. Without one,
@@ -101,10 +109,9 @@ impl Products {
     pub async fn upgrade(
         &self,
         actor: Actor,
-        by: ConfiguredBy,
         name: &str,
         input: Option<ManifestInput>,
-        dry_run: bool,
+        options: ChangeOptions,
     ) -> Result<ProductOutcome> {
         let installed = self.find(actor.project, name).await?;
         let explicit = input.is_some();
@@ -135,19 +142,19 @@ impl Products {
         // The decisions above refer to the product as it was read, so its revision must still be
         // the same.
         let expected = ExpectedState::At(installed.id, installed.revision);
-        self.change(actor, by, name.to_owned(), Some((manifest, source)), expected, dry_run).await
+        self.change(actor, name.to_owned(), Some((manifest, source)), expected, options).await
     }
 
     pub async fn uninstall(&self, actor: Actor, name: &str, dry_run: bool) -> Result<ProductOutcome> {
-        self.change(actor, ConfiguredBy::Project, name.to_owned(), None, ExpectedState::Present, dry_run)
-            .await
+        let options = ChangeOptions { dry_run, ..ChangeOptions::default() };
+        self.change(actor, name.to_owned(), None, ExpectedState::Present, options).await
     }
 
     /// Installs the built-in memory product in the version of this server. Repeating it has no
     /// further effect.
     pub async fn install_default_agents(&self, actor: Actor) -> Result<ProductOutcome> {
         let input = ManifestInput::Source(ManifestSource::Builtin(builtin::MEMORY.to_owned()));
-        match self.install(actor, ConfiguredBy::Project, input.clone(), false).await {
+        match self.install(actor, input.clone(), ChangeOptions::default()).await {
             Err(Error::AlreadyInstalled { .. }) => {}
             done => return done,
         }
@@ -156,11 +163,11 @@ impl Products {
         if manifest.version <= installed.version {
             return Ok(up_to_date(installed));
         }
-        let failed =
-            match self.upgrade(actor, ConfiguredBy::Project, builtin::MEMORY, Some(input), false).await {
-                Err(failed @ Error::Conflict(_)) => failed,
-                done => return done,
-            };
+        let upgrade = self.upgrade(actor, builtin::MEMORY, Some(input), ChangeOptions::default());
+        let failed = match upgrade.await {
+            Err(failed @ Error::Conflict(_)) => failed,
+            done => return done,
+        };
         // A concurrent request may have done the same.
         let installed = self.find(actor.project, builtin::MEMORY).await?;
         if manifest.version <= installed.version { Ok(up_to_date(installed)) } else { Err(failed) }
@@ -209,17 +216,17 @@ impl Products {
     async fn change(
         &self,
         actor: Actor,
-        by: ConfiguredBy,
         name: String,
         after: Option<(Manifest, Option<ManifestSource>)>,
         expected: ExpectedState,
-        dry_run: bool,
+        options: ChangeOptions,
     ) -> Result<ProductOutcome> {
         if name.contains('\0') {
             return Err(Error::NotInstalled("?".to_owned()));
         }
         let builtin_tools = self.0.executor.tools().builtin_names();
         let Settings { allow_stdio, programs, .. } = self.0.settings.clone();
+        let ChangeOptions { by, consent, dry_run } = options;
         let change = ChangeRequest { name, after, expected, builtin_tools, allow_stdio, programs, by };
         if dry_run {
             let look = move |tx: &mut Tx<'_>| {
@@ -239,6 +246,10 @@ impl Products {
                 let (state, plan) = change.decide(tx, actor.project)?;
                 if let Some(refused) = plan.refused_program() {
                     return Err(Error::ProgramNotAllowed { command: refused.to_owned() });
+                }
+                if !consent.covers(&plan.uses, &plan.added) {
+                    let (uses, added) = (Box::new(plan.uses), Box::new(plan.added));
+                    return Err(Error::ConsentRequired { name: plan.name, uses, added });
                 }
                 let ctx = graph.write_context(tx, actor)?;
                 let after = change.after.as_ref().map(|(manifest, source)| (manifest, source.as_ref()));
@@ -260,6 +271,8 @@ impl Products {
 fn up_to_date(installed: Product) -> ProductOutcome {
     let version = Some(installed.version.clone());
     let plan = Plan {
+        uses: installed.accepted.clone(),
+        added: Uses::default(),
         name: installed.name.clone(),
         from: version.clone(),
         to: version,
@@ -296,6 +309,7 @@ impl ChangeRequest {
             allow_stdio: self.allow_stdio,
             programs: self.programs.clone(),
             by: self.by,
+            is_builtin: matches!(&self.after, Some((_, Some(ManifestSource::Builtin(_))))),
             ..ProjectState::read(tx, project)?
         };
         match (self.expected, state.product(&self.name)) {

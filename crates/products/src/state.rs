@@ -21,7 +21,7 @@ use emergent_store::{
 use semver::Version;
 use serde_json::Value;
 
-use crate::{manifest::Manifest, source::ManifestSource};
+use crate::{manifest::Manifest, source::ManifestSource, uses::Uses};
 
 #[derive(Debug, Clone, Default)]
 pub struct ProjectState {
@@ -42,6 +42,8 @@ pub struct ProjectState {
     pub programs: ProgramPatterns,
     /// Who asks for the change.
     pub by: ConfiguredBy,
+    /// Whether the manifest comes with the server.
+    pub is_builtin: bool,
 }
 
 impl ProjectState {
@@ -63,6 +65,8 @@ pub struct Product {
     pub manifest: Option<Manifest>,
     /// `None` if the manifest was provided directly. Newer versions cannot be found then.
     pub source: Option<ManifestSource>,
+    /// What was accepted that the product uses.
+    pub accepted: Uses,
     pub revision: i64,
     pub installed_at: Timestamp,
     pub updated_at: Timestamp,
@@ -70,10 +74,18 @@ pub struct Product {
 
 impl From<InstalledProduct> for Product {
     fn from(row: InstalledProduct) -> Self {
+        let manifest = Manifest::from_stored(&row.manifest);
+        let accepted = match &row.accepted {
+            // What cannot be read was not accepted: an upgrade asks again.
+            Some(text) => serde_json::from_str(text).unwrap_or_default(),
+            // It was installed before anybody was asked, and works as it is.
+            None => manifest.as_ref().map(Uses::of_manifest).unwrap_or_default(),
+        };
         Self {
             id: row.id,
             version: row.version.parse().unwrap_or(Version::new(0, 0, 0)),
-            manifest: Manifest::from_stored(&row.manifest),
+            manifest,
+            accepted,
             raw: serde_json::from_str(&row.manifest).unwrap_or_default(),
             source: ManifestSource::from_stored(&row.source),
             name: row.name,

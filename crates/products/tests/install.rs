@@ -2,7 +2,6 @@
 
 mod support;
 
-use emergent_domain::mcp_server::ConfiguredBy;
 use emergent_domain::{agent::AgentDefinition, run::RunStatus};
 use emergent_executor::StartOptions;
 use emergent_products::{Error, plan::Direction};
@@ -11,7 +10,7 @@ use emergent_testkit::{
     scripted::{ScriptedModel, says},
 };
 use serde_json::{Value, json};
-use support::{Harness, builtin_manifest, manifest_input, sample};
+use support::{Harness, accepted, builtin_manifest, manifest_input, sample, shown};
 
 fn names(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
@@ -62,12 +61,12 @@ both_engines! {
     async fn a_dry_run_tells_the_same_and_writes_nothing(db: TestDb) {
         let harness = Harness::open(&db).await;
         let before = harness.rows().await;
-        let told = harness.products.install(harness.actor, ConfiguredBy::Operator, manifest_input(&sample(1)), true).await.unwrap();
+        let told = harness.products.install(harness.actor, manifest_input(&sample(1)), shown()).await.unwrap();
         assert!(told.product.is_none());
         assert_eq!(harness.rows().await, before);
         assert_eq!(harness.install(&sample(1)).await.unwrap().plan, told.plan);
         let (before, first) = (harness.rows().await, harness.fingerprint().await);
-        let told = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", Some(manifest_input(&sample(2))), true).await.unwrap();
+        let told = harness.products.upgrade(harness.actor, "acme.support", Some(manifest_input(&sample(2))), shown()).await.unwrap();
         assert_eq!(told.product.unwrap().version.to_string(), "1.0.0", "as it is");
         harness.products.uninstall(harness.actor, "acme.support", true).await.unwrap();
         assert_eq!((harness.rows().await, harness.fingerprint().await), (before, first));
@@ -100,9 +99,9 @@ both_engines! {
         assert!(matches!(harness.upgrade(&sample(1)).await, Err(Error::NotInstalled(_))));
         harness.install(&sample(1)).await.unwrap();
         assert!(matches!(harness.install(&sample(2)).await, Err(Error::AlreadyInstalled { .. })));
-        let other = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", Some(manifest_input(&builtin_manifest("emergent.code"))), false).await;
+        let other = harness.products.upgrade(harness.actor, "acme.support", Some(manifest_input(&builtin_manifest("emergent.code"))), accepted()).await;
         assert!(matches!(other, Err(Error::NameMismatch { .. })), "{other:?}");
-        let nowhere = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", None, false).await;
+        let nowhere = harness.products.upgrade(harness.actor, "acme.support", None, accepted()).await;
         assert!(matches!(&nowhere, Err(Error::Source(why)) if why.contains("give a manifest")), "{nowhere:?}");
     }
 

@@ -2,7 +2,6 @@
 
 mod support;
 
-use emergent_domain::mcp_server::ConfiguredBy;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -19,7 +18,7 @@ use emergent_llm::Models;
 use emergent_products::{Error, ManifestInput, ManifestSource, Settings, plan::Direction};
 use emergent_testkit::{TestDb, both_engines};
 use serde_json::{Value, json};
-use support::{Harness, sample};
+use support::{Harness, accepted, sample};
 use tokio::sync::Semaphore;
 
 /// A server with a manifest and many invalid responses.
@@ -109,19 +108,19 @@ both_engines! {
         let place = Place::open().await;
         let harness = harness(&db, open_to_all()).await;
         let source = place.source("/manifest.json");
-        harness.products.install(harness.actor, ConfiguredBy::Operator, ManifestInput::Source(source.clone()), false).await.unwrap();
+        harness.products.install(harness.actor, ManifestInput::Source(source.clone()), accepted()).await.unwrap();
         let found = harness.products.check_updates(harness.actor.project).await.unwrap();
         assert_eq!((found[0].available, found[0].latest.as_ref().map(ToString::to_string)), (false, Some("1.0.0".into())));
-        let same = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", None, false).await.unwrap();
+        let same = harness.products.upgrade(harness.actor, "acme.support", None, accepted()).await.unwrap();
         assert!(same.plan.direction == Direction::Same && same.plan.steps.is_empty());
         place.publish(sample(2));
         assert!(harness.products.check_updates(harness.actor.project).await.unwrap()[0].available);
-        let up = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", None, false).await.unwrap();
+        let up = harness.products.upgrade(harness.actor, "acme.support", None, accepted()).await.unwrap();
         assert_eq!((up.plan.direction, up.product.unwrap().source), (Direction::Upgrade, Some(source.clone())));
         place.publish(sample(1));
-        let back = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", None, false).await;
+        let back = harness.products.upgrade(harness.actor, "acme.support", None, accepted()).await;
         assert!(matches!(&back, Err(Error::Conflict(why)) if why.contains("name the source")), "{back:?}");
-        let back = harness.products.upgrade(harness.actor, ConfiguredBy::Operator, "acme.support", Some(ManifestInput::Source(source)), false).await.unwrap();
+        let back = harness.products.upgrade(harness.actor, "acme.support", Some(ManifestInput::Source(source)), accepted()).await.unwrap();
         assert_eq!(back.plan.direction, Direction::Downgrade);
     }
 
@@ -129,11 +128,11 @@ both_engines! {
         let place = Place::open().await;
         let harness = harness(&db, open_to_all()).await;
         let source = ManifestInput::Source(place.source("/slow.json"));
-        harness.products.install(harness.actor, ConfiguredBy::Operator, source, false).await.unwrap();
+        harness.products.install(harness.actor, source, accepted()).await.unwrap();
         place.asked.acquire().await.unwrap().forget();
         place.publish(sample(2));
         let (products, actor) = (harness.products.clone(), harness.actor);
-        let slow = tokio::spawn(async move { products.upgrade(actor, ConfiguredBy::Operator, "acme.support", None, false).await });
+        let slow = tokio::spawn(async move { products.upgrade(actor, "acme.support", None, accepted()).await });
         place.asked.acquire().await.unwrap().forget();
         let mut newest = sample(2);
         newest["version"] = json!("3.0.0");
@@ -153,21 +152,15 @@ async fn a_repositorys_latest_release_is_fetched_from_where_the_operator_says() 
     let settings = Settings { github_url: Some(place.at("/")), ..Settings::default() };
     let harness = harness(&db, settings).await;
     let source: ManifestSource = "github.com/acme/support".parse().unwrap();
-    let done = harness
-        .products
-        .install(harness.actor, ConfiguredBy::Operator, ManifestInput::Source(source), false)
-        .await
-        .unwrap();
+    let done =
+        harness.products.install(harness.actor, ManifestInput::Source(source), accepted()).await.unwrap();
     assert_eq!(done.product.unwrap().version.to_string(), "1.0.0");
     place.publish(sample(2));
     let found = harness.products.check_updates(harness.actor.project).await.unwrap();
     assert!(found[0].available, "{found:?}");
     let missing: ManifestSource = "github.com/acme/nothing".parse().unwrap();
     unreachable(
-        harness
-            .products
-            .install(harness.actor, ConfiguredBy::Operator, ManifestInput::Source(missing), false)
-            .await,
+        harness.products.install(harness.actor, ManifestInput::Source(missing), accepted()).await,
         "404",
     );
 }
@@ -184,7 +177,7 @@ async fn what_is_inside_is_not_asked_unless_the_operator_says_so() {
     ] {
         let manifest_input = ManifestInput::Source(at.parse().unwrap());
         unreachable(
-            harness.products.install(harness.actor, ConfiguredBy::Operator, manifest_input, false).await,
+            harness.products.install(harness.actor, manifest_input, accepted()).await,
             "EMERGENT_ALLOW_PRIVATE_HOSTS",
         );
     }
@@ -192,10 +185,7 @@ async fn what_is_inside_is_not_asked_unless_the_operator_says_so() {
     let settings = Settings { github_url: Some(place.at("")), ..Settings::default() };
     let harness = self::harness(&db, settings).await;
     let manifest_input = ManifestInput::Source(place.source("/inside"));
-    unreachable(
-        harness.products.install(harness.actor, ConfiguredBy::Operator, manifest_input, false).await,
-        "169.254.169.254",
-    );
+    unreachable(harness.products.install(harness.actor, manifest_input, accepted()).await, "169.254.169.254");
 }
 
 #[tokio::test]
@@ -204,7 +194,7 @@ async fn what_is_no_manifest_is_told_so() {
     let harness = harness(&db, open_to_all()).await;
     let install = |path: &str| {
         let (products, actor, source) = (harness.products.clone(), harness.actor, place.source(path));
-        async move { products.install(actor, ConfiguredBy::Operator, ManifestInput::Source(source), false).await }
+        async move { products.install(actor, ManifestInput::Source(source), accepted()).await }
     };
     unreachable(install("/nothing").await, "404");
     unreachable(install("/round").await, "redirects more than");
@@ -217,10 +207,7 @@ async fn what_is_no_manifest_is_told_so() {
     );
     let closed: ManifestSource = "http://127.0.0.1:1/manifest.json".parse().unwrap();
     unreachable(
-        harness
-            .products
-            .install(harness.actor, ConfiguredBy::Operator, ManifestInput::Source(closed), false)
-            .await,
+        harness.products.install(harness.actor, ManifestInput::Source(closed), accepted()).await,
         "could not fetch",
     );
     assert!(harness.products.list(harness.actor.project).await.unwrap().is_empty());
@@ -232,12 +219,7 @@ async fn one_product_that_cannot_be_asked_about_does_not_hide_the_others() {
     let harness = harness(&db, open_to_all()).await;
     harness
         .products
-        .install(
-            harness.actor,
-            ConfiguredBy::Operator,
-            ManifestInput::Source(place.source("/manifest.json")),
-            false,
-        )
+        .install(harness.actor, ManifestInput::Source(place.source("/manifest.json")), accepted())
         .await
         .unwrap();
     harness.builtin("emergent.research").await.unwrap();

@@ -25,6 +25,20 @@ pub enum Error {
     },
     #[error("there is no secret `{name}` in this project; `emergent secret set {name}` creates it")]
     NotFound { name: SecretName },
+    /// A server would get a secret that was given for something else.
+    #[error(
+        "the secret `{name}` may be sent to {bound}, and not to `{target}`. The token that gave its value, or one \
+         that spans projects, can allow it: `emergent secret allow {name} --server {server}` (POST \
+         /api/admin/secrets/{name}/bindings)"
+    )]
+    NotBound { name: SecretName, server: String, target: String, bound: String },
+    #[error(
+        "another token gave the value of `{name}`, so this one cannot decide where it is sent: give the value \
+         again (PUT /api/admin/secrets/{name}), or ask for a token that spans projects"
+    )]
+    GivenByOthers { name: SecretName },
+    #[error("there is no MCP server `{0}` in this project")]
+    NoServer(String),
     #[error("there is no project `{0}` here")]
     NoProject(ProjectId),
     #[error("{0}")]

@@ -3,10 +3,13 @@
 //!
 //! [`KeySource`] defines where the encryption key comes from (the environment or a file),
 //! [`Secrets`] encrypts and decrypts with it, and [`Template`] is a text that refers to secrets.
-//! Every decrypted value is passed to the redactor before it is used.
+//! Every decrypted value is passed to the redactor before it is used. [`bindings`] decide to which
+//! [`Destination`] a secret may be sent.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+pub mod bindings;
+pub mod destination;
 mod error;
 mod key_source;
 mod keyring;
@@ -16,11 +19,12 @@ mod secret;
 mod service;
 mod template;
 
+pub use destination::Destination;
 pub use error::{Error, Result};
 pub use key_source::KeySource;
 pub use keyring::Keyring;
 pub use name::SecretName;
 pub use rotate::KeyRotation;
 pub use secret::Secret;
-pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, SecretInfo, Secrets};
+pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, SecretDestination, SecretInfo, Secrets};
 pub use template::Template;

@@ -6,19 +6,21 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::{ProjectId, TokenId},
     invalid::Invalid,
+    mcp_server::McpServer,
     redact::{MIN_SECRET_BYTES, Redactor},
     time::{Clock, Timestamp},
 };
 use emergent_store::{
-    Db, Tx, audit, projects,
+    Db, Tx, audit, mcp_servers, projects,
+    secret_bindings::{self, SecretBinding},
     secrets::{self as rows, KeyRow},
 };
 use parking_lot::RwLock;
-use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::{
-    Error, KeySource, Keyring, Result, Secret, SecretName, Template,
+    Destination, Error, KeySource, Keyring, Result, Secret, SecretName, Template,
+    destination::secret_uses,
     keyring::{Key, SealedValue, UnsealError},
     template::Part,
 };
@@ -52,8 +54,17 @@ pub struct SecretInfo {
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// The names of the project's external servers that refer to the secret.
-    pub used_by: Vec<String>,
+    /// The project's external servers that refer to the secret.
+    pub destinations: Vec<SecretDestination>,
+}
+
+/// A server that refers to a secret, and whether it gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretDestination {
+    pub server: String,
+    /// An origin, or a program with its variables and arguments.
+    pub target: String,
+    pub is_allowed: bool,
 }
 
 impl Secrets {
@@ -147,7 +158,7 @@ impl Secrets {
             }
             let entry = audit_entry(AuditAction::SecretPut, project, &name).detail("version", row.version);
             audit::record(tx, &entry, now)?;
-            to_info(row, &load_server_configs(tx, project)?)
+            to_info(row, &ProjectServers::load(tx, project)?)
         };
         self.0.db.write(work).await
     }
@@ -155,7 +166,7 @@ impl Secrets {
     /// Lists the secrets by name, never their values.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<SecretInfo>> {
         let work = move |tx: &mut Tx<'_>| {
-            let servers = load_server_configs(tx, project)?;
+            let servers = ProjectServers::load(tx, project)?;
             rows::list(tx, project)?.into_iter().map(|row| to_info(row, &servers)).collect()
         };
         self.0.db.snapshot(work).await
@@ -168,19 +179,25 @@ impl Secrets {
         let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
             Some(row) => {
                 audit::record(tx, &audit_entry(AuditAction::SecretDelete, project, &name), now)?;
-                to_info(row, &load_server_configs(tx, project)?)
+                to_info(row, &ProjectServers::load(tx, project)?)
             }
             None => Err(Error::NotFound { name: name.clone() }),
         };
         self.0.db.write(work).await
     }
 
-    /// Returns the text with its secrets inserted. The redactor knows the secrets from then on.
-    pub async fn resolve(&self, project: ProjectId, template: &Template) -> Result<Secret> {
+    /// Returns the text with its secrets inserted, for a destination. Fails if a secret may not be sent there.
+    /// The redactor knows the secrets from then on.
+    pub async fn resolve(&self, destination: &Destination, template: &Template) -> Result<Secret> {
         let names: Vec<String> = template.names().map(|name| name.as_str().to_owned()).collect();
+        let to = destination.clone();
         let sealed_values = match names.is_empty() {
             true => BTreeMap::new(),
-            false => self.0.db.read(move |tx| rows::get_sealed(tx, project, &names)).await?,
+            false => {
+                let read =
+                    move |tx: &mut Tx<'_>| rows::get_sealed(tx, to.project, &names, &to.owner, &to.target);
+                self.0.db.read(read).await?
+            }
         };
         let mut text = String::new();
         for part in template.parts() {
@@ -190,8 +207,11 @@ impl Secrets {
                     let row = sealed_values
                         .get(name.as_str())
                         .ok_or_else(|| Error::NotFound { name: name.clone() })?;
-                    let sealed = SealedValue { key: row.0.clone(), bytes: row.1.clone() };
-                    text.push_str(self.unseal(project, name, &sealed)?.expose());
+                    if !row.is_bound && !destination.predates_bindings {
+                        return Err(self.refusal(destination, name).await);
+                    }
+                    let sealed = SealedValue { key: row.key.clone(), bytes: row.sealed.clone() };
+                    text.push_str(self.unseal(destination.project, name, &sealed)?.expose());
                 }
             }
         }
@@ -321,37 +341,44 @@ fn check_value(value: &str) -> Result<(), Invalid> {
     Err(Invalid::new("value", reason))
 }
 
-/// Adds the names of the servers that refer to a secret to its row.
-fn to_info(row: rows::SecretRow, servers: &[(String, Value)]) -> Result<SecretInfo> {
+/// The external servers of a project, and the bindings that count.
+pub(crate) struct ProjectServers {
+    servers: Vec<McpServer>,
+    bindings: Vec<SecretBinding>,
+}
+
+impl ProjectServers {
+    pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<Self> {
+        let servers = mcp_servers::list_all(tx, project)?;
+        Ok(Self { servers, bindings: secret_bindings::list_effective(tx, project)? })
+    }
+
+    /// Returns the servers that refer to a secret.
+    fn destinations(&self, name: &SecretName) -> Vec<SecretDestination> {
+        let destination = |server: &McpServer| {
+            let used = secret_uses(&server.spec).into_iter().find(|one| one.name == name.as_str())?;
+            let owner = secret_bindings::owner_of(server);
+            let is_bound = self.bindings.iter().any(|binding| {
+                binding.secret == used.name && binding.owner == owner && binding.target == used.target
+            });
+            Some(SecretDestination {
+                server: server.name().to_owned(),
+                target: used.target,
+                is_allowed: is_bound || server.predates_bindings(),
+            })
+        };
+        self.servers.iter().filter_map(destination).collect()
+    }
+}
+
+/// Adds the servers that refer to a secret to its row.
+pub(crate) fn to_info(row: rows::SecretRow, servers: &ProjectServers) -> Result<SecretInfo> {
     let name: SecretName = row.name.parse()?;
-    let refers_to_secret = |(_, config): &&(String, Value)| refers_to(config, &name);
-    let used_by = servers.iter().filter(refers_to_secret).map(|(server, _)| server.clone()).collect();
     Ok(SecretInfo {
-        name,
         version: row.version,
         created_at: row.created_at,
         updated_at: row.updated_at,
-        used_by,
+        destinations: servers.destinations(&name),
+        name,
     })
-}
-
-/// Returns the external servers of the project with their configuration.
-fn load_server_configs(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
-    let servers = rows::server_configs(tx, project)?;
-    Ok(servers
-        .into_iter()
-        .map(|(name, config)| (name, serde_json::from_str(&config).unwrap_or_default()))
-        .collect())
-}
-
-/// Whether a text inside of a configuration refers to a secret.
-fn refers_to(config: &Value, name: &SecretName) -> bool {
-    match config {
-        Value::String(text) => text
-            .parse::<Template>()
-            .is_ok_and(|template| template.names().any(|referenced| referenced == name)),
-        Value::Array(items) => items.iter().any(|item| refers_to(item, name)),
-        Value::Object(map) => map.values().any(|item| refers_to(item, name)),
-        _ => false,
-    }
 }

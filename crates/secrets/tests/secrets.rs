@@ -2,8 +2,13 @@
 
 use std::{fs, path::Path};
 
-use emergent_domain::{ids::ProjectId, redact::Redactor, time::Clock};
-use emergent_secrets::{Error, KeySource, Secret, SecretName, Secrets};
+use emergent_domain::{
+    ids::{McpServerId, ProjectId},
+    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec},
+    redact::Redactor,
+    time::Clock,
+};
+use emergent_secrets::{Destination, Error, KeySource, Secret, SecretName, Secrets};
 use emergent_store::{Db, Tx, projects};
 use emergent_testkit::{TestDb, both_engines};
 
@@ -54,7 +59,36 @@ async fn put(secrets: &Secrets, project: ProjectId, named: &str, value: &str) {
 
 async fn resolve(secrets: &Secrets, project: ProjectId, text: &str) -> Result<String, Error> {
     let template = text.parse().expect("a template");
-    secrets.resolve(project, &template).await.map(|value| value.expose().to_owned())
+    secrets.resolve(&destination(project), &template).await.map(|value| value.expose().to_owned())
+}
+
+/// A server that needs no bindings, because it is older than they are.
+fn destination(project: ProjectId) -> Destination {
+    let spec = ServerSpec::Stdio {
+        name: "old".to_owned(),
+        description: String::new(),
+        command: "true".to_owned(),
+        args: Vec::new(),
+        env: Default::default(),
+    };
+    let now = Clock::system().now();
+    Destination::of(&McpServer {
+        id: McpServerId::new(),
+        project,
+        product: None,
+        spec,
+        configured_by: ConfiguredBy::Operator,
+        unbound_version: Some(1),
+        tool_filter: Vec::new(),
+        pin_policy: PinPolicy::Pin,
+        timeout_seconds: 60,
+        enabled: true,
+        version: 1,
+        listed_at: None,
+        last_error: None,
+        created_at: now,
+        updated_at: now,
+    })
 }
 
 both_engines! {

@@ -15,7 +15,8 @@ use crate::{
     value::{Param, json},
 };
 
-/// The stored row of a product. The store does not interpret the JSON texts of the manifest and its source.
+/// The stored row of a product. The store does not interpret the JSON texts of the manifest, its source
+/// and what was accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstalledProduct {
     pub id: ProductId,
@@ -24,6 +25,8 @@ pub struct InstalledProduct {
     pub version: String,
     pub manifest: String,
     pub source: String,
+    /// What was accepted of the product, as JSON. `None` if it was installed before this was asked.
+    pub accepted: Option<String>,
     /// Starts at 1 and is incremented with each change.
     pub revision: i64,
     pub installed_at: Timestamp,
@@ -38,6 +41,7 @@ row! {
         version: "version",
         manifest: "manifest",
         source: "source",
+        accepted: "accepted",
         revision: "revision",
         installed_at: "installed_at",
         updated_at: "updated_at",
@@ -74,6 +78,7 @@ pub fn update(tx: &mut Tx<'_>, next: &InstalledProduct, by: Author) -> Result<bo
         ("version", Param::from(&next.version)),
         ("manifest", json(&next.manifest)),
         ("source", json(&next.source)),
+        ("accepted", next.accepted.as_deref().map_or(Param::Null, json)),
         ("revision", Param::from(next.revision)),
         ("updated_at", Param::from(next.updated_at)),
         ("author_token", token),

@@ -43,6 +43,7 @@ pub mod row_numbers;
 pub mod runs;
 pub mod schedules;
 pub mod search;
+pub mod secret_bindings;
 pub mod secrets;
 pub mod sources;
 pub mod storage_health;

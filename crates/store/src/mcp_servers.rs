@@ -3,8 +3,8 @@
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
-    ids::{McpServerId, ProjectId},
-    mcp_server::{McpServer, PinPolicy, ServerSpec, TransportKind},
+    ids::{McpServerId, ProjectId, TokenId},
+    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec, TransportKind},
     time::Timestamp,
 };
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     page, params,
     row::{RowReader, TableRow, row, to_param},
+    secret_bindings,
     tx::Tx,
     value::Param,
 };
@@ -26,6 +27,8 @@ row! {
         project: "project_id",
         product: "product",
         spec: SpecColumns("name", "description", "transport", "config"),
+        configured_by: ConfiguredByColumn("configured_by"),
+        unbound_version: "unbound_version",
         tool_filter: "tool_filter",
         pin_policy: "pin_policy",
         trust: "trust",
@@ -72,6 +75,20 @@ impl SpecColumns {
             Param::from(spec.transport()),
             config_param(spec)?,
         ]);
+        Ok(())
+    }
+}
+
+/// Reads and writes who configured a server: the token of one project, or NULL for an operator.
+struct ConfiguredByColumn;
+
+impl ConfiguredByColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<ConfiguredBy> {
+        reader.next::<Option<TokenId>>(column).map(ConfiguredBy::from)
+    }
+
+    fn write<'a>(by: &'a ConfiguredBy, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.push(Param::from(by.project_token()));
         Ok(())
     }
 }
@@ -174,7 +191,7 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              listed_at = CASE WHEN version = $11 THEN listed_at END,
              last_error = CASE WHEN version = $11 THEN last_error END,
              last_error_at = CASE WHEN version = $11 THEN last_error_at END,
-             version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14
+             version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14, configured_by = $15
          WHERE id = $1",
         &[
             Param::from(server.id),
@@ -191,12 +208,13 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
             Param::from(server.updated_at),
             Param::from(server.trust),
             Param::from(server.tools_accepted_at),
+            Param::from(server.configured_by.project_token()),
         ],
     )?;
     bump_revision(tx, server.project)
 }
 
-/// Deletes a server with its listed tools; false when there is none.
+/// Deletes a server with its listed tools and the bindings of its secrets; false when there is none.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bool> {
     let deleted = tx
         .execute("DELETE FROM project_mcp_servers WHERE id = $1 AND project_id = $2", params![id, project])?;
@@ -204,6 +222,7 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
         return Ok(false);
     }
     tx.execute("DELETE FROM mcp_server_tools WHERE server_id = $1", params![id])?;
+    secret_bindings::delete_for_owner(tx, project, &secret_bindings::server_owner(id))?;
     bump_revision(tx, project)?;
     Ok(true)
 }
@@ -217,6 +236,7 @@ pub fn upsert_for_product(
     product: &str,
     spec: &ServerSpec,
     tool_filter: &[String],
+    by: ConfiguredBy,
     now: Timestamp,
 ) -> Result<Option<McpServerId>> {
     let Some(existing) = get_by_name(tx, project, spec.name())? else {
@@ -225,6 +245,8 @@ pub fn upsert_for_product(
             project,
             product: Some(product.to_owned()),
             spec: spec.clone(),
+            configured_by: by,
+            unbound_version: None,
             tool_filter: tool_filter.to_vec(),
             pin_policy: PinPolicy::default(),
             trust: false,
@@ -248,15 +270,17 @@ pub fn upsert_for_product(
     if version != existing.version || existing.tool_filter != tool_filter {
         let tool_filter = tool_filter.to_vec();
         let tools_accepted_at = existing.tools_accepted_at.filter(|_| existing.spec.has_same_target(spec));
-        let server = McpServer {
+        let configured_by = if version == existing.version { existing.configured_by } else { by };
+        let next = McpServer {
             spec: spec.clone(),
+            configured_by,
             tool_filter,
             version,
             tools_accepted_at,
             updated_at: now,
             ..existing
         };
-        update(tx, &server)?;
+        update(tx, &next)?;
     }
     Ok(Some(id))
 }

@@ -70,6 +70,13 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
     },
     Migration {
+        version: 11,
+        name: "consent",
+        shared: include_str!("migrations/0011_consent.sql"),
+        sqlite: include_str!("migrations/0011_consent.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
         version: 12,
         name: "write_checks",
         shared: include_str!("migrations/0012_write_checks.sql"),
@@ -249,5 +256,21 @@ mod tests {
         let accepted: Option<i64> =
             conn.query_row("SELECT accepted_at FROM mcp_server_tools", [], |row| row.get(0)).unwrap();
         assert_eq!(accepted, Some(20));
+    }
+
+    #[test]
+    fn earlier_servers_count_as_configured_by_an_operator_and_may_use_their_secrets() {
+        let conn = database_before(11);
+        conn.execute_batch(
+            "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
+                 pin_policy, timeout_seconds, enabled, version, created_at, updated_at)
+             VALUES (1, 7, 'a', '', 'http', '{}', '[]', 'pin', 60, 1, 3, 10, 10);",
+        )
+        .unwrap();
+        migrate(&conn, 11);
+        let read = "SELECT configured_by, unbound_version FROM project_mcp_servers";
+        let found: (Option<i64>, i64) =
+            conn.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(found, (None, 3));
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     error::Result,
     params,
     row::{TableRow, read_row},
+    secret_bindings,
     tx::Tx,
 };
 
@@ -89,6 +90,8 @@ pub struct SecretRow {
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// The token that gave the current value.
+    pub author: Option<TokenId>,
 }
 
 read_row! {
@@ -97,6 +100,7 @@ read_row! {
         version: "version",
         created_at: "created_at",
         updated_at: "updated_at",
+        author: "author_token",
     }
 }
 
@@ -144,22 +148,47 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<
     tx.query_opt(&sql, params![project, name], SecretRow::from_row)
 }
 
-/// The id of the key and the sealed value of each secret, by name. Names without a secret are left out.
+/// The sealed value of a secret, for a destination.
+#[derive(Debug, Clone)]
+pub struct SealedSecret {
+    /// The id of the key that sealed the value.
+    pub key: String,
+    pub sealed: Vec<u8>,
+    /// Whether a binding that counts allows the destination.
+    pub is_bound: bool,
+}
+
+/// The sealed value of each secret, by name, and whether the owner may send it to the target. Names without a
+/// secret are left out. One statement reads both, so that a value that was replaced in the meantime is not
+/// sent where only its predecessor was allowed.
 pub fn get_sealed(
     tx: &mut Tx<'_>,
     project: ProjectId,
     names: &[String],
-) -> Result<BTreeMap<String, (String, Vec<u8>)>> {
+    owner: &str,
+    target: &str,
+) -> Result<BTreeMap<String, SealedSecret>> {
+    let sql = format!(
+        "SELECT s.key_id, s.sealed, EXISTS (
+             SELECT 1 FROM secret_bindings AS b WHERE b.project_id = s.project_id AND b.owner = $3
+                 AND b.secret = s.name AND b.target = $4 AND {})
+         FROM secrets AS s WHERE s.project_id = $1 AND s.name = $2",
+        secret_bindings::COUNTS_SQL
+    );
     let mut sealed_by_name = BTreeMap::new();
     for name in names {
-        let sealed = tx.query_opt(
-            "SELECT key_id, sealed FROM secrets WHERE project_id = $1 AND name = $2",
-            params![project, name],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
+        let sealed = tx.query_opt(&sql, params![project, name, owner, target], |row| {
+            Ok(SealedSecret { key: row.get(0)?, sealed: row.get(1)?, is_bound: row.get(2)? })
+        })?;
         sealed_by_name.extend(sealed.map(|sealed| (name.clone(), sealed)));
     }
     Ok(sealed_by_name)
+}
+
+/// The secret of this name.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<SecretRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM secrets WHERE project_id = $1 AND name = $2");
+    tx.query_opt(&sql, params![project, name], SecretRow::from_row)
 }
 
 /// A sealed value with its project, its name and the id of its key.
@@ -192,13 +221,4 @@ pub fn reseal(tx: &mut Tx<'_>, project: ProjectId, name: &str, key: &str, sealed
         params![project, name, key, sealed],
     )?;
     Ok(())
-}
-
-/// The MCP servers of a project, by name, each with its configuration as JSON. It may refer to secrets.
-pub fn server_configs(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, String)>> {
-    tx.query(
-        "SELECT name, config FROM project_mcp_servers WHERE project_id = $1 ORDER BY name",
-        params![project],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )
 }

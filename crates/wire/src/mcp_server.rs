@@ -41,7 +41,8 @@ pub struct McpServerView {
     /// The product that brought it; null for the project's own.
     pub product: Option<String>,
     /// `new`, `connected`, `idle`, `failing` (the last contact failed, on whichever server), `disabled`, or
-    /// `blocked` where programs are not run.
+    /// `blocked`: a program that is not run here, because programs are disabled or its configuration is no
+    /// longer admitted.
     pub status: String,
     /// Tools it has, as far as they are known.
     pub tool_count: i64,

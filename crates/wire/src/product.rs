@@ -6,7 +6,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 /// A manifest, or where one is.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstallProduct {
     /// A manifest: `GET /api/products/manifest.schema.json` says what may stand in it.
@@ -18,6 +18,9 @@ pub struct InstallProduct {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "emergent.research", max_length = 2000)]
     pub source: Option<String>,
+    /// The consent to what the plan lists under `uses`: true, or the `digest` of a plan that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Accept>,
     /// Only tell what would be done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -35,9 +38,22 @@ pub struct UpgradeProduct {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "github.com/acme/support", max_length = 2000)]
     pub source: Option<String>,
+    /// The consent to what the plan lists under `uses`: true, or the `digest` of a plan that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Accept>,
     /// Only tell what would be done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+}
+
+/// A consent to what a product uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Accept {
+    /// True: whatever the product uses. False is no consent.
+    Everything(bool),
+    /// The `digest` of a plan: exactly what that plan lists.
+    Digest(String),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, IntoParams)]
@@ -58,6 +74,9 @@ pub struct ProductView {
     pub version: String,
     pub description: String,
     pub source: SourceView,
+    /// What was accepted that it uses.
+    #[serde(default)]
+    pub uses: UsesView,
     /// Counts installs and upgrades.
     pub revision: i64,
     /// Names of what it brought, as its manifest says.
@@ -136,6 +155,64 @@ pub struct PlanView {
     pub steps: Vec<StepView>,
     /// What people should know; nothing of it stops anything.
     pub warnings: Vec<WarningView>,
+    /// What the product will use of the world outside its agents.
+    #[serde(default)]
+    pub uses: UsesView,
+    /// What has to be accepted before this is done; absent if there is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<ConsentView>,
+}
+
+/// What a product uses of the world outside its agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProductUses)]
+pub struct UsesView {
+    /// Programs that the server runs, with their variables and arguments.
+    pub programs: Vec<String>,
+    /// Origins that the server contacts.
+    #[schema(example = json!(["https://mcp.example.com"]))]
+    pub hosts: Vec<String>,
+    pub secrets: Vec<SecretUseView>,
+    pub schedules: Vec<ScheduleUseView>,
+    pub events: Vec<EventUseView>,
+}
+
+/// A secret, and who gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProductSecretUse)]
+pub struct SecretUseView {
+    pub name: String,
+    /// One of the hosts or programs.
+    pub target: String,
+}
+
+/// A schedule that starts an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ProductScheduleUse)]
+pub struct ScheduleUseView {
+    pub agent: String,
+    pub cron: String,
+    pub time_zone: String,
+}
+
+/// An event that starts an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProductEventUse)]
+pub struct EventUseView {
+    pub agent: String,
+    /// Such as `on_document_ingested`.
+    pub event: String,
+}
+
+/// What has to be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ProductConsent)]
+pub struct ConsentView {
+    /// To be sent as `accept`, for a consent to exactly what the plan lists under `uses`.
+    pub digest: String,
+    /// What of `uses` was not accepted before.
+    pub adds: UsesView,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

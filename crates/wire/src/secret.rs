@@ -19,6 +19,30 @@ pub struct SecretView {
     pub updated_at: Timestamp,
     /// The project's external servers that mention it.
     pub used_by: Vec<String>,
+    /// Where these servers would send it, and whether they may.
+    #[serde(default)]
+    pub destinations: Vec<SecretDestinationView>,
+}
+
+/// A server that mentions a secret.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = SecretDestination)]
+pub struct SecretDestinationView {
+    pub server: String,
+    /// The origin of its URL, or its program with variables and arguments.
+    #[schema(example = "https://mcp.example.com")]
+    pub target: String,
+    /// False: the server does not get the secret until `POST /api/admin/secrets/{name}/bindings`.
+    pub allowed: bool,
+}
+
+/// A server that is to get a secret, at its current address or program.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BindSecret {
+    /// The name of an external server that mentions the secret.
+    #[schema(example = "github")]
+    pub server: String,
 }
 
 /// It has no `Debug`, on purpose.

@@ -7,6 +7,7 @@ use emergent_domain::{
     token::Scope::{AdminRead, AdminWrite},
 };
 use emergent_graph::Actor;
+use emergent_products::ChangeOptions;
 use utoipa_axum::routes;
 
 use crate::{
@@ -16,8 +17,8 @@ use crate::{
     extract::{Json, OptionalJson, Path, Query},
     response::{Envelope, Result, created_if, list as listed, ok},
     views::product::{
-        DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
-        install_input, upgrade_input,
+        Accept, DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView,
+        UpgradeProduct, consent, install_input, upgrade_input,
     },
 };
 
@@ -42,8 +43,13 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<V
     listed(app.products.list(project).await?)
 }
 
+fn change_options(caller: &Caller, accept: Option<Accept>, dry_run: bool) -> ChangeOptions {
+    ChangeOptions { by: caller.configures_as(), consent: consent(accept), dry_run }
+}
+
 /// Installs a product completely, or not at all. Errors in a manifest have a JSON pointer to the entry
-/// and say what is expected.
+/// and say what is expected. Programs, hosts, secrets, schedules and events that the product uses have to be
+/// accepted: see `accept`, and `uses` of the plan.
 #[utoipa::path(
     post, path = "/api/products/install", tag = "products", operation_id = "installProduct",
     request_body = InstallProduct,
@@ -58,9 +64,9 @@ async fn install(
     AsActor(actor): AsActor,
     Json(body): Json<InstallProduct>,
 ) -> Result<OutcomeView> {
+    let options = change_options(&caller, body.accept.clone(), body.dry_run);
     let dry_run = body.dry_run;
-    let installed = app.products.install(actor, caller.configures_as(), install_input(body)?, dry_run);
-    created_if(!dry_run, installed.await?)
+    created_if(!dry_run, app.products.install(actor, install_input(body)?, options).await?)
 }
 
 /// Checks the source of each product for a newer version.
@@ -97,7 +103,7 @@ async fn get(
 
 /// Upgrades a product to another version. Its agents, jobs, prompts and servers are overwritten, its
 /// packs get a new version, and entries that are no longer in the manifest are removed. Secrets and
-/// active runs are not affected.
+/// active runs are not affected. What it uses and did not use before has to be accepted.
 #[utoipa::path(
     post, path = "/api/products/{name}/upgrade", tag = "products", operation_id = "upgradeProduct",
     params(("name" = String, Path)), request_body = UpgradeProduct,
@@ -110,8 +116,8 @@ async fn upgrade(
     Path(name): Path<String>,
     OptionalJson(body): OptionalJson<UpgradeProduct>,
 ) -> Result<OutcomeView> {
-    let dry_run = body.dry_run;
-    ok(app.products.upgrade(actor, caller.configures_as(), &name, upgrade_input(body)?, dry_run).await?)
+    let options = change_options(&caller, body.accept.clone(), body.dry_run);
+    ok(app.products.upgrade(actor, &name, upgrade_input(body)?, options).await?)
 }
 
 /// Uninstalls a product with everything it installed. What its agents wrote stays.

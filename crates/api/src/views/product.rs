@@ -1,9 +1,12 @@
 //! Converts products for the API, with the plans of their installations, upgrades and removals.
 
+use emergent_domain::mcp_server::SecretUse;
 use emergent_products::{
-    ManifestInput, ManifestProblem, ManifestSource, Plan, Product, ProductOutcome, ProductUpdate,
+    Consent, ManifestInput, ManifestProblem, ManifestSource, Plan, Product, ProductOutcome, ProductUpdate,
+    Uses,
     diff::FieldDiff,
     plan::{OwnChange, Step, StepChange, Warning},
+    uses::{EventUse, ScheduleUse},
 };
 pub(crate) use emergent_wire::product::*;
 use serde_json::Value;
@@ -46,6 +49,39 @@ fn manifest_input(
     }
 }
 
+/// Returns the consent of a request.
+pub(crate) fn consent(accept: Option<Accept>) -> Consent {
+    match accept {
+        None | Some(Accept::Everything(false)) => Consent::NotGiven,
+        Some(Accept::Everything(true)) => Consent::Everything,
+        Some(Accept::Digest(digest)) => Consent::Digest(digest),
+    }
+}
+
+impl IntoView<UsesView> for Uses {
+    fn into_view(self) -> UsesView {
+        let uses = self;
+        let secret = |one: SecretUse| SecretUseView { name: one.name, target: one.target };
+        let schedule =
+            |one: ScheduleUse| ScheduleUseView { agent: one.agent, cron: one.cron, time_zone: one.time_zone };
+        let event = |one: EventUse| EventUseView { agent: one.agent, event: one.event };
+        UsesView {
+            programs: uses.programs.into_iter().collect(),
+            hosts: uses.hosts.into_iter().collect(),
+            secrets: uses.secrets.into_iter().map(secret).collect(),
+            schedules: uses.schedules.into_iter().map(schedule).collect(),
+            events: uses.events.into_iter().map(event).collect(),
+        }
+    }
+}
+
+/// Returns what has to be accepted as the `details` of an error.
+pub(crate) fn consent_json(uses: Uses, added: Uses) -> Value {
+    let digest = uses.digest();
+    let (uses, adds): (UsesView, UsesView) = (uses.into_view(), added.into_view());
+    serde_json::json!({ "digest": digest, "adds": adds, "uses": uses })
+}
+
 impl IntoView<ProductView> for Product {
     fn into_view(self) -> ProductView {
         let product = self;
@@ -65,6 +101,7 @@ impl IntoView<ProductView> for Product {
             version: product.version.to_string(),
             description: product.raw["description"].as_str().unwrap_or_default().to_owned(),
             source,
+            uses: product.accepted.into_view(),
             revision: product.revision,
             agents: names("/agents"),
             packs: packs.collect(),
@@ -104,7 +141,11 @@ impl IntoView<OutcomeView> for ProductOutcome {
 impl IntoView<PlanView> for Plan {
     fn into_view(self) -> PlanView {
         let plan = self;
+        let digest = plan.uses.digest();
+        let is_needed = !plan.added.is_empty();
         PlanView {
+            uses: plan.uses.into_view(),
+            consent: is_needed.then(|| ConsentView { digest, adds: plan.added.into_view() }),
             name: plan.name,
             from: plan.from.map(|version| version.to_string()),
             to: plan.to.map(|version| version.to_string()),

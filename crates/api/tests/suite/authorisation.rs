@@ -215,6 +215,12 @@ both_engines! {
                 // Another project may use the same name for its own secret: see tests/secrets.rs.
                 "/api/admin/secrets/{name}" if operation.method == Method::PUT => continue,
                 "/api/admin/secrets/{name}" => "API_KEY".to_owned(),
+                "/api/admin/secrets/{name}/bindings" => {
+                    let path = "/api/admin/secrets/API_KEY/bindings";
+                    operation.call_at(&outsider, path, r#"{"server":"m"}"#).await.refused(404, "not_found");
+                    walked += 1;
+                    continue;
+                }
                 path if path.starts_with("/api/tokens/") => token.as_str().unwrap().to_owned(),
                 path if path.starts_with("/api/products/") => "p".to_owned(),
                 path if path.ends_with("/install-default-agents") => server.default_project.to_string(),

@@ -5,7 +5,11 @@ use crate::common;
 
 use axum::http::{Method, StatusCode};
 use common::Server;
-use emergent_domain::{mcp_server::ServerSpec, time::Clock, token::Scope};
+use emergent_domain::{
+    mcp_server::{ConfiguredBy, ServerSpec},
+    time::Clock,
+    token::Scope,
+};
 use emergent_store::mcp_servers;
 use emergent_testkit::both_engines;
 use serde_json::{Value, json};
@@ -176,7 +180,7 @@ both_engines! {
         let (project, now) = (server.default_project, Clock::system().now());
         let spec: ServerSpec =
             serde_json::from_value(json!({ "name": "p", "transport": "sse", "url": "https://x.example.com/sse" })).unwrap();
-        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &spec, &["a*".into()], now));
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &spec, &["a*".into()], ConfiguredBy::Operator, now));
         let id = put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap().unwrap();
         let at = format!("{PATH}/{id}");
         let elsewhere = admin.in_project(other);
@@ -198,7 +202,7 @@ both_engines! {
         // An upgrade keeps the decisions of users.
         let next: ServerSpec =
             serde_json::from_value(json!({ "name": "p", "transport": "http", "url": "https://x.example.com/mcp" })).unwrap();
-        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &next, &["*".into()], now));
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &next, &["*".into()], ConfiguredBy::Operator, now));
         assert_eq!(put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap(), Some(id));
         let after = admin.get(&at).await.body["data"].clone();
         assert_eq!((&after["transport"], &after["enabled"], &after["pinPolicy"]), (&json!("http"), &json!(false), &json!("off")));

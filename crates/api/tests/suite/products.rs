@@ -22,7 +22,7 @@ both_engines! {
         let dry = json!({ "manifest": manifest("1.0.0", "A"), "dryRun": true });
         let planned = admin.post("/api/products/install", dry).await;
         assert_eq!(planned.is(200)["product"], Value::Null);
-        let made = admin.post("/api/products/install", json!({ "manifest": manifest("1.0.0", "A") })).await;
+        let made = admin.post("/api/products/install", json!({ "manifest": manifest("1.0.0", "A"), "accept": true })).await;
         assert_eq!(made.is(201)["plan"], planned.body["data"]["plan"]);
         let listed = admin.get("/api/products").await;
         let product = &listed.is(200)[0];
@@ -63,6 +63,7 @@ both_engines! {
             (json!({ "source": "emergent.reserch" }), "source"),
             (json!({ "source": 7 }), "source"),
             (json!({ "manifest": {}, "dryrun": true }), "dryrun"),
+            (json!({ "manifest": {}, "accept": 7 }), "accept"),
         ] {
             let answer = install(body.clone()).await;
             answer.refused(400, "invalid");
@@ -89,13 +90,51 @@ both_engines! {
         assert_eq!(admin.get("/api/products/check-updates").await.is(200)[0]["available"], false);
     }
 
+    async fn what_a_product_uses_has_to_be_accepted(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let product = |version: &str, url: &str| json!({ "name": "hub", "version": version, "mcp": { "servers": [
+            { "name": "hub", "transport": "http", "url": url, "headers": { "Authorization": "Bearer ${HUB_TOKEN}" } }] } });
+        let v1 = product("1.0.0", "https://a.example.com/mcp");
+        let install = |body: Value| {
+            let admin = admin.clone();
+            async move { admin.post("/api/products/install", body).await }
+        };
+        let planned = install(json!({ "manifest": v1, "dryRun": true })).await;
+        let plan = planned.is(200)["plan"].clone();
+        let uses = json!({ "programs": [], "hosts": ["https://a.example.com"], "schedules": [], "events": [],
+            "secrets": [{ "name": "HUB_TOKEN", "target": "https://a.example.com" }] });
+        assert_eq!((&plan["uses"], &plan["consent"]["adds"]), (&uses, &uses));
+        for accept in [json!(null), json!(false), json!("0123")] {
+            let refused = install(json!({ "manifest": v1, "accept": accept })).await;
+            let details = refused.refused(409, "consent_required")["details"].clone();
+            assert_eq!((&details["uses"], &details["digest"]), (&uses, &plan["consent"]["digest"]), "{accept}");
+        }
+        assert_eq!(admin.get("/api/products").await.is(200), &json!([]));
+        install(json!({ "manifest": v1, "accept": plan["consent"]["digest"] })).await.is(201);
+        assert_eq!(admin.get("/api/products/hub").await.is(200)["uses"], uses);
+
+        let upgrade = |body: Value| {
+            let admin = admin.clone();
+            async move { admin.post("/api/products/hub/upgrade", body).await }
+        };
+        let same = upgrade(json!({ "manifest": product("1.1.0", "https://a.example.com/v2") })).await;
+        assert_eq!(same.is(200)["plan"].get("consent"), None, "nothing is new");
+        let v2 = product("2.0.0", "https://b.example.com/mcp");
+        let refused = upgrade(json!({ "manifest": v2 })).await;
+        let adds = refused.refused(409, "consent_required")["details"]["adds"].clone();
+        assert_eq!(adds["hosts"], json!(["https://b.example.com"]));
+        assert_eq!(admin.get("/api/products/hub").await.is(200)["version"], "1.1.0");
+        upgrade(json!({ "manifest": v2, "accept": true })).await.is(200);
+    }
+
     async fn an_agent_that_a_job_starts_is_not_taken_from_it(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();
         let agent = json!({ "name": "agents", "version": "1.0.0", "agents": [{ "name": "triage" }] });
         let jobs = json!({ "name": "jobs", "version": "1.0.0", "jobs": [{ "name": "daily", "cron": "0 8 * * *", "agent": "triage" }] });
         for manifest in [agent, jobs] {
-            admin.post("/api/products/install", json!({ "manifest": manifest })).await.is(201);
+            admin.post("/api/products/install", json!({ "manifest": manifest, "accept": true })).await.is(201);
         }
         let agents = admin.get("/api/admin/agents").await;
         let path = format!("/api/admin/agents/{}", agents.is(200)[0]["id"].as_str().unwrap());

@@ -54,6 +54,44 @@ both_engines! {
         server.client(Some(&nobody)).get("/api/admin/secrets").await.refused(403, "missing_scope");
     }
 
+    async fn only_who_gave_a_value_says_where_it_is_sent(db: TestDb) {
+        let server = Server::start(&db).await;
+        let project = server.project("ours").await;
+        let token = || server.token(&[AdminRead, AdminWrite], Some(project));
+        let (owner, other) = (server.client(Some(&token().await)), server.client(Some(&token().await)));
+        let operator = server.admin().in_project(project);
+        owner.put(PATH, json!({ "value": VALUE })).await.is(201);
+        let hub = json!({ "name": "hub", "transport": "http", "url": "https://hub.example.com/mcp",
+            "headers": { "Authorization": "Bearer ${API_KEY}" } });
+        other.post("/api/admin/mcp-servers", hub).await.is(201);
+        let allowed = async || owner.get("/api/admin/secrets").await.is(200)[0]["destinations"][0]["allowed"].clone();
+        let listed = owner.get("/api/admin/secrets").await;
+        assert_eq!(listed.is(200)[0]["usedBy"], json!(["hub"]));
+        assert_eq!(
+            listed.body["data"][0]["destinations"],
+            json!([{ "server": "hub", "target": "https://hub.example.com", "allowed": false }])
+        );
+        let bind = format!("{PATH}/bindings");
+        other.post(&bind, json!({ "server": "hub" })).await.refused(403, "secret_given_by_others");
+        assert_eq!(allowed().await, false);
+        let bound = owner.post(&bind, json!({ "server": "hub" })).await;
+        assert_eq!(bound.is(200)["destinations"][0]["allowed"], true);
+        // A value of another giver is not sent there, until this one says so.
+        other.put(PATH, json!({ "value": format!("{VALUE}-2") })).await.is(200);
+        assert_eq!(allowed().await, true, "it added the server, and gave the value");
+        operator.put(PATH, json!({ "value": format!("{VALUE}-3") })).await.is(200);
+        assert_eq!(allowed().await, false);
+        operator.post(&bind, json!({ "server": "hub" })).await.is(200);
+        assert_eq!(allowed().await, true);
+
+        operator.post(&bind, json!({ "server": "nobody" })).await.refused(404, "not_found");
+        operator.post(&bind, json!({ "server": "a\u{0}b" })).await.refused(404, "not_found");
+        operator.post(&bind, json!({})).await.refused(400, "invalid");
+        operator.post("/api/admin/secrets/NONE/bindings", json!({ "server": "hub" })).await.refused(404, "not_found");
+        operator.put("/api/admin/secrets/OTHER", json!({ "value": VALUE })).await.is(201);
+        operator.post("/api/admin/secrets/OTHER/bindings", json!({ "server": "hub" })).await.refused(409, "conflict");
+    }
+
     async fn what_is_refused_is_not_repeated_and_nothing_is_written(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

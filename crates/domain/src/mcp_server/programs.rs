@@ -6,16 +6,41 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use super::ServerSpec;
+use crate::ids::TokenId;
 
 /// In whose name a server is configured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfiguredBy {
     /// A token that spans projects, or a command on the data folder.
     Operator,
-    /// A token that is bound to one project.
-    #[default]
-    Project,
+    /// This token, which is bound to one project.
+    Project(TokenId),
+}
+
+impl ConfiguredBy {
+    /// The token of one project; `None` for an operator. This is also the stored form.
+    pub fn project_token(self) -> Option<TokenId> {
+        match self {
+            Self::Operator => None,
+            Self::Project(token) => Some(token),
+        }
+    }
+}
+
+impl From<Option<TokenId>> for ConfiguredBy {
+    fn from(project_token: Option<TokenId>) -> Self {
+        project_token.map_or(Self::Operator, Self::Project)
+    }
+}
+
+impl Default for ConfiguredBy {
+    /// A token of one project that no secret comes from: whoever may do the least.
+    fn default() -> Self {
+        Self::Project(TokenId(Uuid::nil()))
+    }
 }
 
 /// The operator's patterns of programs that projects may use.
@@ -49,7 +74,7 @@ impl ProgramPatterns {
     /// Whether a server with this description may be configured. Only programs are in question.
     pub fn allow_spec(&self, spec: &ServerSpec, by: ConfiguredBy) -> bool {
         match (spec, by) {
-            (ServerSpec::Stdio { command, args, env, .. }, ConfiguredBy::Project) => {
+            (ServerSpec::Stdio { command, args, env, .. }, ConfiguredBy::Project(_)) => {
                 self.allow(command, args, env)
             }
             _ => true,

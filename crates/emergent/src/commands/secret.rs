@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Read};
 
 use emergent_secrets::Secret as SecretValue;
-use emergent_wire::secret::{PutSecret, RotatedView, SecretView};
+use emergent_wire::secret::{BindSecret, PutSecret, RotatedView, SecretDestinationView, SecretView};
 use serde_json::json;
 
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
     error::{Error, Result},
     output,
 };
+
+/// Longer targets are shortened to this many characters.
+const MAX_TARGET_CHARS: usize = 100;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Secret {
@@ -31,6 +34,15 @@ pub enum Secret {
     },
     /// The names, and which external servers mention each
     List,
+    /// Allow a server to get a secret, at its current address or program
+    ///
+    /// Only the token that gave the value may do this, or one that spans projects.
+    Allow {
+        name: String,
+        /// The name of an external server that mentions the secret
+        #[arg(long, value_name = "NAME")]
+        server: String,
+    },
     /// Forget a secret
     Delete { name: String },
     /// Seal the secrets of all projects with another key
@@ -55,7 +67,20 @@ impl Secret {
                     1 => format!("{name} is set"),
                     _ => format!("{name} has another value"),
                 };
-                if as_json { output::print_json(&stored) } else { output::print_line(&message) }
+                if as_json {
+                    return output::print_json(&stored);
+                }
+                output::print_line(&message)?;
+                refused_lines(&stored).iter().try_for_each(|line| output::print_line(line))
+            }
+            Secret::Allow { name, server } => {
+                let body = BindSecret { server };
+                let path = format!("{}/bindings", path(&name));
+                let bound: Received<SecretView> = client.post(&path, &body).await?.data().await?;
+                if as_json {
+                    return output::print_json(&bound);
+                }
+                output::print_line(&format!("{name} is sent to {}", body.server))
             }
             Secret::List => {
                 let secrets: Vec<Received<SecretView>> = client.get("/api/admin/secrets").await?.data().await?;
@@ -81,6 +106,19 @@ impl Secret {
             }
         }
     }
+}
+
+/// A line for each server that does not get the secret, with the command that allows it.
+fn refused_lines(secret: &SecretView) -> Vec<String> {
+    let refused = secret.destinations.iter().filter(|destination| !destination.allowed);
+    let line = |destination: &SecretDestinationView| {
+        let (name, server) = (&secret.name, &destination.server);
+        format!(
+            "it is not sent to {server} ({}) yet: `emergent secret allow {name} --server {server}`",
+            output::first_line(&destination.target, MAX_TARGET_CHARS)
+        )
+    };
+    refused.map(line).collect()
 }
 
 /// The API path of a secret.

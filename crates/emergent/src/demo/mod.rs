@@ -5,7 +5,7 @@ mod graph;
 use emergent_wire::{
     dispatch::{Dispatch, DispatchResponse},
     mcp_server::{McpServerView, UpdateMcpServer},
-    product::{InstallProduct, OutcomeView, ProductView},
+    product::{Accept, InstallProduct, OutcomeView, ProductView},
     workflow::WorkflowSummaryView,
 };
 
@@ -44,7 +44,9 @@ pub async fn start(client: &Client) -> Result<String> {
         }
         let manifest = serde_json::from_str(product.manifest)
             .map_err(|error| Error::Unexpected(format!("{}: {error}", product.name)))?;
-        let body = InstallProduct { manifest: Some(manifest), source: None, dry_run: false };
+        // The servers that the products bring are disabled below.
+        let accept = Some(Accept::Everything(true));
+        let body = InstallProduct { manifest: Some(manifest), accept, ..InstallProduct::default() };
         client.post("/api/products/install", &body).await?.data::<OutcomeView>().await?;
     }
     // The products bring MCP servers for web search. The demo does not use them and has no keys for them.

@@ -6,6 +6,7 @@ mod common;
 
 mod access;
 mod connections;
+mod consent;
 mod deletion;
 mod fairness;
 mod listener;

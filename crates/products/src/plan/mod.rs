@@ -7,7 +7,7 @@ mod packs;
 mod prompts;
 mod servers;
 
-use std::{cmp::Ordering, fmt};
+use std::{cmp::Ordering, collections::BTreeSet, fmt};
 
 use emergent_domain::{
     agent::AgentDefinition,
@@ -23,7 +23,8 @@ use crate::{
     diff::{FieldDiff, diff},
     manifest::{Manifest, ManifestJob, ManifestMcp},
     problem::ManifestProblem,
-    state::ProjectState,
+    state::{Product, ProjectState},
+    uses::Uses,
 };
 
 pub use agents::{OwnChange, own_changes};
@@ -37,6 +38,10 @@ pub struct Plan {
     /// The steps in the order of their execution.
     pub steps: Vec<Step>,
     pub warnings: Vec<Warning>,
+    /// What the product will use.
+    pub uses: Uses,
+    /// What of it has to be accepted.
+    pub added: Uses,
 }
 
 impl Plan {
@@ -311,7 +316,19 @@ pub fn plan(
         return Err(draft.problems);
     }
     let (steps, warnings) = (draft.steps, draft.warnings);
-    Ok(Plan { name: name.to_owned(), from, to, direction, steps, warnings })
+    let uses = after.map(Uses::of_manifest).unwrap_or_default();
+    let added = added_uses(before, installed, &uses);
+    Ok(Plan { name: name.to_owned(), from, to, direction, steps, warnings, uses, added })
+}
+
+/// Returns what has to be accepted: what was not accepted before. The schedules and events of a product
+/// that comes with the server are accepted with the server.
+fn added_uses(before: &ProjectState, installed: Option<&Product>, uses: &Uses) -> Uses {
+    let added = installed.map_or_else(|| uses.clone(), |installed| uses.without(&installed.accepted));
+    match before.is_builtin {
+        true => Uses { schedules: BTreeSet::new(), events: BTreeSet::new(), ..added },
+        false => added,
+    }
 }
 
 impl Plan {

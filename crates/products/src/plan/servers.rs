@@ -1,6 +1,7 @@
 //! Plans the MCP servers of a product.
 
-use emergent_domain::mcp_server::{ServerSpec, TransportKind};
+use emergent_domain::mcp_server::{SecretUse, ServerSpec, TransportKind};
+use emergent_secrets::destination::secret_uses;
 use serde_json::{Value, json};
 
 use super::{Action, ItemKind, PlanBuilder, StepChange, Warning, update_change};
@@ -55,7 +56,7 @@ impl<'a> PlanBuilder<'a> {
 
     fn warn_of_server(&mut self, spec: &ServerSpec) {
         let server = spec.name().to_owned();
-        for secret in secret_references(spec) {
+        for SecretUse { name: secret, .. } in secret_uses(spec) {
             if !self.before.secrets.contains(&secret) {
                 self.warnings.push(Warning::SecretMissing { server: server.clone(), secret });
             }
@@ -72,25 +73,4 @@ fn server_json(spec: &ServerSpec, filter: &[String]) -> Value {
     let mut value = serde_json::to_value(spec).unwrap_or_default();
     value["tool_filter"] = json!(filter);
     value
-}
-
-/// Returns the secrets that the settings of a server refer to.
-fn secret_references(spec: &ServerSpec) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (field, text) in spec.templates() {
-        let plain = text.replace("$${", "");
-        for (open, close) in [("${", "}"), ("{{secrets.", "}}")] {
-            let mut rest = plain.as_str();
-            while let Some((_, opened)) = rest.split_once(open) {
-                let Some((name, after)) = opened.split_once(close) else { break };
-                // A header may also refer to a variable of the server's own `env`.
-                let of_env = field.starts_with("headers.") && spec.env().contains_key(name.trim());
-                if !of_env && !names.iter().any(|existing| existing == name.trim()) {
-                    names.push(name.trim().to_owned());
-                }
-                rest = after;
-            }
-        }
-    }
-    names
 }

@@ -2,15 +2,16 @@
 
 mod agents;
 mod packs;
+mod uses;
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
-    ids::{AgentId, ProductId, ProjectId},
+    ids::{AgentId, ProductId, ProjectId, TokenId},
     mcp_server::ConfiguredBy,
     time::Timestamp,
 };
 use emergent_products::{
-    Manifest, Plan, Product, ProjectState,
+    Manifest, Plan, Product, ProjectState, Uses,
     plan::{Direction, ItemKind, StepChange, plan},
     validate::parse_value,
 };
@@ -54,6 +55,7 @@ fn after(manifests: &[&Manifest]) -> ProjectState {
             raw: manifest.raw.clone(),
             manifest: Some((*manifest).clone()),
             source: None,
+            accepted: Uses::of_manifest(manifest),
             revision: 1,
             installed_at: at(),
             updated_at: at(),
@@ -162,7 +164,7 @@ fn servers_prompts_and_jobs() {
     assert!(made.warnings[0].to_string().contains("`A_KEY`"));
     state.allow_stdio = true;
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["secret_missing s", "not_reached_yet s"]);
-    state.by = ConfiguredBy::Project;
+    state.by = ConfiguredBy::Project(TokenId::new());
     let refused = plan("p", &state, Some(&v1)).unwrap();
     assert_eq!(refused.refused_program(), Some("x"), "a token of one project may not run a program");
     let last: Vec<_> = made.steps.iter().map(|step| step.kind).collect();

@@ -15,7 +15,9 @@ use emergent_domain::{
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
-use emergent_products::{Error, ManifestInput, ProductOutcome, Products, ProjectState, Settings, builtin};
+use emergent_products::{
+    ChangeOptions, Consent, Error, ManifestInput, ProductOutcome, Products, ProjectState, Settings, builtin,
+};
 use emergent_secrets::{KeySource, Secrets};
 use emergent_store::{
     Db, Engine, Tx, mcp_servers,
@@ -81,14 +83,12 @@ impl Harness {
     }
 
     pub async fn install(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
-        self.products.install(self.actor, ConfiguredBy::Operator, manifest_input(manifest), false).await
+        self.products.install(self.actor, manifest_input(manifest), accepted()).await
     }
 
     pub async fn upgrade(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
         let name = manifest["name"].as_str().unwrap();
-        self.products
-            .upgrade(self.actor, ConfiguredBy::Operator, name, Some(manifest_input(manifest)), false)
-            .await
+        self.products.upgrade(self.actor, name, Some(manifest_input(manifest)), accepted()).await
     }
 
     pub async fn uninstall(&self, name: &str) -> Result<ProductOutcome, Error> {
@@ -96,9 +96,7 @@ impl Harness {
     }
 
     pub async fn builtin(&self, name: &str) -> Result<ProductOutcome, Error> {
-        self.products
-            .install(self.actor, ConfiguredBy::Operator, ManifestInput::Source(name.parse().unwrap()), false)
-            .await
+        self.products.install(self.actor, ManifestInput::Source(name.parse().unwrap()), accepted()).await
     }
 
     pub async fn state(&self) -> ProjectState {
@@ -240,6 +238,16 @@ pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
         "schedules": schedules.collect::<Vec<_>>(),
         "triggers": triggers,
     })
+}
+
+/// The operator accepts what the product uses.
+pub fn accepted() -> ChangeOptions {
+    ChangeOptions { by: ConfiguredBy::Operator, consent: Consent::Everything, dry_run: false }
+}
+
+/// The operator only looks.
+pub fn shown() -> ChangeOptions {
+    ChangeOptions { dry_run: true, consent: Consent::NotGiven, ..accepted() }
 }
 
 pub fn manifest_input(manifest: &Value) -> ManifestInput {

@@ -9,7 +9,7 @@ use emergent_domain::{
         TransportKind,
     },
 };
-use emergent_secrets::Template;
+use emergent_secrets::{Template, bindings};
 use emergent_store::{
     Tx, audit, mcp_servers,
     mcp_tools::{self, StoredTool},
@@ -77,6 +77,8 @@ impl McpServers {
             project,
             product: None,
             spec: new.spec,
+            configured_by: by,
+            unbound_version: None,
             tool_filter: new.tool_filter,
             pin_policy: new.pin_policy,
             trust: new.trust,
@@ -99,6 +101,7 @@ impl McpServers {
                 if !mcp_servers::insert(tx, &server)? {
                     return Err(name_taken(server.name()));
                 }
+                bindings::bind_server(tx, None, &server, by, now)?;
                 let entry = audit_entry(AuditAction::McpServerCreate, &server)
                     .detail("transport", server.spec.transport().as_str())
                     .detail("target", audited_target(&server.spec));
@@ -133,7 +136,9 @@ impl McpServers {
                     )));
                 }
                 let spec = apply_patch(&current.spec, &patch.spec)?;
+                let is_configured = spec != current.spec || (patch.enabled == Some(true) && !current.enabled);
                 let updated = McpServer {
+                    configured_by: if is_configured { by } else { current.configured_by },
                     version: current.version + i64::from(spec != current.spec),
                     tool_filter: patch.tool_filter.clone().unwrap_or_else(|| current.tool_filter.clone()),
                     pin_policy: patch.pin_policy.unwrap_or(current.pin_policy),
@@ -152,7 +157,7 @@ impl McpServers {
                 }
                 // A token of the project may disable a program that the operator configured, but neither enable
                 // it nor change its arguments or its environment.
-                if updated.spec != current.spec || (updated.enabled && !current.enabled) {
+                if is_configured {
                     servers.check_program(&updated.spec, by)?;
                 }
                 check_timeout(updated.timeout_seconds)?;
@@ -164,6 +169,9 @@ impl McpServers {
                     mcp_tools::accept_new(tx, id, updated.updated_at)?;
                 }
                 mcp_servers::update(tx, &updated)?;
+                if updated.spec != current.spec {
+                    bindings::bind_server(tx, Some(&current), &updated, by, updated.updated_at)?;
+                }
                 let entry = audit_entry(AuditAction::McpServerUpdate, &updated)
                     .detail("transport", updated.spec.transport().as_str())
                     .detail("target", audited_target(&updated.spec))

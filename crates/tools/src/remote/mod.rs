@@ -167,7 +167,7 @@ impl McpServers {
     fn connection(&self, server: &McpServer) -> Arc<ServerConnection> {
         let mut connections = self.0.connections.lock();
         match connections.get(&server.id) {
-            // The filter, the pin policy and the timeout can change without a new version.
+            // The filter, the pin policy, the timeout and who configured it can change without a new version.
             Some(connection)
                 if connection.server.version == server.version
                     && same_filter_and_policy(&connection.server, server) =>
@@ -264,4 +264,5 @@ fn same_filter_and_policy(server: &McpServer, other: &McpServer) -> bool {
         && server.timeout_seconds == other.timeout_seconds
         && server.tool_filter == other.tool_filter
         && server.product == other.product
+        && server.configured_by == other.configured_by
 }

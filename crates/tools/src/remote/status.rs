@@ -20,7 +20,7 @@ use super::{Error, McpServers, connection::ServerConnection, pins};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Disabled,
-    /// The server is a program, and programs are not run here.
+    /// The server is a program that is not run here.
     Blocked,
     Connected,
     /// The server was listed before, and will be connected again when it is needed.
@@ -132,7 +132,7 @@ impl McpServers {
         let connected = self.find_connection(server).is_some_and(|connection| connection.is_connected());
         match server {
             _ if !server.enabled => Status::Disabled,
-            _ if self.is_blocked(&server.spec) => Status::Blocked,
+            _ if self.is_blocked(&server.spec) || !self.is_admitted(server) => Status::Blocked,
             // The last contact counts, in whichever process it was: an open connection may be of no use.
             McpServer { last_error: Some(_), .. } => Status::Failing,
             _ if connected => Status::Connected,
@@ -151,6 +151,11 @@ impl McpServers {
     fn find_connection(&self, server: &McpServer) -> Option<Arc<ServerConnection>> {
         let connection = self.0.connections.lock().get(&server.id).map(Arc::clone);
         connection.filter(|connection| connection.server.version == server.version)
+    }
+
+    /// Whether whoever configured the server may still have its program run.
+    fn is_admitted(&self, server: &McpServer) -> bool {
+        self.settings().programs.allow_spec(&server.spec, server.configured_by)
     }
 
     /// Whether the server is a program, and programs are not run here.

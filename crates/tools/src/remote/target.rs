@@ -1,12 +1,15 @@
 //! Turns the spec of an MCP server into a connection target. This is the only place where references to
-//! secrets are replaced by their values.
+//! secrets are replaced by their values, and where it is checked that the program may still be started.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::mcp_server::{McpServer, ServerSpec};
 use emergent_mcp::client::{Endpoint, Program, Sandbox, Target};
 use emergent_net::{address, http};
-use emergent_secrets::{Secrets, Template};
+use emergent_secrets::{
+    Destination, Secrets, Template,
+    destination::{headers_with_env, secret_uses},
+};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -20,14 +23,19 @@ pub async fn resolve_target(
     secrets: &Secrets,
     settings: &RemoteSettings,
 ) -> Result<Target, String> {
+    let destination = Destination::of(server);
     match &server.spec {
         ServerSpec::Stdio { command, args, env, .. } => {
             if !settings.allow_stdio {
                 return Err(STDIO_DISABLED_MESSAGE.into());
             }
+            if !settings.programs.allow_spec(&server.spec, server.configured_by) {
+                return Err(program_withdrawn_message(&server.spec));
+            }
             let mut resolved = BTreeMap::new();
             for (name, value) in env {
-                resolved.insert(name.clone(), resolve(server, secrets, &format!("env.{name}"), value).await?);
+                let field = format!("env.{name}");
+                resolved.insert(name.clone(), resolve(&destination, secrets, &field, value).await?);
             }
             Ok(Target::Stdio(Program {
                 command: command.clone(),
@@ -37,12 +45,12 @@ pub async fn resolve_target(
                 sandbox: Sandbox { hidden: settings.hidden_folder.clone() },
             }))
         }
-        ServerSpec::Http { url, headers, env, .. } => {
-            Ok(Target::Http(endpoint(server, secrets, settings, url, headers, env).await?))
-        }
-        ServerSpec::Sse { url, headers, env, .. } => {
-            Ok(Target::Sse(endpoint(server, secrets, settings, url, headers, env).await?))
-        }
+        ServerSpec::Http { url, headers, env, .. } => Ok(Target::Http(
+            endpoint(&destination, secrets, settings, url, &headers_with_env(headers, env)).await?,
+        )),
+        ServerSpec::Sse { url, headers, env, .. } => Ok(Target::Sse(
+            endpoint(&destination, secrets, settings, url, &headers_with_env(headers, env)).await?,
+        )),
     }
 }
 
@@ -50,21 +58,30 @@ pub async fn resolve_target(
 pub const STDIO_DISABLED_MESSAGE: &str =
     "programs are not run as MCP servers here (EMERGENT_ALLOW_STDIO is false)";
 
+/// The error for a program that a token of one project configured, when the operator's patterns no longer
+/// admit it.
+fn program_withdrawn_message(spec: &ServerSpec) -> String {
+    format!(
+        "is a program (`{}`) that a token of one project configured and that EMERGENT_STDIO_PROGRAMS does not \
+         admit: the operator admits it there, or disables and enables the server with a token that spans projects",
+        spec.command_line().unwrap_or_default()
+    )
+}
+
+/// The endpoint with these headers, which may refer to secrets.
 async fn endpoint(
-    server: &McpServer,
+    destination: &Destination,
     secrets: &Secrets,
     settings: &RemoteSettings,
     url: &str,
-    headers: &BTreeMap<String, String>,
-    env: &BTreeMap<String, String>,
+    headers: &[(String, String)],
 ) -> Result<Endpoint, String> {
     let url = Url::parse(url).map_err(|error| format!("has an address that cannot be parsed: {error}"))?;
     address::check(&url, settings.allow_private_hosts)?;
     let mut resolved = HeaderMap::new();
     for (name, value) in headers {
-        let value = insert_env(value, env);
         let field = format!("headers.{name}");
-        let text = resolve(server, secrets, &field, &value).await?;
+        let text = resolve(destination, secrets, &field, value).await?;
         let invalid = |_| format!("`{field}` has characters that no header can have");
         let mut value = HeaderValue::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         value.set_sensitive(true);
@@ -78,26 +95,18 @@ async fn endpoint(
 
 /// The names of the secrets that a server refers to.
 pub fn required_secrets(spec: &ServerSpec) -> BTreeSet<String> {
-    let texts: Vec<String> = match spec {
-        ServerSpec::Stdio { env, .. } => env.values().cloned().collect(),
-        ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. } => {
-            headers.values().map(|value| insert_env(value, env)).collect()
-        }
-    };
-    let templates: Vec<Template> = texts.iter().filter_map(|text| text.parse().ok()).collect();
-    templates.iter().flat_map(|template| template.names()).map(|name| name.as_str().to_owned()).collect()
-}
-
-/// `${NAME}` is replaced by the value of `NAME` in `env`, like a variable of an environment.
-fn insert_env(value: &str, env: &BTreeMap<String, String>) -> String {
-    env.iter()
-        .fold(value.to_owned(), |value, (name, env_value)| value.replace(&format!("${{{name}}}"), env_value))
+    secret_uses(spec).into_iter().map(|secret_use| secret_use.name).collect()
 }
 
 /// The text of a field, with its references to secrets replaced by their values.
-async fn resolve(server: &McpServer, secrets: &Secrets, field: &str, text: &str) -> Result<String, String> {
+async fn resolve(
+    destination: &Destination,
+    secrets: &Secrets,
+    field: &str,
+    text: &str,
+) -> Result<String, String> {
     let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
-    let value = secrets.resolve(server.project, &template).await;
+    let value = secrets.resolve(destination, &template).await;
     value
         .map(|secret| secret.expose().to_owned())
         .map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))

@@ -11,9 +11,9 @@ use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
-    extract::Path,
+    extract::{Json, Path},
     response::{Envelope, Result, created_if, list as listed, ok},
-    views::secret::{PutSecret, RotatedView, SecretView},
+    views::secret::{BindSecret, PutSecret, RotatedView, SecretView},
 };
 use body::SecretBody;
 
@@ -22,6 +22,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminRead, routes!(list))
         .scoped(AdminWrite, routes!(put))
         .scoped(AdminWrite, routes!(delete))
+        .scoped(AdminWrite, routes!(bind))
         .scoped(AdminWrite, routes!(rotate))
 }
 
@@ -68,6 +69,24 @@ async fn delete(
     Path(name): Path<String>,
 ) -> Result<SecretView> {
     ok(app.secrets.delete(project, &parse_name(&name)?).await?)
+}
+
+/// Allows an external server to get a secret, at its current address or program. Only the token that gave the
+/// value may do this, or one that spans projects.
+#[utoipa::path(
+    post, path = "/api/admin/secrets/{name}/bindings", tag = "secrets", operation_id = "bindSecret",
+    params(("name" = String, Path)), request_body = BindSecret,
+    responses((status = 200, description = "The secret, with where it is sent", body = Envelope<SecretView>)),
+)]
+async fn bind(
+    State(app): State<App>,
+    InProject(project): InProject,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(body): Json<BindSecret>,
+) -> Result<SecretView> {
+    let name = parse_name(&name)?;
+    ok(app.secrets.allow(project, caller.configures_as(), &name, &body.server).await?)
 }
 
 /// Encrypts the secrets of all projects with another key: a new one if the server stores the key in its

@@ -31,7 +31,10 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
     match server.status.as_str() {
         "disabled" => return Ok(vec![ok_finding(SECTION, format!("`{name}` is switched off{suffix}"))]),
         "blocked" => {
-            let found = format!("`{name}` is a program, and EMERGENT_ALLOW_STDIO is false{suffix}");
+            let found = format!(
+                "`{name}` is a program that is not run: EMERGENT_ALLOW_STDIO is false, or EMERGENT_STDIO_PROGRAMS \
+                 no longer admits it for the project{suffix}"
+            );
             return Ok(vec![ok_finding(SECTION, found)]);
         }
         _ => {}

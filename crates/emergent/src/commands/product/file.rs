@@ -24,16 +24,16 @@ use crate::{
 
 /// The request to install from a source: with the manifest when the source is a local file, else with the
 /// source for the server to fetch.
-pub fn install_request(source: &str, dry_run: bool) -> Result<InstallProduct> {
+pub fn install_request(source: &str) -> Result<InstallProduct> {
     let path = Path::new(source);
     if source == "-" || path.exists() {
         let (_, text) = read_manifest(source)?;
         let manifest: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
-        return Ok(InstallProduct { manifest: Some(manifest), source: None, dry_run });
+        return Ok(InstallProduct { manifest: Some(manifest), ..InstallProduct::default() });
     }
     match source.parse::<ManifestSource>() {
-        Ok(_) => Ok(InstallProduct { manifest: None, source: Some(source.to_owned()), dry_run }),
+        Ok(_) => Ok(InstallProduct { source: Some(source.to_owned()), ..InstallProduct::default() }),
         Err(error) => Err(Error::Usage(format!("there is no file `{source}`, and {error}"))),
     }
 }

@@ -1,5 +1,6 @@
 //! `emergent product`: installs, upgrades, uninstalls and validates products.
 
+mod consent;
 mod file;
 mod show;
 
@@ -19,14 +20,20 @@ use crate::{
 pub enum Product {
     /// Install a product, all of it or nothing
     ///
-    ///     emergent product install emergent.research
+    /// Programs, hosts, secrets, schedules and events that it uses have to be accepted: at a
+    /// terminal you are asked.
+    ///
+    ///     emergent product install emergent.memory
     ///     emergent product install ./my-product --dry-run
-    ///     emergent product install github.com/acme/support
+    ///     emergent product install github.com/acme/support --accept
     #[command(verbatim_doc_comment)]
     Install {
         /// A manifest.json, a folder with one, an address, github.com/OWNER/NAME (its latest
         /// release), or one of emergent.memory, emergent.research, emergent.code
         source: String,
+        /// Accept what the product uses, without being asked
+        #[arg(long, visible_alias = "yes")]
+        accept: bool,
         /// Only show what would be done
         #[arg(long)]
         dry_run: bool,
@@ -39,6 +46,9 @@ pub enum Product {
         name: String,
         /// As for `install`
         source: Option<String>,
+        /// Accept what the product uses, without being asked
+        #[arg(long, visible_alias = "yes")]
+        accept: bool,
         /// Only show what would be done
         #[arg(long)]
         dry_run: bool,
@@ -81,23 +91,24 @@ impl Product {
     /// Runs a command that needs a project.
     async fn send(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
-            Product::Install { source, dry_run } => {
-                let body = file::install_request(&source, dry_run)?;
-                let outcome: Received<OutcomeView> =
-                    client.post("/api/products/install", &body).await?.data().await?;
+            Product::Install { source, accept, dry_run } => {
+                let request = file::install_request(&source)?;
+                let body = |accept, dry_run| InstallProduct { accept, dry_run, ..request.clone() };
+                let outcome =
+                    consent::post(client, "/api/products/install", body, accept, dry_run, as_json).await?;
                 print_outcome(&outcome, dry_run, as_json)
             }
-            Product::Upgrade { name, source, dry_run } => {
-                let replacement =
-                    source.as_deref().map(|source| file::install_request(source, dry_run)).transpose()?;
-                let body = match replacement {
+            Product::Upgrade { name, source, accept, dry_run } => {
+                let replacement = source.as_deref().map(file::install_request).transpose()?;
+                let request = match replacement {
                     Some(InstallProduct { manifest, source, .. }) => {
-                        UpgradeProduct { manifest, source, dry_run }
+                        UpgradeProduct { manifest, source, ..UpgradeProduct::default() }
                     }
-                    None => UpgradeProduct { dry_run, ..UpgradeProduct::default() },
+                    None => UpgradeProduct::default(),
                 };
+                let body = |accept, dry_run| UpgradeProduct { accept, dry_run, ..request.clone() };
                 let path = format!("/api/products/{}/upgrade", encode(&name));
-                let outcome: Received<OutcomeView> = client.post(&path, &body).await?.data().await?;
+                let outcome = consent::post(client, &path, body, accept, dry_run, as_json).await?;
                 print_outcome(&outcome, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {

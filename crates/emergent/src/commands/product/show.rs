@@ -1,7 +1,7 @@
 //! Prints products, available updates and plans; a plan is printed as a diff.
 
 use emergent_wire::product::{
-    FieldChangeView, OwnChangeView, PlanView, ProductDetailView, ProductView, UpdateView,
+    FieldChangeView, OwnChangeView, PlanView, ProductDetailView, ProductView, UpdateView, UsesView,
 };
 use serde_json::Value;
 
@@ -75,6 +75,9 @@ pub fn print_product(detail: &ProductDetailView) -> Result<()> {
     ] {
         output::print_line(&format!("  {name:<12} {value}"))?;
     }
+    for (label, what) in labelled_uses(&product.uses) {
+        output::print_line(&format!("  {label:<12} {what}"))?;
+    }
     for OwnChangeView { agent, deleted, fields } in &detail.own_changes {
         if *deleted {
             output::print_line(&yellow(&format!("\n! the agent {agent} was deleted by hand")))?;
@@ -113,7 +116,42 @@ pub fn plan_lines(plan: &PlanView) -> Vec<String> {
         (unchanged, _) => lines.push(dim(&format!("  {unchanged} unchanged"))),
     }
     lines.extend(plan.warnings.iter().map(|warning| yellow(&format!("! {}", warning.message))));
+    lines.extend(use_lines(plan));
     lines
+}
+
+/// What a product uses of the world outside; what has to be accepted is marked.
+fn use_lines(plan: &PlanView) -> Vec<String> {
+    let uses = labelled_uses(&plan.uses);
+    if uses.is_empty() {
+        return Vec::new();
+    }
+    let adds = plan.consent.as_ref().map(|consent| labelled_uses(&consent.adds)).unwrap_or_default();
+    let mut lines = vec!["uses".to_owned()];
+    lines.extend(uses.into_iter().map(|(label, what)| {
+        let line = format!("{label:<9} {what}");
+        match adds.contains(&(label, what)) {
+            true => yellow(&format!("  ? {line}")),
+            false => format!("    {line}"),
+        }
+    }));
+    if !adds.is_empty() {
+        lines.push(dim("  ? has to be accepted"));
+    }
+    lines
+}
+
+/// Each use as the kind of the use, and what is used.
+fn labelled_uses(uses: &UsesView) -> Vec<(&'static str, String)> {
+    let programs = uses.programs.iter().map(|program| ("program", program.clone()));
+    let hosts = uses.hosts.iter().map(|host| ("host", host.clone()));
+    let secrets = uses.secrets.iter().map(|one| ("secret", format!("{} → {}", one.name, one.target)));
+    let schedules = uses
+        .schedules
+        .iter()
+        .map(|one| ("schedule", format!("{} {} starts {}", one.cron, one.time_zone, one.agent)));
+    let events = uses.events.iter().map(|one| ("event", format!("{} starts {}", one.event, one.agent)));
+    programs.chain(hosts).chain(secrets).chain(schedules).chain(events).collect()
 }
 
 /// The changed fields as a diff.
@@ -148,15 +186,16 @@ fn field_lines(fields: &[FieldChangeView]) -> Vec<String> {
     lines
 }
 
+fn shorten(line: &str) -> String {
+    let mut text: String = line.chars().take(MAX_WIDTH).collect();
+    if line.chars().nth(MAX_WIDTH).is_some() {
+        text.push('…');
+    }
+    text
+}
+
 /// A value as lines; empty when it is absent.
 fn value_lines(value: Option<&Value>) -> Vec<String> {
-    let shorten = |line: &str| {
-        let mut text: String = line.chars().take(MAX_WIDTH).collect();
-        if line.chars().nth(MAX_WIDTH).is_some() {
-            text.push('…');
-        }
-        text
-    };
     match value {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::String(text)) if text.is_empty() => vec!["\"\"".to_owned()],
@@ -182,7 +221,12 @@ mod tests {
                     { "pointer": "/max_steps", "after": 5 }] },
                 { "what": "template_pack", "name": "support", "change": "add", "fields": [] },
                 { "what": "prompt", "name": "ask", "change": "keep", "fields": [] }],
-            "warnings": [{ "kind": "own_change", "about": "triage", "message": "your own change …" }] });
+            "warnings": [{ "kind": "own_change", "about": "triage", "message": "your own change …" }],
+            "uses": { "programs": [], "hosts": ["https://a.test", "https://b.test"], "schedules": [],
+                "secrets": [{ "name": "KEY", "target": "https://b.test" }],
+                "events": [{ "agent": "triage", "event": "on_document_ingested" }] },
+            "consent": { "digest": "d", "adds": { "programs": [], "hosts": ["https://b.test"], "schedules": [],
+                "secrets": [{ "name": "KEY", "target": "https://b.test" }], "events": [] } } });
         let lines = plan_lines(&serde_json::from_value(plan).unwrap());
         assert_eq!(
             lines,
@@ -198,6 +242,12 @@ mod tests {
                 "+ template pack support",
                 "  1 unchanged",
                 "! your own change …",
+                "uses",
+                "    host      https://a.test",
+                "  ? host      https://b.test",
+                "  ? secret    KEY → https://b.test",
+                "    event     on_document_ingested starts triage",
+                "  ? has to be accepted",
             ]
         );
     }

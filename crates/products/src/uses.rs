@@ -1,0 +1,127 @@
+//! What a product uses of the world outside its agents: programs, hosts, secrets, schedules and
+//! events. People see and accept it before a product is installed.
+
+use std::collections::BTreeSet;
+
+use emergent_domain::{
+    cron::Cron,
+    mcp_server::{SecretUse, ServerSpec},
+    trigger::{EventKind, TriggerSpec},
+};
+use emergent_secrets::destination::{secret_uses, target_of};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::manifest::Manifest;
+
+/// Everything that a product uses. This is also the stored form of what was accepted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Uses {
+    /// The programs that the server runs, with their variables and arguments.
+    pub programs: BTreeSet<String>,
+    /// The origins of the servers that are contacted, such as `https://example.com`.
+    pub hosts: BTreeSet<String>,
+    /// The secrets, each with the program or host that gets it.
+    pub secrets: BTreeSet<SecretUse>,
+    pub schedules: BTreeSet<ScheduleUse>,
+    pub events: BTreeSet<EventUse>,
+}
+
+/// A schedule that starts an agent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ScheduleUse {
+    pub agent: String,
+    pub cron: String,
+    pub time_zone: String,
+}
+
+/// An event that starts an agent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventUse {
+    pub agent: String,
+    /// Such as `on_document_ingested`.
+    pub event: String,
+}
+
+/// The answer to the question whether a product may use what it uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Consent {
+    #[default]
+    NotGiven,
+    /// Yes, whatever it is.
+    Everything,
+    /// Yes, to what has this digest: what a plan showed before.
+    Digest(String),
+}
+
+impl Uses {
+    /// Returns what the product of a valid manifest uses.
+    pub fn of_manifest(manifest: &Manifest) -> Self {
+        let mut uses = Self::default();
+        for spec in &manifest.mcp.servers {
+            match spec {
+                ServerSpec::Stdio { .. } => uses.programs.insert(target_of(spec)),
+                ServerSpec::Http { .. } | ServerSpec::Sse { .. } => uses.hosts.insert(target_of(spec)),
+            };
+            uses.secrets.extend(secret_uses(spec));
+        }
+        for definition in manifest.definitions() {
+            // A trigger that cannot be parsed is a problem of the manifest, which is not installed.
+            let Ok(Some(trigger)) = TriggerSpec::from_definition(&definition) else { continue };
+            match trigger {
+                TriggerSpec::Schedule { cron, config } => {
+                    uses.add_schedule(definition.name, cron.to_string(), config.time_zone);
+                }
+                TriggerSpec::Event { event, .. } => uses.add_event(definition.name, event),
+            }
+        }
+        for job in &manifest.jobs {
+            let cron = job.cron.parse::<Cron>().map_or_else(|_| job.cron.clone(), |cron| cron.to_string());
+            uses.add_schedule(job.agent.clone(), cron, job.config.time_zone.clone());
+        }
+        uses
+    }
+
+    fn add_schedule(&mut self, agent: String, cron: String, time_zone: String) {
+        self.schedules.insert(ScheduleUse { agent, cron, time_zone });
+    }
+
+    fn add_event(&mut self, agent: String, event: EventKind) {
+        self.events.insert(EventUse { agent, event: event.as_str().to_owned() });
+    }
+
+    /// Returns what is not in `other`.
+    pub fn without(&self, other: &Self) -> Self {
+        Self {
+            programs: &self.programs - &other.programs,
+            hosts: &self.hosts - &other.hosts,
+            secrets: &self.secrets - &other.secrets,
+            schedules: &self.schedules - &other.schedules,
+            events: &self.events - &other.events,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns a digest for a consent to exactly this.
+    pub fn digest(&self) -> String {
+        // Sets are serialised in order, so equal values have equal texts.
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Consent {
+    /// Returns whether the answer allows a product to use `uses`, of which `added` was not accepted
+    /// before. A digest must fit in any case: whoever sends one has looked at something else.
+    pub fn covers(&self, uses: &Uses, added: &Uses) -> bool {
+        match self {
+            Self::NotGiven => added.is_empty(),
+            Self::Everything => true,
+            Self::Digest(digest) => *digest == uses.digest(),
+        }
+    }
+}

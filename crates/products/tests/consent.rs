@@ -1,0 +1,103 @@
+//! A product is installed with a consent to what it uses, and upgraded with one to what is new. Its secrets
+//! are bound to where they are sent.
+
+mod support;
+
+use emergent_domain::{ids::TokenId, mcp_server::ConfiguredBy};
+use emergent_products::{ChangeOptions, Consent, Error};
+use emergent_store::{Tx, secret_bindings};
+use emergent_testkit::both_engines;
+use serde_json::{Value, json};
+use support::{Harness, accepted, manifest_input};
+
+fn product(version: &str, url: &str, job: bool) -> Value {
+    let jobs = if job { json!([{ "name": "j", "cron": "0 8 * * *", "agent": "a" }]) } else { json!([]) };
+    json!({ "name": "p", "version": version, "agents": [{ "name": "a" }], "jobs": jobs, "mcp": { "servers": [
+        { "name": "hub", "transport": "http", "url": url, "headers": { "Authorization": "Bearer ${KEY}" } }] } })
+}
+
+fn with(consent: Consent) -> ChangeOptions {
+    ChangeOptions { consent, ..accepted() }
+}
+
+/// The bindings of the product as `secret target operator|token`.
+async fn bindings(harness: &Harness) -> Vec<String> {
+    let project = harness.actor.project;
+    let read = move |tx: &mut Tx<'_>| {
+        secret_bindings::list_for_owner(tx, project, &secret_bindings::product_owner("p"))
+    };
+    let found: emergent_store::Result<Vec<_>> = harness.db().read(read).await;
+    let by = |binding: &secret_bindings::SecretBinding| match binding.allowed_by {
+        Some(_) => "token",
+        None => "operator",
+    };
+    found.unwrap().iter().map(|one| format!("{} {} {}", one.secret, one.target, by(one))).collect()
+}
+
+both_engines! {
+    async fn nothing_is_written_without_a_consent(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        let (v1, before) = (product("1.0.0", "https://a.test/", true), harness.rows().await);
+        let install = |consent| harness.products.install(harness.actor, manifest_input(&v1), with(consent));
+        let refused = install(Consent::NotGiven).await;
+        let Err(Error::ConsentRequired { uses, added, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!((uses.clone(), uses.hosts.len(), uses.schedules.len()), (added, 1, 1));
+        let stale = install(Consent::Digest("of something else".into())).await;
+        assert!(matches!(stale, Err(Error::ConsentRequired { .. })), "{stale:?}");
+        assert_eq!(harness.rows().await, before);
+        let done = install(Consent::Digest(uses.digest())).await.unwrap();
+        assert_eq!(done.product.unwrap().accepted, *uses, "it is stored");
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
+        harness.uninstall("p").await.unwrap();
+        assert_eq!(harness.rows().await, before);
+    }
+
+    async fn an_upgrade_asks_for_what_is_new(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        harness.install(&product("1.0.0", "https://a.test/", true)).await.unwrap();
+        let upgrade = async |version: &str, url: &str, job: bool| {
+            let manifest = manifest_input(&product(version, url, job));
+            harness.products.upgrade(harness.actor, "p", Some(manifest), with(Consent::NotGiven)).await
+        };
+        upgrade("1.1.0", "https://a.test/other", false).await.unwrap();
+        let refused = upgrade("1.2.0", "https://a.test/other", true).await;
+        let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!((added.schedules.len(), added.hosts.len()), (1, 0), "it was dropped, and is asked again");
+        let refused = upgrade("1.2.0", "https://evil.test/", false).await;
+        let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(added.secrets.first().unwrap().target, "https://evil.test");
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
+        harness.upgrade(&product("1.2.0", "https://b.test/", true)).await.unwrap();
+        assert_eq!(bindings(&harness).await, ["KEY https://b.test operator"], "an operator directs it elsewhere");
+    }
+
+    async fn a_consent_of_a_project_is_not_taken_for_the_operators(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        let by = ConfiguredBy::Project(TokenId::new());
+        let project = ChangeOptions { by, ..accepted() };
+        harness.install(&product("1.0.0", "https://a.test/", false)).await.unwrap();
+        let evil = Some(manifest_input(&product("1.1.0", "https://evil.test/", false)));
+        harness.products.upgrade(harness.actor, "p", evil, project).await.unwrap();
+        let expected = ["KEY https://a.test operator", "KEY https://evil.test token"];
+        assert_eq!(bindings(&harness).await, expected);
+        // The operator upgrades to a version that adds nothing, and was not asked about the host.
+        harness.upgrade(&product("1.2.0", "https://evil.test/v2", false)).await.unwrap();
+        assert_eq!(bindings(&harness).await, expected);
+    }
+
+    async fn a_product_from_before_is_not_asked_about_what_it_does(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        harness.install(&product("1.0.0", "https://a.test/", true)).await.unwrap();
+        let forget = |tx: &mut Tx<'_>| {
+            tx.execute("UPDATE installed_products SET accepted = NULL", &[])?;
+            tx.execute("DELETE FROM secret_bindings", &[])?;
+            tx.execute("UPDATE project_mcp_servers SET unbound_version = version", &[])
+        };
+        let forgotten: emergent_store::Result<u64> = harness.db().write(forget).await;
+        forgotten.unwrap();
+        let next = Some(manifest_input(&product("1.1.0", "https://a.test/v2", true)));
+        let options = ChangeOptions { by: ConfiguredBy::Project(TokenId::new()), ..ChangeOptions::default() };
+        harness.products.upgrade(harness.actor, "p", next, options).await.unwrap();
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"], "its secret goes where it went");
+    }
+}

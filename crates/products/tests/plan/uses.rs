@@ -1,0 +1,108 @@
+//! What a plan says that a product uses, and what of it has to be accepted.
+
+use emergent_products::{Consent, Manifest, ProjectState, Uses, builtin, plan::plan};
+use serde_json::{Value, json};
+
+use super::{after, manifest};
+
+fn version(number: &str, servers: Value) -> Manifest {
+    manifest("p", number, json!({ "agents": [{ "name": "a" }], "mcp": { "servers": servers } }))
+}
+
+fn http(name: &str, url: &str, headers: Value) -> Value {
+    json!({ "name": name, "transport": "http", "url": url, "headers": headers })
+}
+
+/// Formats uses as one word per line of a plan.
+fn lines(uses: &Uses) -> Vec<String> {
+    let mut lines: Vec<String> = uses.programs.iter().map(|program| format!("program {program}")).collect();
+    lines.extend(uses.hosts.iter().map(|host| format!("host {host}")));
+    lines.extend(uses.secrets.iter().map(|one| format!("secret {} {}", one.name, one.target)));
+    lines.extend(
+        uses.schedules.iter().map(|one| format!("schedule {} {} {}", one.cron, one.time_zone, one.agent)),
+    );
+    lines.extend(uses.events.iter().map(|one| format!("event {} {}", one.event, one.agent)));
+    lines
+}
+
+#[test]
+fn everything_that_a_product_uses_is_listed() {
+    let manifest = manifest(
+        "p",
+        "1.0.0",
+        json!({
+            "agents": [
+                { "name": "by-event", "trigger": "on_document_ingested" },
+                { "name": "by-clock", "trigger": "0  7 * * *", "config": { "trigger": { "time_zone": "Europe/Berlin" } } },
+                { "name": "by-hand" }],
+            "jobs": [{ "name": "j", "cron": "0  8 * * *", "agent": "by-hand" }],
+            "mcp": { "servers": [
+                { "name": "s", "transport": "stdio", "command": "npx", "args": ["-y", "x"], "env": { "K": "${A}" } },
+                http("h", "https://Example.com/mcp", json!({ "Authorization": "Bearer ${B}" }))] } }),
+    );
+    let plan = plan("p", &ProjectState::default(), Some(&manifest)).unwrap();
+    assert_eq!(
+        lines(&plan.uses),
+        [
+            "program K=${A} npx -y x",
+            "host https://example.com",
+            "secret A K=${A} npx -y x",
+            "secret B https://example.com",
+            "schedule 0 7 * * * Europe/Berlin by-clock",
+            "schedule 0 8 * * * UTC by-hand",
+            "event on_document_ingested by-event",
+        ]
+    );
+    assert_eq!(plan.added, plan.uses);
+}
+
+#[test]
+fn only_what_an_upgrade_adds_has_to_be_accepted() {
+    let (a, b) = ("https://a.test/mcp", "https://b.test/mcp");
+    let key = json!({ "X-Key": "${KEY}" });
+    let v1 = version("1.0.0", json!([http("one", a, key.clone()), http("two", b, json!({}))]));
+    for (servers, expected) in [
+        (json!([http("one", a, key.clone()), http("two", b, json!({}))]), vec![]),
+        (json!([http("renamed", "https://a.test/other", key.clone())]), vec![]),
+        (json!([]), vec![]),
+        (
+            json!([http("one", "https://c.test/", key.clone())]),
+            vec!["host https://c.test", "secret KEY https://c.test"],
+        ),
+        (json!([http("one", "http://a.test/", json!({}))]), vec!["host http://a.test"]),
+        // Both are known, but the second host did not get the secret.
+        (json!([http("two", b, key.clone())]), vec!["secret KEY https://b.test"]),
+    ] {
+        let v2 = version("2.0.0", servers.clone());
+        let plan = plan("p", &after(&[&v1]), Some(&v2)).unwrap();
+        assert_eq!(lines(&plan.added), expected, "{servers}");
+    }
+    assert!(plan("p", &after(&[&v1]), None).unwrap().added.is_empty(), "an uninstall uses nothing");
+}
+
+#[test]
+fn a_consent_covers_what_was_looked_at() {
+    let uses = |servers| Uses::of_manifest(&version("1.0.0", servers));
+    let one = uses(json!([http("one", "https://a.test/", json!({}))]));
+    let other = uses(json!([http("one", "https://b.test/", json!({}))]));
+    let nothing = Uses::default();
+    assert!(Consent::NotGiven.covers(&one, &nothing) && !Consent::NotGiven.covers(&one, &one));
+    assert!(Consent::Everything.covers(&one, &one));
+    assert!(Consent::Digest(one.digest()).covers(&one, &one));
+    assert!(!Consent::Digest(one.digest()).covers(&other, &other));
+    assert!(!Consent::Digest(one.digest()).covers(&other, &nothing), "somebody looked at something else");
+}
+
+#[test]
+fn a_product_of_the_server_has_its_schedules_and_events_accepted() {
+    let state = ProjectState { is_builtin: true, ..ProjectState::default() };
+    for (name, is_asked) in
+        [("emergent.memory", false), ("emergent.code", false), ("emergent.research", true)]
+    {
+        let product = builtin::ALL.into_iter().find(|product| product.name == name).unwrap();
+        let manifest = emergent_products::validate::parse(product.manifest.as_bytes()).unwrap();
+        let plan = plan(name, &state, Some(&manifest)).unwrap();
+        assert_eq!(!plan.added.is_empty(), is_asked, "{name}");
+        assert!(plan.added.schedules.is_empty() && plan.added.events.is_empty(), "{name}");
+    }
+}

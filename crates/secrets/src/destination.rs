@@ -1,0 +1,120 @@
+//! Where a server sends its secrets, and which ones it sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use emergent_domain::{
+    ids::ProjectId,
+    mcp_server::{McpServer, SecretUse, ServerSpec},
+};
+use emergent_net::address;
+use emergent_store::secret_bindings;
+
+use crate::Template;
+
+/// The recipient of secrets: one version of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    pub project: ProjectId,
+    /// The name of the server.
+    pub server: String,
+    /// Whose bindings count: those of the server's product, or of the server itself.
+    pub(crate) owner: String,
+    pub(crate) target: String,
+    /// The server is older than the bindings, so it needs none.
+    pub(crate) predates_bindings: bool,
+}
+
+impl Destination {
+    pub fn of(server: &McpServer) -> Self {
+        Self {
+            project: server.project,
+            server: server.name().to_owned(),
+            owner: secret_bindings::owner_of(server),
+            target: target_of(&server.spec),
+            predates_bindings: server.predates_bindings(),
+        }
+    }
+}
+
+/// Returns where a server sends its secrets: the origin of its URL, or its program with variables and
+/// arguments.
+pub fn target_of(spec: &ServerSpec) -> String {
+    match spec {
+        ServerSpec::Stdio { .. } => spec.program_line().unwrap_or_default(),
+        // No connection can be made to a URL that cannot be parsed.
+        ServerSpec::Http { url, .. } | ServerSpec::Sse { url, .. } => {
+            address::origin(url).unwrap_or_else(|| url.clone())
+        }
+    }
+}
+
+/// Returns the headers of a server in which `${NAME}` is replaced by the value of `NAME` in its `env`, like a
+/// variable of an environment. The result may refer to secrets.
+pub fn headers_with_env(
+    headers: &BTreeMap<String, String>,
+    env: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let insert = |text: &String| {
+        env.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
+    };
+    headers.iter().map(|(name, text)| (name.clone(), insert(text))).collect()
+}
+
+/// Returns the secrets that a server refers to, each with the place it is sent to.
+pub fn secret_uses(spec: &ServerSpec) -> BTreeSet<SecretUse> {
+    let headers = match spec {
+        ServerSpec::Stdio { .. } => Vec::new(),
+        ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. } => {
+            headers_with_env(headers, env)
+        }
+    };
+    let texts = spec.env().values().chain(headers.iter().map(|(_, text)| text));
+    // A text that cannot be parsed is refused when the server is configured.
+    let templates = texts.filter_map(|text| text.parse::<Template>().ok());
+    let names: BTreeSet<String> = templates
+        .flat_map(|template| template.names().map(ToString::to_string).collect::<Vec<_>>())
+        .collect();
+    if names.is_empty() {
+        return BTreeSet::new();
+    }
+    let target = target_of(spec);
+    names.into_iter().map(|name| SecretUse { name, target: target.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(spec: serde_json::Value, expected: &[(&str, &str)]) {
+        let spec: ServerSpec = serde_json::from_value(spec).unwrap();
+        let uses = secret_uses(&spec);
+        let found: Vec<_> = uses.iter().map(|one| (one.name.as_str(), one.target.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_secret_is_sent_to_an_origin_or_to_a_program() {
+        let http = |more: serde_json::Value| {
+            let mut spec =
+                json!({ "name": "x", "transport": "http", "url": "https://Example.com:443/mcp?a" });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            spec
+        };
+        let at = "https://example.com";
+        check(http(json!({})), &[]);
+        check(http(json!({ "headers": { "A": "Bearer ${TOKEN}", "B": "$${NO}" } })), &[("TOKEN", at)]);
+        check(
+            http(json!({ "headers": { "A": "${KEY}" }, "env": { "KEY": "{{secrets.OTHER}}" } })),
+            &[("OTHER", at)],
+        );
+        check(http(json!({ "headers": { "A": "${KEY}" }, "env": { "KEY": "plain" } })), &[]);
+        check(http(json!({ "headers": { "A": "${D}{TOKEN}" }, "env": { "D": "$" } })), &[("TOKEN", at)]);
+        check(
+            json!({ "name": "x", "transport": "stdio", "command": "run", "args": ["a"], "env": { "K": "${A}:${B}" } }),
+            &[("A", "K=${A}:${B} run a"), ("B", "K=${A}:${B} run a")],
+        );
+    }
+}
