@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub(crate) mod author;
+pub mod backup;
 pub mod budget;
 mod claimable;
 mod columns;

@@ -36,7 +36,7 @@ const QUEUE_CAPACITY: usize = 4096;
 /// The maximum number of connections that read.
 const READER_COUNT: usize = 4;
 /// How long a connection waits for a lock before the statement fails.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// An open SQLite database.

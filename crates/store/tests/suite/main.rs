@@ -1,6 +1,7 @@
 //! The store's behaviour, the same on both engines: `scripts/postgres run cargo test -p emergent-store`.
 
 mod agents;
+mod backup;
 mod cursors;
 mod jobs;
 mod leases;
