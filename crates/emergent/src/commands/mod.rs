@@ -1,6 +1,7 @@
 //! The subcommands of `emergent`, one module each, and what they share.
 
 pub mod agent;
+pub mod backup;
 pub mod budget;
 pub mod demo;
 pub mod discussion;
