@@ -94,6 +94,10 @@ enum Command {
     McpServer(commands::mcp_server::McpServer),
     /// The MCP server on stdio, for clients that start it themselves
     Mcp,
+    /// Copy everything to a file, while the server runs
+    Backup(commands::backup::Backup),
+    /// Put a backup into a new data folder
+    Restore(commands::backup::restore::Restore),
     /// What is configured, what is reachable, what is wrong and the fix
     Doctor,
 }
@@ -109,6 +113,10 @@ fn protect_memory() {
 }
 
 fn main() -> std::process::ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -143,6 +151,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Serve(serve) => serve.run(&cli.store).await,
         Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
+        Command::Backup(backup) => backup.run(&cli.store, json).await,
+        Command::Restore(restore) => restore.run(&cli.store, json).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
         Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
