@@ -44,6 +44,11 @@ test:
 attack:
 	scripts/postgres run $(CARGO) test --locked -p emergent --test attack
 
+## fuzz-parsers  arbitrary input for every parser of foreign bytes (SECONDS=3600 for each of them)
+.PHONY: fuzz-parsers
+fuzz-parsers:
+	scripts/parser-fuzz $(or $(SECONDS),60) $(ARGS)
+
 ## check    formatting, clippy, docs, crates and pages in step, dependencies
 .PHONY: check
 check:
@@ -77,8 +82,10 @@ soak:
 	PROPTEST_CASES=$${PROPTEST_CASES:-50000} EMERGENT_SOAK_KILLS=$${EMERGENT_SOAK_KILLS:-500} \
 	scripts/postgres run $(TESTS) $(ARGS)
 	$(CARGO) build --locked -p emergent
-	EMERGENT_BIN="$(TARGET)/debug/emergent" API_FUZZ_EXAMPLES=$${API_FUZZ_EXAMPLES:-1000} \
-	API_FUZZ_SEED=$${API_FUZZ_SEED:-$$RANDOM} scripts/api-fuzz
+	scripts/parser-fuzz $${FUZZ_SECONDS:-3600}
+	for seed in $${SEEDS:-1 2 3}; do \
+	  EMERGENT_BIN="$(TARGET)/debug/emergent" CASES=$${CASES:-100000} SEED=$$seed scripts/api-fuzz; \
+	done
 
 ## clean    remove what was built or installed here (not ./data)
 .PHONY: clean

@@ -215,6 +215,8 @@ impl Settings {
             allow_stdio: self.allow_stdio,
             programs: self.stdio_programs.clone(),
             hidden_folder: Some(self.data_dir.clone()),
+            // This path names the running binary, also after a newer one has taken its place.
+            supervisor: cfg!(target_os = "linux").then(|| PathBuf::from("/proc/self/exe")),
             allow_private_hosts: self.allow_private_hosts,
             ..Default::default()
         }

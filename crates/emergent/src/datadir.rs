@@ -18,6 +18,11 @@ use crate::{
 
 /// The file name of the embedded database in the data folder.
 pub const DATABASE: &str = "emergent.db";
+/// The file name of the key of the secrets.
+pub const KEY_FILE: &str = "secret-key";
+/// What may be in a folder that a backup is restored to.
+const ALLOWED_BEFORE_RESTORE: &[&str] =
+    &["lock", KEY_FILE, "secret-key.lock", "rehearsals", "emergent.db.restoring", "lost+found"];
 
 pub struct DataDir {
     path: PathBuf,
@@ -39,6 +44,22 @@ impl DataDir {
         let failed = |source| Error::File { path: path.to_owned(), source };
         create_private_folder(path).map_err(failed)?;
         create_private_database(path).map_err(failed)?;
+        Self::lock(path)
+    }
+
+    /// Opens and locks a folder for a database that is about to be put there. Fails when it has data.
+    pub fn open_for_restore(path: &Path) -> Result<Self> {
+        check_restorable(path)?;
+        create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let data_dir = Self::lock(path)?;
+        // Another process may have put data there before the folder was locked.
+        check_restorable(path)?;
+        Ok(data_dir)
+    }
+
+    /// Locks the folder for this process.
+    fn lock(path: &Path) -> Result<Self> {
+        let failed = |source| Error::File { path: path.to_owned(), source };
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -86,10 +107,7 @@ impl DataDir {
 
     /// Where the encryption key of the secrets is: in `EMERGENT_SECRET_KEY`, or in a file of the folder.
     pub fn secret_keys(&self) -> Result<KeySource> {
-        match env_value("EMERGENT_SECRET_KEY") {
-            Some(text) => Ok(KeySource::from_env_value(&text)?),
-            None => Ok(KeySource::from_file(self.path.join("secret-key"))),
-        }
+        secret_keys(&self.path)
     }
 
     /// Writes the server's address to the file where commands on this folder find it.
@@ -109,12 +127,53 @@ impl DataDir {
     }
 }
 
+/// Where the encryption key of the secrets is: in `EMERGENT_SECRET_KEY`, or in a file of this folder.
+pub fn secret_keys(folder: &Path) -> Result<KeySource> {
+    match env_value("EMERGENT_SECRET_KEY") {
+        Some(text) => Ok(KeySource::from_env_value(&text)?),
+        None => Ok(KeySource::from_file(folder.join(KEY_FILE))),
+    }
+}
+
+/// Where the encryption key of the secrets is, for messages.
+pub fn key_location(folder: &Path) -> String {
+    match env_value("EMERGENT_SECRET_KEY") {
+        Some(_) => "EMERGENT_SECRET_KEY".to_owned(),
+        None => folder.join(KEY_FILE).display().to_string(),
+    }
+}
+
+/// Fails if the folder has data, so that a restored database would replace or mix with it.
+pub fn check_restorable(folder: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::File { path: folder.to_owned(), source }),
+    };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    match names.find(|name| !ALLOWED_BEFORE_RESTORE.iter().any(|allowed| name == allowed)) {
+        Some(name) => Err(Error::Usage(format!(
+            "`{}` is not empty: it has `{}`. A backup is restored to a new folder; --data-dir chooses it",
+            folder.display(),
+            name.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Makes a new or renamed file durable under its name.
+pub fn sync_folder_of(file: &Path) -> std::io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
+}
+
 /// Creates the folder if needed, readable by its owner only; an empty folder, and a data folder that an older
 /// version created, get that mode too. A folder with other files keeps its mode, because other users may need
 /// them.
 fn create_private_folder(path: &Path) -> std::io::Result<()> {
     let is_empty = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-    let is_data_folder = is_empty || [DATABASE, "admin-token"].iter().any(|name| path.join(name).exists());
+    let is_data_folder =
+        is_empty || [DATABASE, "admin-token", KEY_FILE].iter().any(|name| path.join(name).exists());
     std::fs::create_dir_all(path)?;
     #[cfg(unix)]
     if is_data_folder {

@@ -25,6 +25,10 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("could not open the store")]
     Store(#[from] emergent_store::Error),
+    #[error("the backup was not made")]
+    Backup(#[source] emergent_store::Error),
+    #[error("nothing was restored")]
+    Restore(#[source] emergent_store::Error),
     #[error("could not prepare the graph")]
     Graph(#[from] emergent_graph::Error),
     #[error("could not prepare the triggers of agents")]

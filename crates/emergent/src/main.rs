@@ -96,6 +96,10 @@ enum Command {
     McpServer(commands::mcp_server::McpServer),
     /// The MCP server on stdio, for clients that start it themselves
     Mcp,
+    /// Copy everything to a file, while the server runs
+    Backup(commands::backup::Backup),
+    /// Put a backup into a new data folder
+    Restore(commands::backup::restore::Restore),
     /// What is configured, what is reachable, what is wrong and the fix
     Doctor,
     /// Extract the text of a document on standard input; the server starts this for each document
@@ -117,6 +121,10 @@ fn protect_memory() {
 }
 
 fn main() -> std::process::ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse();
     if let Command::ExtractDocument { media_type } = &cli.command {
         return commands::extract_document::run(media_type);
@@ -154,6 +162,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Serve(serve) => serve.run(&cli.store).await,
         Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
+        Command::Backup(backup) => backup.run(&cli.store, json).await,
+        Command::Restore(restore) => restore.run(&cli.store, json).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
         // `main` runs it without a runtime.
         Command::ExtractDocument { .. } => Ok(()),

@@ -37,7 +37,7 @@ impl KeySource {
     }
 
     /// Returns the configured keys; `None` if the key file has no key yet.
-    pub(crate) fn read(&self) -> Result<Option<Keyring>> {
+    pub fn read(&self) -> Result<Option<Keyring>> {
         match self {
             Self::Environment(ring) => Ok(Some(ring.clone())),
             Self::File(file) => file.read(),
@@ -97,14 +97,7 @@ impl LockedKeyFile {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            // Only the owner can read the file, from the moment it exists.
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&new_file)?;
-            file.write_all(ring.to_text().as_bytes())?;
-            file.sync_all()?;
+            write_new(&new_file, ring)?;
             fs::rename(&new_file, path)?;
             sync_folder(path)
         })();
@@ -115,6 +108,24 @@ impl LockedKeyFile {
     pub(crate) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.file.path).map_err(|source| self.file.failed(source))
     }
+}
+
+/// Writes a copy of the keys to a new file that only its owner can read. Fails if the file exists.
+pub fn write_key_copy(path: &Path, ring: &Keyring) -> Result<()> {
+    write_new(path, ring)
+        .and_then(|()| sync_folder(path))
+        .map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+fn write_new(path: &Path, ring: &Keyring) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // Only the owner can read the file, from the moment it exists.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(ring.to_text().as_bytes())?;
+    file.sync_all()
 }
 
 /// The entry of a new file is durable only once its folder is synced.

@@ -90,6 +90,17 @@ impl Keyring {
         Self(self.0.iter().take(1).chain(&other.0).cloned().collect())
     }
 
+    /// Returns a keyring with the keys of this one, followed by those of another that are not in it.
+    pub fn merged_with(&self, other: &Keyring) -> Self {
+        let added = other.0.iter().filter(|key| self.get(&key.id).is_none());
+        Self(self.0.iter().chain(added).cloned().collect())
+    }
+
+    /// Returns those of these key ids that the keyring does not contain.
+    pub fn missing_keys<'a>(&self, ids: &'a [String]) -> Vec<&'a str> {
+        ids.iter().map(String::as_str).filter(|id| self.get(id).is_none()).collect()
+    }
+
     /// Returns the keys that satisfy a condition, in the same order.
     pub(crate) fn filtered(&self, keep: impl Fn(&Key) -> bool) -> Self {
         Self(self.0.iter().filter(|key| keep(key)).cloned().collect())

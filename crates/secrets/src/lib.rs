@@ -21,7 +21,7 @@ mod template;
 
 pub use destination::Destination;
 pub use error::{Error, Result};
-pub use key_source::KeySource;
+pub use key_source::{KeySource, write_key_copy};
 pub use keyring::Keyring;
 pub use name::SecretName;
 pub use rotate::KeyRotation;

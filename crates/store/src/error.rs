@@ -19,6 +19,9 @@ pub enum Error {
          it was used by a newer version; start that one, or restore a backup"
     )]
     TooNew { found: i64, known: i64 },
+    /// `place` is the path of the file that was to be copied or restored.
+    #[error("`{place}` cannot be used as a backup: {reason}")]
+    UnusableBackup { place: String, reason: String },
     #[error("migration `{name}` failed")]
     Migration {
         name: String,

@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod audit;
 pub(crate) mod author;
+pub mod backup;
 pub mod budget;
 mod claimable;
 mod columns;

@@ -104,6 +104,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0015_audit.sqlite.sql"),
         postgres: include_str!("migrations/0015_audit.postgres.sql"),
     },
+    Migration {
+        version: 16,
+        name: "feed_offset",
+        shared: "",
+        sqlite: "",
+        postgres: include_str!("migrations/0016_feed_offset.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.
@@ -138,7 +145,8 @@ impl Migration {
     }
 }
 
-fn refuse_newer(found: i64) -> Result<()> {
+/// Fails for a database that a newer version has migrated.
+pub(crate) fn refuse_newer(found: i64) -> Result<()> {
     if found > latest_version() {
         return Err(Error::TooNew { found, known: latest_version() });
     }
@@ -190,6 +198,7 @@ pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<(
         )
         .await?;
     }
+    crate::feed::follow_cluster(&tx).await?;
     tx.commit().await?;
     Ok(())
 }

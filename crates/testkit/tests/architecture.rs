@@ -30,6 +30,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),
     ("bench", &["api", "testkit"]),
+    ("fuzz", &["api"]),
 ];
 
 #[test]

@@ -32,7 +32,10 @@ pub enum Graph {
     /// Objects are found again by type and key, edges by their ends: an import that was cut off
     /// is started again and goes on.
     Import(Import),
-    /// Write the whole graph as NDJSON
+    /// Write the current objects and relationships of the project as NDJSON
+    ///
+    /// Not written: their history, sources, documents, agents, runs, workflows, products, tokens and
+    /// secrets. `emergent backup` copies everything.
     Export(Export),
     /// Find objects by words, by meaning, or both
     Search {

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod audit;
+pub mod backup;
 pub mod budget;
 pub mod demo;
 pub mod discussion;

@@ -27,6 +27,10 @@ const MAX_SHOWN_ERRORS: usize = 20;
 
 /// The file is read and sent in chunks of this size.
 const CHUNK_BYTES: usize = 256 << 10;
+/// What an export does not contain, so that nobody takes it for a backup.
+const LEFT_OUT: &str = "exported: the current objects and relationships of one project. Not exported: their history, \
+                        sources, documents, agents, runs, workflows, products, tokens and secrets; `emergent \
+                        backup` copies everything.";
 /// The end of an export that took longer than this is announced.
 const LONG_EXPORT: Duration = Duration::from_secs(1);
 
@@ -203,6 +207,7 @@ impl Export {
         }
         out.flush()?;
         bar.finish_and_clear();
+        eprintln!("{LEFT_OUT}");
         if let Some(path) = &self.output
             && bar.elapsed() > LONG_EXPORT
         {

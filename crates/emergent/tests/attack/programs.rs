@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    common::{Home, TOKEN},
+    common::{Home, TOKEN, eventually},
     project_token, stdio_server,
 };
 
@@ -82,9 +82,10 @@ async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment() {
     std::fs::create_dir(&out).unwrap();
     let server = home.start().await;
     let script = format!(
-        "cd '{}'; cat ../data/* ../data/emergent.db > data-folder 2>&1; cat /proc/$PPID/environ > environment \
-         2>&1; tr '\\0' '\\n' < /proc/self/environ > own; ulimit -n > files; echo done > done",
-        out.display()
+        "cd '{}'; cat ../data/* ../data/emergent.db > data-folder 2>&1; cat /proc/{}/environ \
+         /proc/$PPID/environ > environment 2>&1; tr '\\0' '\\n' < /proc/self/environ > own; ulimit -n > files; echo done > done",
+        out.display(),
+        server.launched.id()
     );
     let body = stdio_server("sh", &["-c", &script]);
     let id = server.api.post("/api/admin/mcp-servers", &body).await.data()["id"].as_str().unwrap().to_owned();
@@ -97,4 +98,91 @@ async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment() {
     let own = read("own");
     assert!(!own.contains("GEMINI") && !own.contains(TOKEN), "{own}");
     assert!(read("files").trim().parse::<u32>().unwrap() <= 4_096);
+}
+
+/// A script that starts a process in its own session, whose parent ends at once. The process writes to `beat`
+/// as long as it lives, ignores what it can ignore, and would go on for a minute.
+#[cfg(target_os = "linux")]
+fn daemon(folder: &std::path::Path) -> String {
+    format!(
+        "cd '{}'; (setsid sh -c 'trap \"\" TERM HUP INT; i=0; while [ $i -lt 1200 ]; do i=$((i+1)); echo $i > beat; \
+         sleep 0.05; done' </dev/null >/dev/null 2>&1 &); while [ ! -s beat ]; do sleep 0.01; done",
+        folder.display()
+    )
+}
+
+/// Waits until nothing writes to `beat` any more.
+#[cfg(target_os = "linux")]
+async fn assert_daemon_ends(folder: &std::path::Path) {
+    let beat = || std::fs::read_to_string(folder.join("beat")).unwrap_or_default();
+    assert!(!beat().is_empty(), "it ran");
+    let started = std::time::Instant::now();
+    loop {
+        let before = beat();
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        if beat() == before {
+            return;
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(8), "it lives on: {before}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_of_a_program_ends_with_the_program() {
+    let home = Home::sqlite();
+    let out = home.folder().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let server = home.start().await;
+    let body = stdio_server("sh", &["-c", &daemon(&out)]);
+    let id = server.api.post("/api/admin/mcp-servers", &body).await.data()["id"].as_str().unwrap().to_owned();
+    server.api.post(&format!("/api/admin/mcp-servers/{id}/inspect"), &json!({})).await.data();
+    assert_daemon_ends(&out).await;
+    assert_eq!(server.api.get("/health").await.status, 200);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_of_a_program_ends_when_the_server_is_killed() {
+    let home = Home::sqlite();
+    let out = home.folder().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let server = home.start().await;
+    let body = stdio_server("sh", &["-c", &format!("{}; sleep 60", daemon(&out))]);
+    let id = server.api.post("/api/admin/mcp-servers", &body).await.data()["id"].as_str().unwrap().to_owned();
+    let api = server.api.clone();
+    let path = format!("/api/admin/mcp-servers/{id}/inspect");
+    let inspecting =
+        tokio::spawn(async move { api.send(reqwest::Method::POST, &path, Some(&json!({}))).await });
+    let has_started = async || std::fs::read_to_string(out.join("beat")).is_ok_and(|beat| !beat.is_empty());
+    eventually("the daemon runs", std::time::Duration::from_secs(10), has_started).await;
+    server.kill();
+    assert_daemon_ends(&out).await;
+    let _ = inspecting.await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_cannot_kill_the_server_or_its_supervisor() {
+    let home = Home::sqlite();
+    let out = home.folder().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let server = home.start().await;
+    let script = format!(
+        "cd '{}'; sleep 60 & kill -0 $! && echo own > own; kill $!; (kill -0 {pid} && echo allowed || echo denied) > probe; \
+         [ $(cat probe) = allowed ] || {{ kill -9 {pid}; kill -9 $PPID; }}; echo done > done",
+        out.display(),
+        pid = server.launched.id()
+    );
+    let body = stdio_server("sh", &["-c", &script]);
+    let id = server.api.post("/api/admin/mcp-servers", &body).await.data()["id"].as_str().unwrap().to_owned();
+    server.api.post(&format!("/api/admin/mcp-servers/{id}/inspect"), &json!({})).await.data();
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+    if read("probe").trim() == "allowed" {
+        eprintln!("this kernel cannot restrict signals: nothing to test");
+        return;
+    }
+    assert_eq!(read("done").trim(), "done", "the supervisor was not killed, and so neither was the program");
+    assert_eq!(read("own").trim(), "own", "it may signal what it started");
+    assert_eq!(server.api.get("/health").await.status, 200);
 }

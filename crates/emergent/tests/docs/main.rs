@@ -50,6 +50,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     agents: "docs/agents.md",
+    backup: "docs/backup.md",
     budgets: "docs/budgets.md",
     embeddings: "docs/embeddings.md",
     extraction: "docs/extraction.md",

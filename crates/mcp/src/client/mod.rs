@@ -29,9 +29,13 @@ mod process;
 mod sandbox;
 mod spawner;
 mod stdio;
+#[cfg(target_os = "linux")]
+mod supervisor;
 mod tools;
 mod transport;
 
+#[cfg(target_os = "linux")]
+pub use self::supervisor::run_if_requested as run_supervisor_if_requested;
 pub use self::{
     era::Era,
     error::Error,

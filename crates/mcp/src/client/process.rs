@@ -1,8 +1,13 @@
 //! The process of a stdio server. It is started with only the given environment, in its own process
 //! group, and ended together with all its descendants. If this process is killed, the operating system
-//! ends it (see `spawner`).
+//! ends it (see `spawner`). With a supervisor, this is also true for descendants that left the process group.
 
-use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    process::Stdio,
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
@@ -12,6 +17,8 @@ use tokio::{
 };
 use tracing::debug;
 
+#[cfg(target_os = "linux")]
+use super::supervisor;
 use super::{
     Error,
     sandbox::Sandbox,
@@ -20,6 +27,8 @@ use super::{
 
 /// How often it is checked whether the descendants of a program have ended.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How much longer than the program itself its supervisor may take to end.
+const SUPERVISOR_TIME: Duration = Duration::from_secs(5);
 
 /// A program with its arguments and environment.
 #[derive(Clone)]
@@ -56,17 +65,15 @@ impl Process {
             reason = "not a setting: a program finds others where this server does"
         )]
         let path = std::env::var_os("PATH");
-        let mut command = Command::new(&program.command);
+        let path = path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
+        let is_supervised = program.sandbox.supervisor.is_some();
+        let mut command = build_command(program, &path).map_err(|error| failed(error.to_string()))?;
         command
-            .args(&program.args)
-            .env_clear()
-            .env("PATH", path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")))
-            .envs(&program.env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true);
+            .kill_on_drop(!is_supervised);
         let (mut child, thread) =
             spawner::spawn(command, &program.sandbox).map_err(|error| failed(error.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -77,7 +84,7 @@ impl Process {
         };
         let (stop, stopped) = watch::channel(false);
         let (exit_sender, exit) = watch::channel(None);
-        let group = ProcessGroup(group);
+        let group = ProcessGroup { id: group, is_supervised };
         #[expect(
             clippy::disallowed_methods,
             reason = "the task ends the program when the `Process` is stopped or dropped, and then returns"
@@ -99,20 +106,73 @@ impl Process {
     }
 }
 
-/// The process group of a program. Dropping it kills the processes that are still alive, for example when the
-/// runtime ends.
-struct ProcessGroup(Pid);
+/// The command that starts the program, or its supervisor.
+#[cfg(target_os = "linux")]
+fn build_command(program: &Program, path: &OsStr) -> std::io::Result<Command> {
+    let Some(binary) = &program.sandbox.supervisor else { return Ok(plain_command(program, path)) };
+    // The supervisor could only report a missing program by its exit code.
+    find_program(&program.command, path)?;
+    let mut command = Command::new(binary);
+    command
+        .args(supervisor::arguments(program.grace, &program.command, &program.args))
+        .env_clear()
+        .env(supervisor::variable("PATH"), path)
+        .envs(program.env.iter().map(|(name, value)| (supervisor::variable(name), value)));
+    Ok(command)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn build_command(program: &Program, path: &OsStr) -> std::io::Result<Command> {
+    Ok(plain_command(program, path))
+}
+
+fn plain_command(program: &Program, path: &OsStr) -> Command {
+    let mut command = Command::new(&program.command);
+    command.args(&program.args).env_clear().env("PATH", path).envs(&program.env);
+    command
+}
+
+/// Fails if there is no such program, as starting it would.
+#[cfg(target_os = "linux")]
+fn find_program(command: &str, path: &OsStr) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let candidates: Vec<_> = match command.contains('/') {
+        true => vec![command.into()],
+        false => std::env::split_paths(path).map(|folder| folder.join(command)).collect(),
+    };
+    let files: Vec<_> =
+        candidates.iter().filter_map(|file| file.metadata().ok()).filter(|found| found.is_file()).collect();
+    match files.iter().any(|found| found.permissions().mode() & 0o111 != 0) {
+        true => Ok(()),
+        false if files.is_empty() => Err(rustix::io::Errno::NOENT.into()),
+        false => Err(rustix::io::Errno::ACCESS.into()),
+    }
+}
+
+/// The process group of a program or of its supervisor. Dropping it kills the processes that are still alive, for
+/// example when the runtime ends.
+struct ProcessGroup {
+    id: Pid,
+    /// Whether the group has only the supervisor, which kills the others.
+    is_supervised: bool,
+}
 
 impl ProcessGroup {
     /// Sends a signal to all processes of the group. Returns false if there are none.
     fn signal(&self, signal: Signal) -> bool {
-        kill_process_group(self.0, signal).is_ok()
+        kill_process_group(self.id, signal).is_ok()
+    }
+
+    /// How long the group may take to end after SIGTERM. A supervisor kills the program after `grace`.
+    fn time_to_end(&self, grace: Duration) -> Duration {
+        if self.is_supervised { grace + SUPERVISOR_TIME } else { grace }
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.signal(if self.is_supervised { Signal::HUP } else { Signal::KILL });
     }
 }
 
@@ -139,7 +199,7 @@ async fn supervise(
                 Ok(ended) => exit_reason(ended),
                 Err(_) => {
                     group.signal(Signal::TERM);
-                    match timeout(grace, child.wait()).await {
+                    match timeout(group.time_to_end(grace), child.wait()).await {
                         Ok(ended) => exit_reason(ended),
                         Err(_) => {
                             group.signal(Signal::KILL);
@@ -150,7 +210,8 @@ async fn supervise(
             }
         }
     };
-    // Descendants may outlive the program: the children of a shell, or the server of a package runner.
+    // Descendants may outlive the program: the children of a shell, or the server of a package runner. A
+    // supervisor has ended them already.
     if group.signal(Signal::TERM) {
         let deadline = tokio::time::Instant::now() + grace;
         while group.signal(Signal::TERM) && tokio::time::Instant::now() < deadline {

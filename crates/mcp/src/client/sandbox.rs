@@ -18,6 +18,9 @@ const MAX_ENTRIES: usize = 10_000;
 pub struct Sandbox {
     /// A folder that the program may neither read nor change.
     pub hidden: Option<PathBuf>,
+    /// A binary that calls [`super::run_supervisor_if_requested`], usually this one. It is started in place of the
+    /// program, and ends every process that the program started, together with it. Linux only.
+    pub supervisor: Option<PathBuf>,
 }
 
 /// Whether a restriction is enforced.
@@ -74,6 +77,22 @@ impl Sandbox {
     #[cfg(not(target_os = "linux"))]
     pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
         Ok(if self.hidden.is_some() { Enforcement::Unavailable } else { Enforcement::InForce })
+    }
+}
+
+/// Keeps the calling thread, and the processes that it starts from now on, from sending signals to other
+/// processes. Does nothing where the kernel cannot do that (before Linux 6.12).
+#[cfg(target_os = "linux")]
+pub(super) fn restrict_signals() {
+    use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
+
+    let restricted = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.restrict_self());
+    if let Err(error) = restricted {
+        tracing::debug!(%error, "signals of a program are not restricted");
     }
 }
 
@@ -181,7 +200,7 @@ mod tests {
         std::fs::write(root.path().join("work/notes"), "plain").unwrap();
         // A link beside the folder leads to its parent, as `current` does in many deployments.
         std::os::unix::fs::symlink(root.path(), root.path().join("current")).unwrap();
-        let sandbox = Sandbox { hidden: Some(data.clone()) };
+        let sandbox = Sandbox { hidden: Some(data.clone()), supervisor: None };
         let run = move |script: &str| {
             let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
             let thread = std::thread::spawn(move || {

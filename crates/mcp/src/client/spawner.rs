@@ -12,6 +12,7 @@ use std::{
     thread,
 };
 
+use rustix::process::Signal;
 use tokio::process::{Child, Command};
 use tracing::warn;
 
@@ -20,10 +21,12 @@ use super::sandbox::{self, Enforcement, Sandbox};
 /// The thread that started a program. Dropping this ends the thread, and thereby kills the program.
 pub struct ProgramThread(#[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>);
 
-/// Like [`Command::spawn`], within the caller's runtime and the sandbox.
+/// Like [`Command::spawn`], within the caller's runtime and the sandbox. With a supervisor in the sandbox, the
+/// command is the supervisor's.
 pub fn spawn(mut command: Command, sandbox: &Sandbox) -> io::Result<(Child, ProgramThread)> {
-    #[cfg(unix)]
-    prepare_child(&mut command);
+    // A supervisor has to outlive this process for as long as it takes to end the program.
+    let signal = if sandbox.supervisor.is_some() { Signal::HUP } else { Signal::KILL };
+    prepare_child(&mut command, signal);
     let (runtime, sandbox) = (tokio::runtime::Handle::current(), sandbox.clone());
     let (sender, receiver) = mpsc::sync_channel(1);
     let (end_sender, end_receiver) = mpsc::channel();
@@ -51,37 +54,67 @@ fn warn_if_unavailable(enforcement: &Enforcement) {
     }
 }
 
-#[cfg(unix)]
 #[expect(
     unsafe_code,
     reason = "only code between fork and exec can set limits and the signal, and `pre_exec` is unsafe"
 )]
-fn prepare_child(command: &mut Command) {
+fn prepare_child(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
     // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no
     // memory.
     unsafe {
         command.pre_exec(move || {
+            close_other_files();
             sandbox::limit_resources()?;
-            kill_with_parent(parent)
+            signal_with_parent(parent, signal)
         });
     }
 }
 
-/// Asks the kernel to kill this process when the thread that started it ends.
+/// Makes the kernel kill the program when this process ends.
 #[cfg(target_os = "linux")]
-fn kill_with_parent(parent: rustix::process::Pid) -> io::Result<()> {
+#[expect(
+    unsafe_code,
+    reason = "only code between fork and exec can set the signal, and `pre_exec` is unsafe"
+)]
+pub fn kill_with_this_process(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = rustix::process::getpid();
+    // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no
+    // memory.
+    unsafe {
+        command.pre_exec(move || signal_with_parent(parent, Signal::KILL));
+    }
+}
+
+/// Closes all files except the standard streams when the program is executed. Files of this process are closed
+/// then anyway; this is for those that it inherited from the process that started it.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "there is no safe function for this system call")]
+fn close_other_files() {
+    let (first, last) = (3_u32, u32::MAX);
+    // SAFETY: the call has no pointers. It only marks file descriptors as to be closed by exec, so those that
+    // are used until then stay open.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_other_files() {}
+
+/// Asks the kernel to send this process a signal when the thread that started it ends.
+#[cfg(target_os = "linux")]
+fn signal_with_parent(parent: rustix::process::Pid, signal: Signal) -> io::Result<()> {
     use rustix::{
         io::Errno,
-        process::{Signal, getppid, set_parent_process_death_signal},
+        process::{getppid, set_parent_process_death_signal},
     };
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_parent_process_death_signal(Some(signal))?;
     // If the parent ended before the signal was set, the signal will never arrive.
     if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
 }
 
-#[cfg(all(unix, not(target_os = "linux")))]
-fn kill_with_parent(_: rustix::process::Pid) -> io::Result<()> {
+#[cfg(not(target_os = "linux"))]
+fn signal_with_parent(_: rustix::process::Pid, _: Signal) -> io::Result<()> {
     Ok(())
 }
 
@@ -114,6 +147,26 @@ mod tests {
         child.stdout.take().unwrap().read_to_string(&mut output).await.unwrap();
         assert_eq!(output, "still here");
         assert!(child.wait().await.unwrap().success());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_program_gets_only_its_standard_streams() {
+        use std::{io::Write, os::fd::AsRawFd};
+
+        let mut secret = tempfile::tempfile().unwrap();
+        secret.write_all(b"of another program").unwrap();
+        // As if the process that started this one had left the file open.
+        rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+        let mut command = Command::new("ls");
+        command.arg("/proc/self/fd").stdout(Stdio::piped()).stdin(Stdio::null()).stderr(Stdio::null());
+        let (mut child, _thread) = spawn(command, &Sandbox::default()).unwrap();
+        let mut output = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut output).await.unwrap();
+        assert!(child.wait().await.unwrap().success());
+        let open: Vec<&str> = output.lines().collect();
+        assert!(open.starts_with(&["0", "1", "2"]), "{open:?}");
+        assert!(!open.contains(&secret.as_raw_fd().to_string().as_str()), "{open:?}");
     }
 
     #[tokio::test]

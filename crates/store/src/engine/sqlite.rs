@@ -38,7 +38,7 @@ const GATHER_TIME: Duration = Duration::from_micros(50);
 /// The capacity of the queue of transactions. When it is full, callers wait until one is taken from it.
 const QUEUE_CAPACITY: usize = 4096;
 /// How long a connection waits for a lock before the statement fails.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// An open SQLite database.

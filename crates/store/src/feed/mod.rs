@@ -5,6 +5,7 @@
 //! sequence numbers before a transaction commits. There, a reader stops at the oldest transaction that is
 //! still open, and the order is by transaction id first.
 
+mod cluster;
 mod write;
 
 use emergent_domain::{
@@ -23,6 +24,7 @@ use crate::{
     value::Row,
 };
 
+pub(crate) use cluster::follow_cluster;
 pub use write::{ANY_FEED_CHANNEL, NewChange, append, feed_channel};
 
 /// The changes after a position.
@@ -98,7 +100,7 @@ fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
 /// The condition that all transactions up to that of a change have ended, so that no change can still appear
 /// before it.
 pub(crate) const STABLE_TXID: &str =
-    "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
+    "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) + feed_offset()";
 
 fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
     let sql = format!(
@@ -120,11 +122,14 @@ fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> 
 }
 
 fn postgres_current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
-    let sql =
-        "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), CAST(pg_current_snapshot() AS text)";
-    let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<String>(1)?));
-    let start =
-        tx.query_opt(sql, &[], read)?.and_then(|(own_txid, snapshot)| parse_snapshot(own_txid, &snapshot));
+    let sql = "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), CAST(pg_current_snapshot() AS text), feed_offset()";
+    let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get::<i64>(2)?));
+    let start = tx.query_opt(sql, &[], read)?.and_then(|(own_txid, snapshot, offset)| {
+        let mut start = parse_snapshot(own_txid, &snapshot)?;
+        start.after.txid += offset;
+        start.open.iter_mut().for_each(|txid| *txid += offset);
+        Some(start)
+    });
     start.ok_or(Error::Column { column: 1, expected: "a snapshot" })
 }
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod audit;
+mod backup;
 mod cursors;
 mod jobs;
 mod leases;

@@ -56,6 +56,8 @@ pub struct RemoteSettings {
     pub programs: ProgramPatterns,
     /// The data folder of this process, which programs may neither read nor change.
     pub hidden_folder: Option<PathBuf>,
+    /// The binary that supervises programs; see [`emergent_mcp::client::Sandbox`].
+    pub supervisor: Option<PathBuf>,
     /// Whether MCP servers may have addresses of this machine or of its private network.
     pub allow_private_hosts: bool,
     /// The time limit for connecting, and for listing tools.
@@ -77,6 +79,7 @@ impl Default for RemoteSettings {
             allow_stdio: true,
             programs: ProgramPatterns::default(),
             hidden_folder: None,
+            supervisor: None,
             allow_private_hosts: false,
             connect_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(3),

@@ -42,7 +42,10 @@ pub async fn resolve_target(
                 args: args.clone(),
                 env: resolved,
                 grace: settings.grace,
-                sandbox: Sandbox { hidden: settings.hidden_folder.clone() },
+                sandbox: Sandbox {
+                    hidden: settings.hidden_folder.clone(),
+                    supervisor: settings.supervisor.clone(),
+                },
             }))
         }
         ServerSpec::Http { url, headers, env, .. } => Ok(Target::Http(

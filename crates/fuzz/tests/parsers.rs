@@ -1,0 +1,32 @@
+//! One test for each parser that reads bytes of others.
+
+use emergent_fuzz::{
+    runner::check,
+    targets::{documents, protocols, texts},
+};
+
+macro_rules! parsers {
+    ($($test:ident: $target:expr,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check(&$target);
+            }
+        )*
+    };
+}
+
+parsers! {
+    pdf: documents::PDF,
+    html: documents::HTML,
+    markdown: documents::MARKDOWN,
+    text: documents::PLAIN,
+    sse: protocols::SSE,
+    mcp: protocols::MCP,
+    manifest: texts::MANIFEST,
+    script: texts::SCRIPT,
+    text_query: texts::TEXT_QUERY,
+    cron: texts::CRON,
+    cursor: texts::CURSOR,
+    filter: texts::FILTER,
+}
