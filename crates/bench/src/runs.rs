@@ -168,8 +168,9 @@ fn first_byte(report: &mut Report, server: &Server) {
                 let run = trigger(&mut Http::connect(&address, TOKEN), &agent);
                 let stream = TcpStream::connect(&address).expect("the server listens");
                 let path = format!("/api/admin/agents/{agent}/runs/{run}/events");
-                let request =
-                    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+                let request = format!(
+                    "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
+                );
                 (&stream).write_all(request.as_bytes()).expect("the server reads");
                 for line in BufReader::new(stream).lines() {
                     let line = line.expect("an event");

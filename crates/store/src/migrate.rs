@@ -63,53 +63,53 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
     },
     Migration {
-        version: 10,
+        version: 7,
         name: "tool_names",
-        shared: include_str!("migrations/0010_tool_names.sql"),
+        shared: include_str!("migrations/0007_tool_names.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 8,
+        name: "consent",
+        shared: include_str!("migrations/0008_consent.sql"),
+        sqlite: include_str!("migrations/0008_consent.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
+        version: 9,
+        name: "write_checks",
+        shared: include_str!("migrations/0009_write_checks.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 10,
+        name: "hidden_documents",
+        shared: include_str!("migrations/0010_hidden_documents.sql"),
         sqlite: "",
         postgres: "",
     },
     Migration {
         version: 11,
-        name: "consent",
-        shared: include_str!("migrations/0011_consent.sql"),
-        sqlite: include_str!("migrations/0011_consent.sqlite.sql"),
+        name: "lifetimes",
+        shared: include_str!("migrations/0011_lifetimes.sql"),
+        sqlite: include_str!("migrations/0011_lifetimes.sqlite.sql"),
         postgres: "",
     },
     Migration {
         version: 12,
-        name: "write_checks",
-        shared: include_str!("migrations/0012_write_checks.sql"),
-        sqlite: "",
-        postgres: "",
+        name: "audit",
+        shared: include_str!("migrations/0012_audit.sql"),
+        sqlite: include_str!("migrations/0012_audit.sqlite.sql"),
+        postgres: include_str!("migrations/0012_audit.postgres.sql"),
     },
     Migration {
         version: 13,
-        name: "hidden_documents",
-        shared: include_str!("migrations/0013_hidden_documents.sql"),
-        sqlite: "",
-        postgres: "",
-    },
-    Migration {
-        version: 14,
-        name: "lifetimes",
-        shared: include_str!("migrations/0014_lifetimes.sql"),
-        sqlite: include_str!("migrations/0014_lifetimes.sqlite.sql"),
-        postgres: "",
-    },
-    Migration {
-        version: 15,
-        name: "audit",
-        shared: include_str!("migrations/0015_audit.sql"),
-        sqlite: include_str!("migrations/0015_audit.sqlite.sql"),
-        postgres: include_str!("migrations/0015_audit.postgres.sql"),
-    },
-    Migration {
-        version: 16,
         name: "feed_offset",
         shared: "",
         sqlite: "",
-        postgres: include_str!("migrations/0016_feed_offset.postgres.sql"),
+        postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
 ];
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn tools_of_earlier_versions_are_accepted_and_unpinned_servers_are_trusted() {
-        let conn = database_before(10);
+        let conn = database_before(7);
         conn.execute_batch(
             "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
                  pin_policy, timeout_seconds, enabled, version, listed_at, created_at, updated_at) VALUES
@@ -256,7 +256,7 @@ mod tests {
                  VALUES (1, 'a', '{}', 'x', 'x', '{}', 'live', 20);",
         )
         .unwrap();
-        migrate(&conn, 10);
+        migrate(&conn, 7);
         let mut statement =
             conn.prepare("SELECT tools_accepted_at, trust FROM project_mcp_servers ORDER BY id").unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
@@ -269,14 +269,14 @@ mod tests {
 
     #[test]
     fn earlier_servers_count_as_configured_by_an_operator_and_may_use_their_secrets() {
-        let conn = database_before(11);
+        let conn = database_before(8);
         conn.execute_batch(
             "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
                  pin_policy, timeout_seconds, enabled, version, created_at, updated_at)
              VALUES (1, 7, 'a', '', 'http', '{}', '[]', 'pin', 60, 1, 3, 10, 10);",
         )
         .unwrap();
-        migrate(&conn, 11);
+        migrate(&conn, 8);
         let read = "SELECT configured_by, unbound_version FROM project_mcp_servers";
         let found: (Option<i64>, i64) =
             conn.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();

@@ -30,7 +30,7 @@ pub fn end_access(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result
         "UPDATE tokens SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL",
         params![project, now],
     )?;
-    for table in ["secrets", "schedules", "event_triggers"] {
+    for table in ["secrets", "secret_bindings", "schedules", "event_triggers"] {
         tx.execute(&format!("DELETE FROM {table} WHERE project_id = $1"), params![project])?;
     }
     tx.execute("UPDATE project_mcp_servers SET enabled = $2 WHERE project_id = $1", params![project, false])?;
@@ -118,7 +118,7 @@ const DOCUMENTS: Family = Family {
 };
 
 /// The tables with a column `project_id`, and what identifies their rows within a project.
-const OWN_ROWS: [(&str, &str); 14] = [
+const OWN_ROWS: [(&str, &str); 15] = [
     ("trigger_firings", "id"),
     ("schedules", "id"),
     ("event_triggers", "agent_id"),
@@ -130,6 +130,7 @@ const OWN_ROWS: [(&str, &str); 14] = [
     ("installed_products", "id"),
     ("product_prompts", "name"),
     ("secrets", "name"),
+    ("secret_bindings", "id"),
     ("template_packs", "id"),
     ("project_template_packs", "pack_id"),
     ("tokens", "id"),

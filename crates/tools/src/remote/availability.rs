@@ -86,9 +86,11 @@ impl McpServers {
         if needed.is_empty() {
             return needed;
         }
-        let names: Vec<String> = needed.iter().cloned().collect();
-        match self.db().read(move |tx| secrets::get_sealed(tx, project, &names)).await {
-            Ok(present) => needed.into_iter().filter(|name| !present.contains_key(name)).collect(),
+        match self.db().read(move |tx| secrets::list(tx, project)).await {
+            Ok(present) => {
+                let is_missing = |name: &String| !present.iter().any(|secret| secret.name == *name);
+                needed.into_iter().filter(is_missing).collect()
+            }
             Err(error) => {
                 let error: emergent_store::Error = error;
                 warn!(error = %error, "the secrets of a project could not be read");

@@ -228,7 +228,7 @@ fn warn_of_conflicts(project: ProjectId, remote: &RemoteTools, before: Option<&R
 #[cfg(test)]
 mod tests {
     use emergent_domain::{
-        mcp_server::{PinPolicy, ServerSpec},
+        mcp_server::{ConfiguredBy, PinPolicy, ServerSpec},
         time::Timestamp,
     };
 
@@ -247,6 +247,8 @@ mod tests {
                 headers: BTreeMap::new(),
                 env: BTreeMap::new(),
             },
+            configured_by: ConfiguredBy::Operator,
+            unbound_version: None,
             tool_filter: vec![filter.into()],
             pin_policy: PinPolicy::Pin,
             trust: false,
