@@ -194,8 +194,14 @@ impl Cron {
                 }
             };
             let target = moment.checked_add(SignedDuration::from_mins(leap)).ok()?;
-            moment =
-                if zone.to_offset(target) == offset { target } else { moment.checked_add(MINUTE).ok()? };
+            moment = if zone.to_offset(target) == offset {
+                target
+            } else {
+                // The local clock jumps on the way. No minute before the jump matches.
+                let jump = zone.following(moment).next().map_or(target, |change| change.timestamp());
+                let jump = jiff::Timestamp::from_second(jump.as_second().div_euclid(60) * 60).ok()?;
+                jump.min(target).max(moment.checked_add(MINUTE).ok()?)
+            };
         }
         None
     }
