@@ -125,14 +125,14 @@ pub const CRON: Target = Target {
         let mut output = shown(&Trigger::from_str(&text));
         if let Ok(cron) = text.parse::<Cron>() {
             let after = Timestamp::from_micros(1_790_000_000_000_000);
-            for zone in ["Europe/Berlin", "UTC", "Asia/Kathmandu"] {
-                let zone: Zone = zone.parse().map_err(|error| format!("{error:?}"))?;
-                let next = cron.next(after, &zone);
-                if next.is_some_and(|next| next <= after) {
-                    return Err(format!("the next time {next:?} is not after {after}"));
-                }
-                output += &format!(" {next:?}");
+            // One zone for each input: a schedule that never fires is searched for forty years.
+            let zone = ["Europe/Berlin", "UTC", "Asia/Kathmandu"][bytes.len() % 3];
+            let zone: Zone = zone.parse().map_err(|error| format!("{error:?}"))?;
+            let next = cron.next(after, &zone);
+            if next.is_some_and(|next| next <= after) {
+                return Err(format!("the next time {next:?} is not after {after}"));
             }
+            output += &format!(" {next:?}");
         }
         Ok(output + &shown(&text.parse::<Zone>().map(|_| "zone")))
     },
