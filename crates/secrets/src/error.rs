@@ -28,7 +28,7 @@ pub enum Error {
     /// A server would get a secret that was given for something else.
     #[error(
         "the secret `{name}` may be sent to {bound}, and not to `{target}`. The token that gave its value, or one \
-         that spans projects, can allow it: `emergent secret allow {name} --server {server}` (POST \
+         that spans projects, can allow it: `emergent secret allow {name} --mcp-server {server}` (POST \
          /api/admin/secrets/{name}/bindings)"
     )]
     NotBound { name: SecretName, server: String, target: String, bound: String },

@@ -118,7 +118,7 @@ both_engines! {
         let edited = setup.edit(&server, "https://evil.test/", ConfiguredBy::Project(other)).await;
         let refused = setup.sent(&edited).await;
         let message = refused.as_ref().unwrap_err().to_string();
-        for said in ["`KEY`", "`https://a.test`", "`https://evil.test`", "emergent secret allow KEY --server hub"] {
+        for said in ["`KEY`", "`https://a.test`", "`https://evil.test`", "emergent secret allow KEY --mcp-server hub"] {
             assert!(message.contains(said), "{message}");
         }
         Setup::refused(refused, "https://evil.test");

@@ -92,7 +92,7 @@ both_engines! {
         let executor = house.dispatcher.executor().clone();
         executor.create_agent(house.actor(), internal("hidden", false)).await.unwrap();
         let review = || NewTask { title: "Review the code changes".into(), ..titled("") };
-        let id = house.dispatch(vec![review()]).await;
+        let id = house.dispatch(vec![titled("Something hidden for the writer")]).await;
         assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("writer"));
 
         executor.create_agent(house.actor(), internal("reviewer", true)).await.unwrap();

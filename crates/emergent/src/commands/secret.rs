@@ -41,7 +41,7 @@ pub enum Secret {
         name: String,
         /// The name of an external server that mentions the secret
         #[arg(long, value_name = "NAME")]
-        server: String,
+        mcp_server: String,
     },
     /// Forget a secret
     Delete { name: String },
@@ -73,8 +73,8 @@ impl Secret {
                 output::print_line(&message)?;
                 refused_lines(&stored).iter().try_for_each(|line| output::print_line(line))
             }
-            Secret::Allow { name, server } => {
-                let body = BindSecret { server };
+            Secret::Allow { name, mcp_server } => {
+                let body = BindSecret { server: mcp_server };
                 let path = format!("{}/bindings", path(&name));
                 let bound: Received<SecretView> = client.post(&path, &body).await?.data().await?;
                 if as_json {
@@ -114,7 +114,7 @@ fn refused_lines(secret: &SecretView) -> Vec<String> {
     let line = |destination: &SecretDestinationView| {
         let (name, server) = (&secret.name, &destination.server);
         format!(
-            "it is not sent to {server} ({}) yet: `emergent secret allow {name} --server {server}`",
+            "it is not sent to {server} ({}) yet: `emergent secret allow {name} --mcp-server {server}`",
             output::first_line(&destination.target, MAX_TARGET_CHARS)
         )
     };

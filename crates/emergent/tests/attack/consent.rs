@@ -94,7 +94,7 @@ async fn an_edited_server_does_not_send_a_secret_elsewhere() {
     let path = format!("{SERVERS}/{id}");
     attacker.patch(&path, &json!({ "url": evil.url })).await.data();
     let refused = inspect(&attacker, &id).await;
-    for said in ["HUB_TOKEN", &hub.url, &evil.url, "emergent secret allow HUB_TOKEN --server hub"] {
+    for said in ["HUB_TOKEN", &hub.url, &evil.url, "emergent secret allow HUB_TOKEN --mcp-server hub"] {
         assert!(refused.contains(said), "{refused}");
     }
     // By the way of a server of its own, of a variable, and of an old transport.

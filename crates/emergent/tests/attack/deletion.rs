@@ -12,8 +12,15 @@ use crate::{
 
 /// How long anything of a deleted project may go on.
 const PATIENCE: Duration = Duration::from_secs(8);
-const SCOPES: &[&str] =
-    &["agents:read", "agents:write", "admin:read", "admin:write", "graph:read", "graph:write"];
+const SCOPES: &[&str] = &[
+    "agents:read",
+    "agents:write",
+    "admin:read",
+    "admin:write",
+    "graph:read",
+    "graph:write",
+    "agents:invoke",
+];
 
 /// A server of one tool that takes long, and that stays when its input ends.
 const PROGRAM: &str = r#"

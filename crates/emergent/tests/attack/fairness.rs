@@ -12,7 +12,7 @@ use crate::{
 
 /// How long a run of another project may take, from its request to its end.
 const PATIENCE: Duration = Duration::from_secs(2);
-const SCOPES: &[&str] = &["agents:read", "agents:write", "admin:read"];
+const SCOPES: &[&str] = &["agents:read", "agents:write", "agents:invoke", "admin:read"];
 
 async fn assert_runs_soon(api: &Api, agent: &str) {
     let begin = Instant::now();

@@ -14,7 +14,8 @@ while read -r line; do
     *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
     *'"tools/list"'*)
       tools=$(for name in $(cat "$NAMES"); do printf ',{"name":"%s","inputSchema":{"type":"object"}}' "$name"; done)
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "${tools#,}";;
+      tools=$(printf '%s' "$tools" | sed 's/^,//')
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "$tools";;
     *'"tools/call"'*)
       printf '%s\n' "$line" >> "$HEARD"
       printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}\n' "$id";;

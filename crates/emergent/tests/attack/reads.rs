@@ -21,8 +21,10 @@ async fn expensive_path(attacker: &Api) -> String {
     let list: Vec<usize> = (0..LIST_LENGTH).collect();
     let objects: Vec<Value> =
         (0..12).map(|_| json!({ "type": "Note", "properties": { "list": list } })).collect();
-    let created = attacker.post("/api/graph/objects/bulk", &json!({ "objects": objects })).await;
-    assert!(created.status < 300, "{}", created.body);
+    for _ in 0..3 {
+        let created = attacker.post("/api/graph/objects/bulk", &json!({ "objects": objects })).await;
+        assert!(created.status < 300, "{}", created.body);
+    }
     let mut filters = vec![json!({ "path": "list", "op": "contains", "value": LIST_LENGTH - 1 }); 31];
     filters.push(json!({ "path": "list", "op": "contains", "value": -1 }));
     let filters: String = Value::from(filters)
@@ -74,12 +76,12 @@ async fn measure_others(server: &Server, other: &Api) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expensive_lists_of_one_project_do_not_delay_others() {
-    assert_others_are_served(Home::sqlite().with("EMERGENT_QUERY_TIMEOUT", "3")).await;
+    assert_others_are_served(Home::sqlite().with("EMERGENT_QUERY_TIMEOUT", "2")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expensive_lists_of_one_project_do_not_delay_others_on_postgres() {
-    assert_others_are_served(Home::postgres().await.with("EMERGENT_QUERY_TIMEOUT", "3")).await;
+    assert_others_are_served(Home::postgres().await.with("EMERGENT_QUERY_TIMEOUT", "2")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -122,7 +122,9 @@ async fn http2_answers_that_nobody_reads_take_bounded_memory() {
     let root = reqwest::Certificate::from_pem(&std::fs::read(&certificate).unwrap()).unwrap();
     let reader = reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap();
     let api = Api::with_client(reader, server.url(), crate::common::TOKEN);
-    create_large_objects(&api).await;
+    api.post("/api/projects", &json!({ "name": "attacker" })).await.data();
+    let attacker = api.in_project("attacker");
+    create_large_objects(&attacker).await;
     let address = server.url().strip_prefix("https://").expect("TLS").to_owned();
     let (token, before) = (bearer(&api), peak_memory(&server));
     let mut unread = Vec::new();
@@ -131,6 +133,7 @@ async fn http2_answers_that_nobody_reads_take_bounded_memory() {
         for _ in 0..100 {
             let request = axum::http::Request::get("https://localhost/api/graph/objects?limit=100")
                 .header("authorization", &token)
+                .header("x-project-id", "attacker")
                 .body(())
                 .unwrap();
             client = client.ready().await.expect("room for a request");

@@ -22,7 +22,10 @@ const SLOW: &str = "delay_ms: 120000\nrules: [{ answer: { text: late } }]";
 
 /// A home whose server makes its own key, with a model that takes two minutes to answer.
 fn home() -> Home {
-    let home = Home::sqlite();
+    with_slow_script(Home::sqlite())
+}
+
+fn with_slow_script(home: Home) -> Home {
     let scripts = home.data().join("rehearsals");
     std::fs::create_dir_all(&scripts).unwrap();
     std::fs::write(scripts.join("slow.yaml"), SLOW).unwrap();

@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 
 use crate::{
     common::{self, Home, failed},
-    fill, run,
+    fill, run, with_slow_script,
 };
 
 /// Runs a command line with PostgreSQL's programs.
@@ -53,7 +53,7 @@ async fn digests(url: &str) -> BTreeMap<String, (i64, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_that_are_printed_copy_everything() {
-    let home = Home::postgres().await;
+    let home = with_slow_script(Home::postgres().await);
     let mut server = home.start().await;
     fill(&server.api).await;
     let advice = failed(&run(&home, &["backup", "copy.dump"]).await);

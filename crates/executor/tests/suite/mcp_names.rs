@@ -28,7 +28,8 @@ while read -r line; do
     *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
     *'"tools/list"'*)
       tools=$(for name in $(cat "$NAMES"); do printf ',{"name":"%s","inputSchema":{"type":"object"}}' "$name"; done)
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "${tools#,}";;
+      tools=$(printf '%s' "$tools" | sed 's/^,//')
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "$tools";;
     *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$id" "$WHO";;
     *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
   esac
