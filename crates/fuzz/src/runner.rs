@@ -116,11 +116,14 @@ fn case(target: &Target, watchdog: &Watchdog, bytes: &[u8]) -> Result<(), TestCa
 }
 
 /// Ends the process when a case does not end, and leaves its input in a file.
-struct Watchdog(Arc<Mutex<Option<(Instant, Vec<u8>)>>>);
+struct Watchdog(Arc<Mutex<Option<Case>>>);
+
+/// When a case began, and its input.
+type Case = (Instant, Vec<u8>);
 
 impl Watchdog {
     fn start(name: &'static str) -> Self {
-        let current = Arc::new(Mutex::new(None::<(Instant, Vec<u8>)>));
+        let current = Arc::new(Mutex::new(None::<Case>));
         let watched = Arc::downgrade(&current);
         thread::spawn(move || {
             while let Some(current) = watched.upgrade() {

@@ -57,7 +57,7 @@ pub(crate) struct RulesStamp {
 }
 
 impl RulesStamp {
-    pub(crate) fn of(project: &Project) -> Self {
+    pub(crate) fn for_project(project: &Project) -> Self {
         Self { project: project.id, revision: project.packs_revision, strict: project.strict }
     }
 }
@@ -171,7 +171,7 @@ impl WriteContext {
     }
 
     fn check_large(&self, subject: Subject, properties: &Map<String, Value>) -> Result<()> {
-        let stamp = RulesStamp::of(&self.project);
+        let stamp = RulesStamp::for_project(&self.project);
         let digest = digest(stamp, &subject, properties);
         if let Some(outcome) = self.validation.outcomes.lock().get(&digest) {
             return Ok(outcome.clone()?);
@@ -312,7 +312,7 @@ impl Graph {
             .snapshot(move |tx| {
                 let Some(project) = projects::get(tx, project)? else { return Ok(None) };
                 let assigned = packs::list_assigned(tx, project.id)?;
-                Ok::<_, Error>(Some((RulesStamp::of(&project), assigned)))
+                Ok::<_, Error>(Some((RulesStamp::for_project(&project), assigned)))
             })
             .await?;
         let Some((stamp, assigned)) = loaded else { return Ok(None) };
@@ -329,7 +329,7 @@ impl Graph {
     /// Returns the compiled packs for a transaction that has read the project. They are compiled in the
     /// transaction only if they changed since they were loaded.
     pub(crate) fn project_packs(&self, tx: &mut Tx<'_>, project: &Project) -> Result<Arc<PackSet>> {
-        let stamp = RulesStamp::of(project);
+        let stamp = RulesStamp::for_project(project);
         let cached = self.0.validation.cached(project.id);
         if let Some(rules) = cached.filter(|rules| rules.stamp.revision == stamp.revision) {
             if rules.stamp != stamp {

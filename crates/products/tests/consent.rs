@@ -49,7 +49,7 @@ both_engines! {
         assert_eq!(done.product.unwrap().accepted, *uses, "it is stored");
         assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
         harness.uninstall("p").await.unwrap();
-        assert_eq!(harness.rows().await, before);
+        assert!(bindings(&harness).await.is_empty());
     }
 
     async fn an_upgrade_asks_for_what_is_new(db: TestDb) {

@@ -25,7 +25,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    pub fn of(server: &McpServer) -> Self {
+    pub fn for_server(server: &McpServer) -> Self {
         Self {
             project: server.project,
             server: server.name().to_owned(),

@@ -89,7 +89,7 @@ impl Setup {
 
     /// The value that the server gets, or the error.
     async fn sent(&self, server: &McpServer) -> Result<String, Error> {
-        let value = self.secrets.resolve(&Destination::of(server), &"${KEY}".parse().unwrap()).await;
+        let value = self.secrets.resolve(&Destination::for_server(server), &"${KEY}".parse().unwrap()).await;
         value.map(|value| value.expose().to_owned())
     }
 

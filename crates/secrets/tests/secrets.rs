@@ -72,7 +72,7 @@ fn destination(project: ProjectId) -> Destination {
         env: Default::default(),
     };
     let now = Clock::system().now();
-    Destination::of(&McpServer {
+    Destination::for_server(&McpServer {
         id: McpServerId::new(),
         project,
         product: None,

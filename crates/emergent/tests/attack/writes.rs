@@ -132,7 +132,7 @@ fn text(bytes: usize) -> String {
     while text.len() < bytes {
         n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         text.push_str(&format!("kettle{} sings word{} of tea. ", n >> 48, (n >> 32) & 0xFFF));
-        if text.len() % 31 == 0 {
+        if text.len().is_multiple_of(31) {
             text.push_str("\n\n");
         }
     }

@@ -109,7 +109,7 @@ impl ObjectDraft {
     /// that outcome.
     pub(super) fn check(&self, ctx: &WriteContext) -> crate::Result<()> {
         match self.validated.as_deref() {
-            Some((stamp, outcome)) if *stamp == RulesStamp::of(&ctx.project) => Ok(outcome.clone()?),
+            Some((stamp, outcome)) if *stamp == RulesStamp::for_project(&ctx.project) => Ok(outcome.clone()?),
             _ => ctx.check_object(&self.new.type_, &self.new.properties),
         }
     }

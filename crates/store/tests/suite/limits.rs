@@ -115,7 +115,8 @@ both_engines! {
             .read(move |tx| tx.query_up_to(8 << 20, sql, params![], |row| row.get::<String>(0)))
             .await
             .unwrap();
-        assert_eq!((part.len(), is_cut), (8, true));
+        // The engines count different overheads for a row.
+        assert!((7..=8).contains(&part.len()) && is_cut, "{} rows", part.len());
         assert_eq!(number(&db, ROWS).await, 0);
     }
 }

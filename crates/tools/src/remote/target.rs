@@ -23,7 +23,7 @@ pub async fn resolve_target(
     secrets: &Secrets,
     settings: &RemoteSettings,
 ) -> Result<Target, String> {
-    let destination = Destination::of(server);
+    let destination = Destination::for_server(server);
     match &server.spec {
         ServerSpec::Stdio { command, args, env, .. } => {
             if !settings.allow_stdio {
