@@ -67,7 +67,8 @@ async fn a_response_that_is_not_read_ends_its_connection_and_one_that_is_read_do
     // The unread response must not use up what all responses of the connection may send together.
     let mut builder = h2::client::Builder::new();
     builder.initial_connection_window_size(1 << 20);
-    let (mut client, connection) = builder.handshake(connect(address).await).await.unwrap();
+    let (mut client, connection) =
+        builder.handshake::<_, axum::body::Bytes>(connect(address).await).await.unwrap();
     let closed = tokio::spawn(connection);
     let (unread, _) = client.send_request(request("/large"), true).unwrap();
     let unread = unread.await.unwrap();

@@ -145,7 +145,7 @@ async fn the_feed_goes_on_when_the_database_moves_to_a_younger_cluster() {
     let server = Db::open(db.config().clone()).await.unwrap();
     let old = changes_after(&server, project, FeedPosition::default()).await;
     assert_eq!(old.len(), 1, "old changes are read again");
-    let start = server.write(|tx| feed::current_start(tx)).await.unwrap();
+    let start = server.write(feed::current_start).await.unwrap();
     append_change(&server, project).await;
     let new = changes_after(&server, project, old[0]).await;
     assert_eq!(new.len(), 1, "a new change comes after them, for a position from before the move");
