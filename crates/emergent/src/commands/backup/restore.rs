@@ -141,7 +141,7 @@ fn copy(file: &Path, folder: &Path, ring: Option<&Keyring>) -> Result<()> {
 /// Cancels the workflows and runs that a server on the folder would continue.
 async fn cancel_active_work(settings: &Settings) -> Result<Cancelled> {
     let Services { graph, executor, dispatcher, .. } = &services::open_services(settings).await?;
-    let active = graph.db().read(|tx| backup::list_active(tx)).await?;
+    let active = graph.db().read(backup::list_active).await?;
     let mut cancelled = Cancelled::default();
     for (project, id) in active.workflows {
         let actor = Actor { project, author: Author::System };
