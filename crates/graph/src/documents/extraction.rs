@@ -106,7 +106,7 @@ fn extract_chunks(mime: Mime, content: &[u8]) -> Result<Extracted, String> {
     Ok(Extracted { chunks: chunks.collect(), text: read.text })
 }
 
-/// The other side of [`extract_in_process`]: extracts the document on `input`, and writes the outcome to
+/// The other side of `extract_in_process`: extracts the document on `input`, and writes the outcome to
 /// `output`. A document that cannot be read is an outcome, not an error.
 pub fn run_extraction(media_type: &str, input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let mut content = Vec::new();
