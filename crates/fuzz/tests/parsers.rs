@@ -26,14 +26,7 @@ parsers! {
     manifest: texts::MANIFEST,
     script: texts::SCRIPT,
     text_query: texts::TEXT_QUERY,
+    cron: texts::CRON,
     cursor: texts::CURSOR,
     filter: texts::FILTER,
-}
-
-/// Rare times are searched for over years, which takes minutes without optimisation:
-/// `PROFILE=release scripts/parser-fuzz 60 cron`.
-#[test]
-#[ignore = "slow without optimisation"]
-fn cron() {
-    check(&texts::CRON);
 }

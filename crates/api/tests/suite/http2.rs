@@ -36,7 +36,7 @@ async fn start() -> (SocketAddr, watch::Sender<bool>) {
     let router = Router::new()
         .route("/large", get(async || Body::from(vec![b'x'; 4 << 20])))
         .route("/small", get(async || "small"));
-    let short = Duration::from_millis(500);
+    let short = Duration::from_secs(2);
     let options = ServerOptions {
         limits: ConnectionLimits { total: 100, per_address: 50 },
         tls: Some(tls_files()),
@@ -77,9 +77,9 @@ async fn a_response_that_is_not_read_ends_its_connection_and_one_that_is_read_do
     let mut other = other.await.unwrap().into_body();
     assert_eq!(other.data().await.unwrap().unwrap(), "small");
     let started = Instant::now();
-    let ended = tokio::time::timeout(Duration::from_secs(10), closed).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), closed).await;
     assert!(ended.is_ok(), "the connection is closed");
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
     drop(unread);
 
     // A client that reads slowly, but reads, receives everything.

@@ -58,12 +58,21 @@ async fn inspect(api: &Api, path: &str) {
     assert_eq!(seen["reachable"], true, "{seen}");
 }
 
-/// Runs an agent with these tools to its end.
-async fn run(server: &Server, name: &str, tools: &[&str]) -> Value {
+/// Creates an agent with these tools, and returns its id.
+async fn create(server: &Server, name: &str, tools: &[&str]) -> String {
     let definition =
         json!({ "name": name, "model": { "provider": "rehearsal", "name": "names" }, "tools": tools });
-    let agent =
-        server.api.post("/api/admin/agents", &definition).await.data()["id"].as_str().unwrap().to_owned();
+    server.api.post("/api/admin/agents", &definition).await.data()["id"].as_str().unwrap().to_owned()
+}
+
+/// Creates an agent with these tools, and runs it to its end.
+async fn create_and_run(server: &Server, name: &str, tools: &[&str]) {
+    let agent = create(server, name, tools).await;
+    run(server, &agent).await;
+}
+
+/// Runs an agent to its end.
+async fn run(server: &Server, agent: &str) -> Value {
     let started =
         server.api.post(&format!("/api/admin/agents/{agent}/trigger"), &json!({ "input": "Go." })).await;
     let path = format!("/api/admin/agents/{agent}/runs/{}", started.data()["runId"].as_str().unwrap());
@@ -75,7 +84,7 @@ async fn run(server: &Server, name: &str, tools: &[&str]) -> Value {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("the run of `{name}` does not end");
+    panic!("the run of {agent} does not end");
 }
 
 async fn attack(home: Home) {
@@ -95,7 +104,7 @@ async fn attack(home: Home) {
     let whitelists: [&[&str]; 5] =
         [&["github.create_issue"], &["github.*"], &["create_issue"], &["entities_*"], &["*"]];
     for (number, tools) in whitelists.iter().enumerate() {
-        run(&server, &format!("agent-{number}"), tools).await;
+        create_and_run(&server, &format!("agent-{number}"), tools).await;
         assert_eq!(heard(&files, "rogue"), "", "{tools:?}");
     }
     assert!(heard(&files, "github").lines().count() >= 4, "the calls reach the server that was meant");
@@ -120,12 +129,13 @@ async fn attack(home: Home) {
     }
     for (number, tools) in [&["github.create_issue"][..], &["github.*"], &["create_issue"]].iter().enumerate()
     {
-        run(&server, &format!("accepted-{number}"), tools).await;
+        create_and_run(&server, &format!("accepted-{number}"), tools).await;
         assert_eq!(heard(&files, "rogue"), "", "{tools:?}");
     }
     // Nor when the server that was meant is switched off: the run says so instead.
+    let agent = create(&server, "without-github", &["github.create_issue", "create_issue"]).await;
     api.patch(&github, &json!({ "enabled": false })).await.data();
-    let run = run(&server, "without-github", &["github.create_issue", "create_issue"]).await;
+    let run = run(&server, &agent).await;
     assert_eq!(heard(&files, "rogue"), "");
     assert_eq!(run["unavailableServers"][0]["server"], "github", "{run}");
 }

@@ -67,6 +67,8 @@ where
     E: From<Error> + Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> bool {
+        // What an earlier run returned, such as a claimed slot, is free for this one.
+        self.result = Err(Error::Closed.into());
         let result = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
             .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
         self.result = tx.final_result(result);
