@@ -91,7 +91,7 @@ async fn a_response_that_is_not_read_ends_its_connection_and_one_that_is_read_do
         let part = part.expect("the response goes on");
         received += part.len();
         body.flow_control().release_capacity(part.len()).unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(received, 4 << 20);
 }
