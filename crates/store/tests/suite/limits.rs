@@ -115,8 +115,9 @@ both_engines! {
             .read(move |tx| tx.query_up_to(8 << 20, sql, params![], |row| row.get::<String>(0)))
             .await
             .unwrap();
-        // The engines count different overheads for a row.
-        assert!((7..=8).contains(&part.len()) && is_cut, "{} rows", part.len());
+        // PostgreSQL also counts what it sends around a value, so the eighth row does not fit.
+        let expected = if db.engine() == emergent_store::Engine::Sqlite { 8 } else { 7 };
+        assert_eq!((part.len(), is_cut), (expected, true));
         assert_eq!(number(&db, ROWS).await, 0);
     }
 }

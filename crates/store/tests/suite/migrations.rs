@@ -36,7 +36,7 @@ async fn start_together(config: DbConfig) {
     let opened = join_all((0..8).map(|_| Db::open(config.clone()))).await;
     for db in opened {
         let db = db.expect("every one of them starts");
-        assert_eq!(number(&db, "SELECT max(version) FROM schema_migrations").await, latest_version());
+        assert_eq!(number(&db, "SELECT count(*) FROM schema_migrations").await, latest_version());
     }
 }
 
