@@ -1,6 +1,10 @@
-//! Migrates the schema of a database. Migrations are numbered, and each is applied once; one transaction
-//! applies all that are missing. Servers that start at the same time wait for one another. A database that a
-//! newer version has migrated is refused.
+//! Migrates the schema of a database. Migrations are numbered, and each is applied once. Servers that start at the
+//! same time wait for one another. A database that a newer version has migrated is refused.
+//!
+//! On SQLite one transaction applies all that are missing. On PostgreSQL other servers may be at work, so each is
+//! committed by itself (`migrate/postgres.rs`). A migration is recorded by its version and its name.
+
+mod postgres;
 
 use emergent_domain::time::Clock;
 
@@ -9,9 +13,15 @@ use crate::{
     error::{Error, Result},
 };
 
+pub(crate) use postgres::postgres;
+
 struct Migration {
     version: i64,
     name: &'static str,
+    /// Indexes of tables that may be large, as `CREATE INDEX IF NOT EXISTS …;`. They come before the rest. On
+    /// PostgreSQL each is a transaction of its own, so that the other locks of the migration are not held while
+    /// it is built.
+    indexes: &'static str,
     /// The SQL for both engines, which runs before the SQL of one engine. `{rowno}`, `{seqno}` and `{txid}`
     /// stand for column definitions that differ between the engines; see [`Migration::sql`].
     shared: &'static str,
@@ -23,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "foundation",
+        indexes: "",
         shared: include_str!("migrations/0001_foundation.sql"),
         sqlite: include_str!("migrations/0001_foundation.sqlite.sql"),
         postgres: include_str!("migrations/0001_foundation.postgres.sql"),
@@ -30,6 +41,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 2,
         name: "runs",
+        indexes: "",
         shared: include_str!("migrations/0002_runs.sql"),
         sqlite: include_str!("migrations/0002_runs.sqlite.sql"),
         postgres: "",
@@ -37,6 +49,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 3,
         name: "products",
+        indexes: "",
         shared: include_str!("migrations/0003_products.sql"),
         sqlite: include_str!("migrations/0003_products.sqlite.sql"),
         postgres: "",
@@ -44,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 4,
         name: "assignments",
+        indexes: "",
         shared: include_str!("migrations/0004_assignments.sql"),
         sqlite: "",
         postgres: "",
@@ -51,6 +65,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 5,
         name: "triggers",
+        indexes: "",
         shared: include_str!("migrations/0005_triggers.sql"),
         sqlite: include_str!("migrations/0005_triggers.sqlite.sql"),
         postgres: include_str!("migrations/0005_triggers.postgres.sql"),
@@ -58,6 +73,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 6,
         name: "coordination",
+        indexes: "",
         shared: include_str!("migrations/0006_coordination.sql"),
         sqlite: include_str!("migrations/0006_coordination.sqlite.sql"),
         postgres: "",
@@ -65,6 +81,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 7,
         name: "tool_names",
+        indexes: "",
         shared: include_str!("migrations/0007_tool_names.sql"),
         sqlite: "",
         postgres: "",
@@ -72,6 +89,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 8,
         name: "consent",
+        indexes: "",
         shared: include_str!("migrations/0008_consent.sql"),
         sqlite: include_str!("migrations/0008_consent.sqlite.sql"),
         postgres: "",
@@ -79,6 +97,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 9,
         name: "write_checks",
+        indexes: "",
         shared: include_str!("migrations/0009_write_checks.sql"),
         sqlite: "",
         postgres: "",
@@ -86,6 +105,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 10,
         name: "hidden_documents",
+        indexes: "",
         shared: include_str!("migrations/0010_hidden_documents.sql"),
         sqlite: "",
         postgres: "",
@@ -93,6 +113,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 11,
         name: "lifetimes",
+        indexes: include_str!("migrations/0011_lifetimes.indexes.sql"),
         shared: include_str!("migrations/0011_lifetimes.sql"),
         sqlite: include_str!("migrations/0011_lifetimes.sqlite.sql"),
         postgres: "",
@@ -100,6 +121,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 12,
         name: "audit",
+        indexes: "",
         shared: include_str!("migrations/0012_audit.sql"),
         sqlite: include_str!("migrations/0012_audit.sqlite.sql"),
         postgres: include_str!("migrations/0012_audit.postgres.sql"),
@@ -107,6 +129,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 13,
         name: "feed_offset",
+        indexes: "",
         shared: "",
         sqlite: "",
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
@@ -122,7 +145,7 @@ const CREATE_MIGRATIONS_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrati
     version bigint NOT NULL PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
 
 impl Migration {
-    /// The SQL of the migration for an engine.
+    /// The SQL of the migration for an engine; on PostgreSQL without the indexes.
     fn sql(&self, engine: Engine) -> String {
         let (rowno, seqno, txid, engine_sql) = match engine {
             Engine::Sqlite => {
@@ -136,7 +159,16 @@ impl Migration {
             ),
         };
         let shared = self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
-        format!("{shared}\n{engine_sql}")
+        let indexes = match engine {
+            Engine::Sqlite => self.indexes,
+            Engine::Postgres => "",
+        };
+        format!("{indexes}\n{shared}\n{engine_sql}")
+    }
+
+    /// The statements that build the indexes of the migration.
+    fn index_statements(&self) -> impl Iterator<Item = &'static str> {
+        self.indexes.split(';').map(str::trim).filter(|statement| !statement.is_empty())
     }
 
     /// Wraps an error with the name of the migration.
@@ -168,38 +200,6 @@ pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
         )?;
     }
     tx.commit()?;
-    Ok(())
-}
-
-/// The statement that makes servers which start at the same time migrate one after the other. The lock is
-/// held until the commit; its number is arbitrary.
-const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
-
-/// Migrates a PostgreSQL database.
-pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<()> {
-    let tx = client.transaction().await?;
-    // A migration may take longer than other statements, and so may the wait for another server's.
-    tx.batch_execute("SET LOCAL statement_timeout = 0").await?;
-    tx.batch_execute(MIGRATION_LOCK_SQL).await?;
-    tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
-    tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
-    tx.batch_execute(CREATE_MIGRATIONS_TABLE).await?;
-    let found: i64 =
-        tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0);
-    refuse_newer(found)?;
-    for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-        tx.batch_execute(&migration.sql(Engine::Postgres))
-            .await
-            .map_err(Error::from)
-            .map_err(migration.error())?;
-        tx.execute(
-            "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, now())",
-            &[&migration.version, &migration.name],
-        )
-        .await?;
-    }
-    crate::feed::follow_cluster(&tx).await?;
-    tx.commit().await?;
     Ok(())
 }
 

@@ -1,0 +1,203 @@
+//! Migrates a PostgreSQL database while other servers may use it.
+//!
+//! Each migration is a transaction of its own, so that no lock is held longer than necessary. A statement that
+//! waits for a lock makes all later ones of the same table wait, so it waits only briefly: if another transaction
+//! has the lock for longer, everything of this migration is rolled back, and tried again after a pause.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Transaction};
+use tokio_postgres::error::SqlState;
+
+use super::{CREATE_MIGRATIONS_TABLE, MIGRATIONS, Migration, refuse_newer};
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+};
+
+/// The statement that makes servers which start at the same time migrate one after the other. The lock is
+/// held until the commit; its number is arbitrary.
+const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
+/// How long a statement of a migration waits for a lock.
+const LOCK_TIMEOUT_SQL: &str = "SET LOCAL lock_timeout = '1s'";
+/// How often a migration is tried that does not get its locks, and the pause before the next attempt. Together
+/// with the waits this is about five minutes.
+const MAX_ATTEMPTS: u32 = 150;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Migrates a PostgreSQL database.
+pub(crate) async fn postgres(client: &mut Object) -> Result<()> {
+    apply_missing(client, MIGRATIONS).await?;
+    let tx = begin(client).await?;
+    crate::feed::follow_cluster(&tx).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Applies the migrations that the database does not have.
+async fn apply_missing(client: &mut Object, migrations: &[Migration]) -> Result<()> {
+    let found = with_retries("schema_migrations", client, Step::Prepare).await?;
+    for migration in migrations.iter().filter(|migration| migration.version > found) {
+        for index in migration.index_statements() {
+            with_retries(migration.name, client, Step::Index(migration, index)).await?;
+        }
+        with_retries(migration.name, client, Step::Apply(migration)).await?;
+    }
+    Ok(())
+}
+
+/// What one transaction does.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// Creates the schema and the table of migrations.
+    Prepare,
+    /// Builds an index before the migration that needs it.
+    Index(&'a Migration, &'a str),
+    Apply(&'a Migration),
+}
+
+/// Runs a step, again while it does not get its locks. Returns the version of the schema before the step.
+async fn with_retries(name: &str, client: &mut Object, step: Step<'_>) -> Result<i64> {
+    let mut attempt = 1;
+    loop {
+        match run(client, step).await {
+            Err(error) if is_lock_timeout(&error) && attempt < MAX_ATTEMPTS => {
+                tracing::warn!(
+                    attempt,
+                    "migration `{name}` waits for a lock that another transaction has; trying again"
+                );
+                attempt += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn run(client: &mut Object, step: Step<'_>) -> Result<i64> {
+    let tx = begin(client).await?;
+    if matches!(step, Step::Prepare) {
+        tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
+        tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
+        tx.batch_execute(CREATE_MIGRATIONS_TABLE).await?;
+    }
+    let found = version(&tx).await?;
+    refuse_newer(found)?;
+    match step {
+        Step::Prepare => {}
+        // Another server may have applied it meanwhile.
+        Step::Index(migration, _) | Step::Apply(migration) if found >= migration.version => {}
+        Step::Index(migration, sql) => {
+            tx.batch_execute(sql).await.map_err(Error::from).map_err(migration.error())?;
+        }
+        Step::Apply(migration) => apply(&tx, migration).await?,
+    }
+    tx.commit().await?;
+    Ok(found)
+}
+
+async fn apply(tx: &Transaction<'_>, migration: &Migration) -> Result<()> {
+    let sql = migration.sql(Engine::Postgres);
+    tx.batch_execute(&sql).await.map_err(Error::from).map_err(migration.error())?;
+    tx.execute(
+        "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, now())",
+        &[&migration.version, &migration.name],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Begins a transaction, and waits until no other server migrates.
+async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
+    let tx = client.transaction().await?;
+    // A migration may take longer than other statements, and so may the wait for another server's.
+    tx.batch_execute("SET LOCAL statement_timeout = 0").await?;
+    tx.batch_execute(MIGRATION_LOCK_SQL).await?;
+    tx.batch_execute(LOCK_TIMEOUT_SQL).await?;
+    Ok(tx)
+}
+
+/// The version of the last migration that was applied.
+async fn version(tx: &Transaction<'_>) -> Result<i64> {
+    Ok(tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0))
+}
+
+/// Whether another transaction had a lock for too long.
+fn is_lock_timeout(error: &Error) -> bool {
+    match error {
+        Error::Migration { source, .. } => is_lock_timeout(source),
+        Error::Postgres(error) => error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use deadpool_postgres::{Manager, Pool};
+    use emergent_testkit::new_postgres_database;
+    use tokio_postgres::{Config, NoTls};
+
+    use super::*;
+
+    fn migration(version: i64, name: &'static str, postgres: &'static str) -> Migration {
+        Migration { version, name, indexes: "", shared: "", sqlite: "", postgres }
+    }
+
+    fn first() -> Migration {
+        migration(1, "first", "CREATE TABLE things (id bigint)")
+    }
+
+    fn pool(url: &str) -> Pool {
+        let mut config: Config = url.parse().unwrap();
+        config.options("-c search_path=kb,public");
+        Pool::builder(Manager::new(config, NoTls)).max_size(4).build().unwrap()
+    }
+
+    async fn number(client: &Object, sql: &str) -> i64 {
+        client.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn each_migration_and_each_index_is_committed_by_itself() {
+        let database = new_postgres_database().await;
+        let pool = pool(&database.url());
+        let mut client = pool.get().await.unwrap();
+        let broken = Migration {
+            indexes: "CREATE INDEX IF NOT EXISTS things_a ON things (id);
+                      CREATE INDEX IF NOT EXISTS things_b ON things (id);",
+            ..migration(2, "second", "ALTER TABLE missing ADD COLUMN a bigint")
+        };
+        let failed = apply_missing(&mut client, &[first(), broken]).await.unwrap_err();
+        assert!(matches!(&failed, Error::Migration { name, .. } if name == "second"), "{failed:?}");
+        assert_eq!(number(&client, "SELECT max(version) FROM schema_migrations").await, 1);
+        let indexes = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'things%'";
+        assert_eq!(number(&client, indexes).await, 2);
+        let mended = migration(2, "second", "ALTER TABLE things ADD COLUMN a bigint");
+        apply_missing(&mut client, &[first(), mended]).await.unwrap();
+        assert_eq!(number(&client, "SELECT max(version) FROM schema_migrations").await, 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_migration_that_waits_for_a_lock_does_not_stop_the_others() {
+        let database = new_postgres_database().await;
+        let pool = pool(&database.url());
+        let mut client = pool.get().await.unwrap();
+        apply_missing(&mut client, &[first()]).await.unwrap();
+        let (mut holder, reader) = (pool.get().await.unwrap(), pool.get().await.unwrap());
+        let long = holder.transaction().await.unwrap();
+        long.batch_execute("SELECT count(*) FROM things").await.unwrap();
+        let migrating = tokio::spawn(async move {
+            let second = migration(2, "second", "ALTER TABLE things ADD COLUMN a bigint");
+            apply_missing(&mut client, &[first(), second]).await
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let started = Instant::now();
+        assert_eq!(number(&reader, "SELECT count(*) FROM things").await, 0);
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        assert!(!migrating.is_finished());
+        long.commit().await.unwrap();
+        migrating.await.unwrap().expect("it is applied when the lock is free");
+        assert_eq!(number(&reader, "SELECT max(version) FROM schema_migrations").await, 2);
+    }
+}
