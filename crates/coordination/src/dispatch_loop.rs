@@ -14,6 +14,7 @@ use emergent_net::backoff::Backoff;
 use emergent_store::{
     Tx,
     lease_keeper::{LeaseExpired, LeaseKeeper},
+    requester::{Requester, on_behalf_of},
     workflows,
 };
 use tokio::{
@@ -147,12 +148,13 @@ impl Dispatcher {
         }
         let (now, full_projects) = (self.executor().graph().clock().now(), self.full_projects());
         let owner_name = Arc::clone(owner);
-        let claimed: Result<Vec<Workflow>, emergent_store::Error> = self
-            .executor()
-            .graph()
-            .db()
-            .write(move |tx| workflows::claim(tx, &owner_name, &full_projects, now, now + LEASE, capacity))
-            .await;
+        let db = self.executor().graph().db();
+        // A renewal waits for a claim, so a claim has the same priority.
+        let claim = on_behalf_of(
+            Requester::Priority,
+            db.write(move |tx| workflows::claim(tx, &owner_name, &full_projects, now, now + LEASE, capacity)),
+        );
+        let claimed: Result<Vec<Workflow>, emergent_store::Error> = claim.await;
         for workflow in claimed? {
             self.spawn_driver(workflow, owner);
         }

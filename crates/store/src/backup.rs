@@ -16,7 +16,7 @@ use rusqlite::{
 };
 
 use crate::{
-    engine::sqlite::BUSY_TIMEOUT,
+    engine::sqlite_connection::BUSY_TIMEOUT,
     error::{Error, Result},
     migrate,
     tx::Tx,

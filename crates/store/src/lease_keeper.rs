@@ -6,6 +6,10 @@
 //! up a margin before the lease ends, because the clocks of two servers may differ a little. A fence protects
 //! what is written to the database; only stopping in time protects calls to external tools.
 //!
+//! A renewal is the first transaction that the database runs next, but it waits for the one that is under way.
+//! There are therefore several attempts within a lease, and two of the longest writes of SQLite end before the
+//! keeper gives up.
+//!
 //! Runners (one lease for all runs), dispatchers (one per workflow) and workers (one per job) follow the
 //! same rule. It also applies with SQLite, where no other process can claim anything: after a stall, the
 //! work continues from its record.
@@ -16,6 +20,10 @@ use emergent_domain::time::{Clock, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::warn;
 
+use crate::requester::{Requester, on_behalf_of};
+
+/// Which part of a lease passes before it is renewed.
+const RENEWALS_PER_LEASE: u32 = 6;
 /// The maximum time between giving up and the end of the lease.
 const MAX_MARGIN: Duration = Duration::from_secs(3);
 
@@ -51,11 +59,11 @@ impl LeaseKeeper {
             clock: clock.clone(),
             lease,
             renewed_at: now,
-            next_attempt: now + lease / 3,
+            next_attempt: now + lease / RENEWALS_PER_LEASE,
         }
     }
 
-    /// Waits until a third of the lease has passed, then calls `renewal` with the new end of the leases.
+    /// Waits until a sixth of the lease has passed, then calls `renewal` with the new end of the leases.
     /// Returns `None` if the renewal failed; the next call tries again soon. Returns an error when the owner
     /// must stop: the renewals failed for too long, one did not return, or the process was suspended.
     pub async fn renew<T, E, F>(
@@ -72,10 +80,11 @@ impl LeaseKeeper {
         if started_at >= give_up_at {
             return Err(self.expired());
         }
-        match timeout_at(give_up_at, renewal(self.clock.now() + self.lease)).await {
+        let renewal = on_behalf_of(Requester::Priority, renewal(self.clock.now() + self.lease));
+        match timeout_at(give_up_at, renewal).await {
             Ok(Ok(renewed)) => {
                 self.renewed_at = started_at;
-                self.next_attempt = started_at + self.lease / 3;
+                self.next_attempt = started_at + self.lease / RENEWALS_PER_LEASE;
                 Ok(Some(renewed))
             }
             Ok(Err(error)) => {
@@ -116,13 +125,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_is_renewed_after_a_third_of_its_time() {
+    async fn a_lease_is_renewed_after_a_sixth_of_its_time() {
         let (mut keeper, start) = keeper();
-        for third in 1..=5 {
+        for sixth in 1..=5 {
             let renewed = keeper.renew(|_| ready(Ok::<_, String>("renewed"))).await;
             assert_eq!(renewed.unwrap(), Some("renewed"));
-            assert_eq!(seconds_since(start), third * 3);
+            assert_eq!(start.elapsed(), LEASE * sixth / 6);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn renewals_that_wait_for_the_longest_writes_of_sqlite_are_in_time() {
+        let (mut keeper, _) = keeper();
+        let longest = crate::limits::SQLITE_WRITE_TIME + Duration::from_millis(400);
+        for _ in 0..5 {
+            let renewal = |_| async move {
+                tokio::time::sleep(longest).await;
+                Ok::<_, String>(())
+            };
+            assert_eq!(keeper.renew(renewal).await.unwrap(), Some(()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_has_priority_over_other_work() {
+        let (mut keeper, _) = keeper();
+        let renewed = keeper.renew(|_| async { Ok::<_, String>(crate::requester::current()) }).await;
+        assert_eq!(renewed.unwrap(), Some(Requester::Priority));
     }
 
     #[tokio::test(start_paused = true)]
@@ -135,7 +164,7 @@ mod tests {
         }
         assert_eq!(
             (attempts, seconds_since(start)),
-            (vec![3, 4, 5], 6),
+            (vec![1, 2, 3, 4, 5], 6),
             "three seconds before the lease ends"
         );
     }
@@ -145,9 +174,9 @@ mod tests {
         let (mut keeper, start) = keeper();
         keeper.renew(|_| ready(Err::<(), _>("no database"))).await.unwrap();
         keeper.renew(|_| ready(Ok::<_, String>(()))).await.unwrap();
-        assert_eq!(seconds_since(start), 4);
+        assert_eq!(start.elapsed(), Duration::from_millis(2_500));
         while keeper.renew(|_| ready(Err::<(), _>("no database"))).await.is_ok() {}
-        assert_eq!(seconds_since(start), 10, "six seconds after the renewal");
+        assert_eq!(start.elapsed(), Duration::from_millis(8_500), "six seconds after the renewal");
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+mod after_commit;
 pub mod agents;
 pub mod audit;
 pub(crate) mod author;
@@ -62,7 +63,7 @@ pub mod workflows;
 pub use db::{Db, DbConfig};
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use limits::TimeLimits;
+pub use limits::{MAX_TEXT_BYTES, TimeLimits};
 pub use migrate::latest_version;
 pub use storage_health::{StorageFault, StorageProblem};
 pub use tx::Tx;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
+    engine::Engine,
     error::{Error, Result},
     requester::Requester,
 };
@@ -24,7 +25,7 @@ use crate::{
 pub struct TimeLimits {
     /// A read on behalf of a project or an operator.
     pub read: Duration,
-    /// A write, and a read of the server's own work.
+    /// A write, and a read of the server's own work. On SQLite a write takes at most 2.5 seconds.
     pub write: Duration,
 }
 
@@ -34,18 +35,48 @@ impl Default for TimeLimits {
     }
 }
 
-/// The time limit of authentication and health checks, which read single rows.
+/// The time limit of leases, health checks and authentication, which read or write single rows.
 const PRIORITY_TIME: Duration = Duration::from_secs(5);
-/// The bytes that a read on behalf of a project or an operator may collect. Pages of lists end earlier, see
-/// [`crate::page::MAX_PAGE_BYTES`].
-const MAX_RESULT_BYTES: usize = 64 << 20;
+/// The most time of a write on SQLite, whatever the settings say. There is one writer, so the renewal of a
+/// lease waits for the write that is under way, and the next renewal for the next one. The owner of a lease of
+/// 9 seconds gives up 6 seconds after the start of its last renewal (see [`crate::lease_keeper`]): two of the
+/// longest writes and their commits fit in there.
+pub(crate) const SQLITE_WRITE_TIME: Duration = Duration::from_millis(2_500);
+/// The most bytes of one stored text, such as that of a document. A longer one could not be read again.
+pub const MAX_TEXT_BYTES: usize = 64 << 20;
+/// The bytes that a read on behalf of a project or an operator may collect: the longest text, and what is
+/// stored beside it. Pages of lists end earlier, see [`crate::page::MAX_PAGE_BYTES`].
+const MAX_RESULT_BYTES: usize = MAX_TEXT_BYTES + (1 << 20);
 
 impl TimeLimits {
+    /// The limits as an engine allows them.
+    pub(crate) fn for_engine(mut self, engine: Engine) -> EngineLimits {
+        let server_read = self.write;
+        if engine == Engine::Sqlite {
+            self.write = self.write.min(SQLITE_WRITE_TIME);
+        }
+        EngineLimits { read: self.read, server_read, write: self.write }
+    }
+}
+
+/// The limits of an open database.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EngineLimits {
+    /// A read on behalf of a project or an operator.
+    pub(crate) read: Duration,
+    /// A read of the server's own work.
+    server_read: Duration,
+    pub(crate) write: Duration,
+}
+
+impl EngineLimits {
     /// The limits of a read.
     pub(crate) fn for_read(&self, requester: Requester) -> Arc<TxLimits> {
         let (time, max_bytes) = match requester {
-            Requester::Server => (self.write, usize::MAX),
-            Requester::Priority => (PRIORITY_TIME, MAX_RESULT_BYTES),
+            Requester::Server => (self.server_read, usize::MAX),
+            Requester::Priority | Requester::Authentication | Requester::DoubtedAuthentication => {
+                (PRIORITY_TIME, MAX_RESULT_BYTES)
+            }
             Requester::AllProjects | Requester::Project(_) => (self.read, MAX_RESULT_BYTES),
         };
         TxLimits::new(time, max_bytes)
@@ -54,7 +85,9 @@ impl TimeLimits {
     /// The limits of a write.
     pub(crate) fn for_write(&self, requester: Requester) -> Arc<TxLimits> {
         let time = match requester {
-            Requester::Priority => PRIORITY_TIME,
+            Requester::Priority | Requester::Authentication | Requester::DoubtedAuthentication => {
+                PRIORITY_TIME.min(self.write)
+            }
             Requester::Server | Requester::AllProjects | Requester::Project(_) => self.write,
         };
         TxLimits::new(time, usize::MAX)

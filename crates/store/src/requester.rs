@@ -15,8 +15,14 @@ pub enum Requester {
     /// A token that spans projects, in a request that names no project.
     AllProjects,
     Project(ProjectId),
-    /// Authentication and health checks. Some connections are reserved for them.
+    /// Leases and health checks. A connection is always left for them, and they come before all others.
     Priority,
+    /// Looking up the token and the project of a request. Some connections are reserved for it, and it may
+    /// not use all the others.
+    Authentication,
+    /// Looking up a token that comes from an address which has presented too many unknown tokens. Such
+    /// lookups share one connection and come after all others.
+    DoubtedAuthentication,
 }
 
 tokio::task_local! {

@@ -31,6 +31,22 @@ const EXPORT_PAGE_BYTES: usize = 256 << 10;
 pub struct ExportPage<T> {
     pub rows: Vec<T>,
     pub has_more: bool,
+    /// How many rows to ask for next. Large rows make it small, so that the database reads about as many as
+    /// the next page holds.
+    pub next_limit: usize,
+}
+
+/// The number of rows to ask for first.
+pub const FIRST_EXPORT_LIMIT: usize = 16;
+/// The most rows of a page.
+const MAX_EXPORT_LIMIT: usize = 500;
+
+impl<T> ExportPage<T> {
+    fn new(rows: Vec<T>, is_cut: bool, limit: usize) -> Self {
+        let next_limit = if is_cut { rows.len() + rows.len() / 2 + 1 } else { limit * 2 };
+        let has_more = is_cut || rows.len() == limit;
+        Self { rows, has_more, next_limit: next_limit.min(MAX_EXPORT_LIMIT) }
+    }
 }
 
 /// Live objects that were created by `until`, oldest first, after a cursor.
@@ -48,7 +64,7 @@ pub fn objects_after(
         Object::COLUMNS
     );
     let (rows, is_cut) = tx.query_up_to(EXPORT_PAGE_BYTES, &sql, &params, Object::from_row)?;
-    Ok(ExportPage { has_more: is_cut || rows.len() == limit, rows })
+    Ok(ExportPage::new(rows, is_cut, limit))
 }
 
 /// A relationship with the type and the key of each end; the key is `None` for an object without one.
@@ -84,7 +100,7 @@ pub fn edges_after(
         })
     };
     let (rows, is_cut) = tx.query_up_to(EXPORT_PAGE_BYTES, &sql, &params, read)?;
-    Ok(ExportPage { has_more: is_cut || rows.len() == limit, rows })
+    Ok(ExportPage::new(rows, is_cut, limit))
 }
 
 /// A condition on the columns `time` and `id`, and the parameters of the statement: `$1` is the project, `$2`
@@ -243,4 +259,18 @@ fn postgres_edges_between(tx: &mut Tx<'_>, keys: &[(ObjectId, &str, ObjectId)]) 
         edges.extend(tx.query(&sql, &params, Relationship::from_row)?);
     }
     Ok(edges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_asks_for_about_as_many_rows_as_fit() {
+        let next = |rows: usize, is_cut, limit| ExportPage::new(vec![(); rows], is_cut, limit).next_limit;
+        assert_eq!(next(1, true, FIRST_EXPORT_LIMIT), 2, "one large row, and one to see that there is more");
+        assert_eq!(next(20, true, 500), 31);
+        assert_eq!(next(2, false, 2), 4, "small rows again");
+        assert_eq!(next(400, false, 400), MAX_EXPORT_LIMIT);
+    }
 }

@@ -272,28 +272,32 @@ impl ByteRoom {
     }
 }
 
-/// Loads rows part by part, in the order of their keys, until one does not fit into the room. A part that is too
-/// large is divided.
+/// How many rows are loaded first. Their size says how many follow.
+const FIRST_PART: usize = 32;
+/// About how many bytes are loaded at once.
+const PART_BYTES: usize = 2 << 20;
+
+/// Loads rows part by part, in the order of their keys, until one does not fit into the room. The size of a part
+/// follows from that of the rows before, so that the database reads little more than what fits. A part that is
+/// too large is divided.
 fn load_parts<K, T>(
     keys: &[K],
     room: &mut ByteRoom,
     mut load: impl FnMut(&[K], usize) -> Result<Option<(Vec<T>, usize)>>,
 ) -> Result<Vec<T>> {
     let mut rows = Vec::with_capacity(keys.len());
-    let mut parts: Vec<&[K]> = keys.chunks(page::MAX_CHUNK).rev().collect();
-    while let Some(part) = parts.pop() {
-        if room.is_full {
-            break;
-        }
+    let (mut rest, mut size) = (keys, FIRST_PART);
+    while !rest.is_empty() && !room.is_full {
+        let (part, after) = rest.split_at(size.min(rest.len()));
         match load(part, room.left)? {
             Some((loaded, bytes)) => {
                 room.left -= bytes;
                 rows.extend(loaded);
+                rest = after;
+                let row_bytes = (bytes / part.len()).max(1);
+                size = (PART_BYTES / row_bytes).clamp(1, (part.len() * 16).min(page::MAX_CHUNK));
             }
-            None if part.len() > 1 => {
-                let (first, second) = part.split_at(part.len() / 2);
-                parts.extend([second, first]);
-            }
+            None if part.len() > 1 => size = part.len() / 2,
             None => room.is_full = true,
         }
     }
@@ -353,4 +357,30 @@ fn as_of_sql(time: Timestamp, params: &mut Vec<Param<'_>>) -> (String, String) {
     let newest = format!(" AND deleted_at IS NULL AND updated_at <= ${}", params.len());
     let earlier = format!("{newest} AND valid_to > ${}", params.len());
     (newest, earlier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_more_is_loaded_than_what_fits() {
+        let load = |row_bytes: usize, keys: usize| {
+            let (mut loaded, mut room) = (0, ByteRoom::new(16 << 20));
+            let keys: Vec<usize> = (0..keys).collect();
+            let rows = load_parts(&keys, &mut room, |part, max_bytes| {
+                let bytes = part.len() * row_bytes;
+                loaded += bytes.min(max_bytes + row_bytes);
+                Ok((bytes <= max_bytes).then(|| (part.to_vec(), bytes)))
+            });
+            let rows = rows.unwrap();
+            assert!(rows.iter().copied().eq(0..rows.len()), "in the order of the keys");
+            (rows.len(), room.is_full(), loaded >> 20)
+        };
+        assert_eq!(load(100, 5_000), (5_000, false, 0));
+        let (rows, is_full, loaded) = load(1 << 20, 5_000);
+        assert!((rows, is_full) == (16, true) && loaded < 64, "{rows} rows of {loaded} MiB");
+        let (rows, is_full, loaded) = load(64 << 10, 5_000);
+        assert!((rows, is_full) == (256, true) && loaded < 24, "{rows} rows of {loaded} MiB");
+    }
 }

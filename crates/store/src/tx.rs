@@ -9,16 +9,13 @@ use std::sync::Arc;
 use emergent_domain::audit::AuditOrigin;
 
 use crate::{
+    after_commit::AfterCommit,
     engine::{Engine, postgres_session::Session},
     error::{Error, Result},
     limits::TxLimits,
-    search::{
-        fts_buffer::FtsBuffer,
-        vectors::{VectorChange, VectorIndexes},
-    },
+    search::{fts_buffer::FtsBuffer, vectors::VectorChange},
     storage_health::StorageFault,
     value::{Param, Row},
-    wake::Wake,
 };
 
 /// The most parameters of one `INSERT` with many rows. PostgreSQL allows 65,535.
@@ -39,6 +36,8 @@ pub struct Tx<'a> {
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
     pub(crate) failed: bool,
+    /// A statement changed a row.
+    pub(crate) has_written: bool,
     limits: Arc<TxLimits>,
     /// The bytes of the rows that were collected so far.
     collected_bytes: usize,
@@ -64,6 +63,7 @@ impl<'a> Tx<'a> {
             vectors: Vec::new(),
             conflicted: false,
             failed: false,
+            has_written: false,
             limits,
             collected_bytes: 0,
             fault: None,
@@ -85,6 +85,7 @@ impl<'a> Tx<'a> {
             Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params),
             Conn::Postgres(session) => session.execute(sql, params),
         });
+        self.has_written |= result.as_ref().is_ok_and(|changed| *changed > 0);
         self.track_failure(result)
     }
 
@@ -108,7 +109,8 @@ impl<'a> Tx<'a> {
     }
 
     /// Like [`Tx::query`], but ends before the row with which the result would be larger than `max_bytes`.
-    /// The first row is always included. The flag says whether rows were left out.
+    /// The first row is always included. The flag says whether rows were left out. The database reads little
+    /// more than what is returned.
     pub fn query_up_to<T>(
         &mut self,
         max_bytes: usize,
@@ -117,14 +119,19 @@ impl<'a> Tx<'a> {
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<(Vec<T>, bool)> {
         let (mut values, mut bytes, mut is_cut) = (Vec::new(), 0, false);
-        self.for_each_row_while(sql, params, |row| {
+        let mut visit = |row: &Row<'_>| {
             bytes += row.bytes();
             is_cut = bytes > max_bytes && !values.is_empty();
             if !is_cut {
                 values.push(read(row)?);
             }
             Ok(!is_cut)
-        })?;
+        };
+        let result = self.limits.check().and_then(|()| match &self.conn {
+            Conn::Sqlite(conn, _) => sqlite_for_each_row(conn, sql, params, &mut visit),
+            Conn::Postgres(session) => session.for_each_row_up_to(max_bytes, sql, params, &mut visit),
+        });
+        self.track_failure(result)?;
         Ok((values, is_cut))
     }
 
@@ -145,10 +152,16 @@ impl<'a> Tx<'a> {
         params: &[Param<'_>],
         mut visit: impl FnMut(&Row<'_>) -> Result<bool>,
     ) -> Result<()> {
+        let mut returned_rows = false;
+        let mut visit = |row: &Row<'_>| {
+            returned_rows = true;
+            visit(row)
+        };
         let result = self.limits.check().and_then(|()| match &self.conn {
             Conn::Sqlite(conn, _) => sqlite_for_each_row(conn, sql, params, &mut visit),
             Conn::Postgres(session) => session.for_each_row(sql, params, &mut visit),
         });
+        self.has_written |= returned_rows && changes_rows(sql);
         self.track_failure(result)
     }
 
@@ -327,27 +340,11 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// The work that follows the commit of a transaction: vector index updates, hooks and wakes.
-pub(crate) struct AfterCommit {
-    wakes: Vec<String>,
-    hooks: Vec<Box<dyn FnOnce() + Send>>,
-    vectors: Vec<VectorChange>,
-}
-
-impl AfterCommit {
-    /// The channels to wake.
-    pub(crate) fn wakes(&self) -> &[String] {
-        &self.wakes
-    }
-
-    /// Does the work in this process. Indexes come first, so that hooks and waiters see the change.
-    pub(crate) fn run(self, wake: &Arc<Wake>, indexes: Option<&VectorIndexes>) {
-        if let Some(indexes) = indexes {
-            indexes.apply(self.vectors);
-        }
-        self.hooks.into_iter().for_each(|hook| hook());
-        self.wakes.iter().for_each(|channel| wake.notify(channel));
-    }
+/// Whether a statement that returns rows has changed them.
+fn changes_rows(sql: &str) -> bool {
+    let sql = sql.trim_start();
+    ["INSERT", "UPDATE", "DELETE"].iter().any(|verb| sql.starts_with(verb))
+        || (sql.starts_with("WITH") && sql.contains("RETURNING"))
 }
 
 /// An `INSERT` with numbered placeholders for `rows` rows.

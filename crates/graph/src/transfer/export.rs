@@ -9,14 +9,11 @@ use emergent_domain::{
     object::Object,
     time::Timestamp,
 };
-use emergent_store::transfer::{self, ExportCursor, ExportPage, ExportedEdge};
+use emergent_store::transfer::{self, ExportCursor, ExportPage, ExportedEdge, FIRST_EXPORT_LIMIT};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
 use crate::{Graph, error::Result};
-
-/// The maximum number of rows of a page. A page with large rows has fewer.
-const PAGE: usize = 500;
 
 impl Graph {
     /// Streams the live objects and relationships of a project as NDJSON, several lines at a time.
@@ -28,6 +25,7 @@ impl Graph {
             project,
             until: self.clock().now(),
             part: ExportStage::Objects(None),
+            limit: FIRST_EXPORT_LIMIT,
             ready: VecDeque::new(),
         };
         stream::unfold(from, |mut exporter| async move {
@@ -42,6 +40,8 @@ struct Exporter {
     project: ProjectId,
     until: Timestamp,
     part: ExportStage,
+    /// How many rows to ask for next.
+    limit: usize,
     ready: VecDeque<Bytes>,
 }
 
@@ -72,9 +72,10 @@ impl Exporter {
     }
 
     async fn objects(&mut self, after: Option<ExportCursor>) -> Result<()> {
-        let (project, until) = (self.project, self.until);
-        let ExportPage { rows, has_more } =
-            self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, PAGE)).await?;
+        let (project, until, limit) = (self.project, self.until, self.limit);
+        let ExportPage { rows, has_more, next_limit } =
+            self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, limit)).await?;
+        self.limit = next_limit;
         self.part = match rows.last() {
             Some(last) if has_more => ExportStage::Objects(Some((last.created_at, last.id.0))),
             _ => ExportStage::Edges(None),
@@ -84,9 +85,10 @@ impl Exporter {
     }
 
     async fn edges(&mut self, after: Option<ExportCursor>) -> Result<()> {
-        let (project, until) = (self.project, self.until);
-        let ExportPage { rows, has_more } =
-            self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, PAGE)).await?;
+        let (project, until, limit) = (self.project, self.until, self.limit);
+        let ExportPage { rows, has_more, next_limit } =
+            self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, limit)).await?;
+        self.limit = next_limit;
         self.part = match rows.last() {
             Some(ExportedEdge { relationship, .. }) if has_more => {
                 ExportStage::Edges(Some((relationship.created_at, relationship.id.0)))

@@ -6,6 +6,8 @@ pub(crate) mod postgres;
 pub(crate) mod postgres_session;
 mod slots;
 pub(crate) mod sqlite;
+pub(crate) mod sqlite_connection;
+mod sqlite_queue;
 mod sqlite_readers;
 mod tls;
 mod watch;

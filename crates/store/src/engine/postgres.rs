@@ -18,7 +18,9 @@ use tokio_postgres::{
 };
 
 use crate::{
+    after_commit::AfterCommit,
     engine::{
+        Engine,
         notify::{self, Notifier},
         postgres_session::{CancelStatement, Session, cancel_statement},
         slots::{Slot, Slots},
@@ -26,10 +28,10 @@ use crate::{
         work::{ReadWork, WriteWork, panic_error},
     },
     error::{Error, Result},
-    limits::{AbandonOnDrop, TimeLimits, TxLimits},
+    limits::{AbandonOnDrop, EngineLimits, TimeLimits, TxLimits},
     requester,
     storage_health::StorageHealth,
-    tx::{AfterCommit, Conn, Tx},
+    tx::{Conn, Tx},
     wake::Wake,
 };
 
@@ -42,14 +44,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TCP_TIMEOUT: Duration = Duration::from_secs(20);
 /// The database itself ends a statement this long after the server should have cancelled it.
 const STATEMENT_TIMEOUT_RESERVE: Duration = Duration::from_secs(5);
-/// With fewer connections than this, one is reserved for authentication and health checks, otherwise two.
+/// With fewer connections than this, one is reserved for leases, health checks and authentication, otherwise
+/// two.
 const FEW_CONNECTIONS: usize = 8;
 
 /// An open PostgreSQL database.
 pub(crate) struct Postgres {
     pool: Pool,
     slots: Slots,
-    limits: TimeLimits,
+    limits: EngineLimits,
     cancel: CancelStatement,
     /// How many statements the database has answered. If a caller waits for a connection and there is no answer
     /// meanwhile, the database is not busy but unresponsive.
@@ -79,6 +82,7 @@ impl Postgres {
         limits: TimeLimits,
         wake: Arc<Wake>,
     ) -> Result<Self> {
+        let limits = limits.for_engine(Engine::Postgres);
         let place = crate::db::without_password(url);
         let health = Arc::new(StorageHealth::new(place.clone()));
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
@@ -130,9 +134,12 @@ impl Postgres {
             let mut attempt = 1;
             loop {
                 match try_write(session, &health, work.as_mut()) {
-                    WriteAttempt::Committed(after_commit) => {
+                    WriteAttempt::Committed { after_commit, has_written } => {
                         commits.fetch_add(1, Ordering::Relaxed);
-                        health.report_commit();
+                        // A transaction that changed nothing says nothing about the storage.
+                        if has_written {
+                            health.report_commit();
+                        }
                         notifier.notify(after_commit.wakes());
                         after_commit.run(&wake, None);
                         work.reply();
@@ -171,7 +178,7 @@ impl Postgres {
         let _abandon = AbandonOnDrop::new(&limits);
         let run = move |session: &Session| {
             if snapshot {
-                session.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+                session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
             }
             let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
             let result =
@@ -179,9 +186,8 @@ impl Postgres {
             if let Some((fault, reason)) = tx.fault.take() {
                 health.report(fault, reason);
             }
-            if snapshot {
-                session.rollback()?;
-            }
+            // The result stands, whatever becomes of the transaction that it was read in.
+            session.rollback();
             result
         };
         self.with_session(limits, Box::new(run)).await
@@ -229,7 +235,7 @@ fn run_session(session: Session, slot: Slot, work: SessionWork) -> Result<()> {
 }
 
 /// Sets the options of all connections.
-fn configure(config: &mut Config, limits: TimeLimits) {
+fn configure(config: &mut Config, limits: EngineLimits) {
     // A server that stalls inside a transaction would keep its row locks, and the servers that take over
     // its work would wait for them. The database ends such a transaction after 6 seconds, before the leases
     // expire. Statements are cancelled by this server; if it cannot do that, the database ends them later.
@@ -285,7 +291,10 @@ where
 
 /// The outcome of one attempt to run and commit a transaction.
 enum WriteAttempt {
-    Committed(AfterCommit),
+    Committed {
+        after_commit: AfterCommit,
+        has_written: bool,
+    },
     /// The closure returned an error, and keeps it. After a conflict with another transaction it can run again.
     Refused {
         conflicted: bool,
@@ -295,7 +304,7 @@ enum WriteAttempt {
 }
 
 fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork) -> WriteAttempt {
-    if let Err(error) = session.batch_execute("BEGIN") {
+    if let Err(error) = session.begin("BEGIN") {
         return WriteAttempt::Failed(error);
     }
     let mut tx = Tx::new(Conn::Postgres(session), Arc::clone(session.limits()));
@@ -304,12 +313,14 @@ fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork
         health.report(fault, reason);
     }
     if !succeeded {
-        // If the rollback fails too, the connection is broken, and the pool discards it.
-        let _ = session.rollback();
+        session.rollback();
         return WriteAttempt::Refused { conflicted: tx.conflicted };
     }
-    match session.batch_execute("COMMIT") {
-        Ok(()) => WriteAttempt::Committed(tx.into_after_commit()),
+    match session.commit() {
+        Ok(()) => {
+            let has_written = tx.has_written;
+            WriteAttempt::Committed { after_commit: tx.into_after_commit(), has_written }
+        }
         Err(error) => {
             if let Some(fault) = error.storage_fault() {
                 health.report(fault, emergent_net::errors::error_chain(&error));

@@ -13,7 +13,11 @@ use std::{
 use deadpool_postgres::Object;
 use futures_util::StreamExt;
 use tokio::{runtime::Handle, time::timeout};
-use tokio_postgres::{CancelToken, Socket, Statement, tls::MakeTlsConnect, types::ToSql};
+use tokio_postgres::{
+    CancelToken, RowStream, Socket, Statement,
+    tls::MakeTlsConnect,
+    types::{ToSql, Type},
+};
 
 use crate::{
     error::{Error, Result},
@@ -23,6 +27,10 @@ use crate::{
 
 /// How long the database may take to cancel a statement. After that it is unresponsive.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
+/// How many rows of a result that ends at a number of bytes are read first. Their size says how many follow.
+const FIRST_FETCH: usize = 32;
+/// The most rows of one fetch.
+const MAX_FETCH: usize = 1_000;
 
 /// Asks the database, over a connection of its own, to cancel the statement of another connection.
 pub(crate) type CancelStatement =
@@ -53,9 +61,13 @@ pub(crate) struct Session {
     cache: bool,
     limits: Arc<TxLimits>,
     cancel: CancelStatement,
-    /// A statement was cancelled. The connection is closed, because the cancellation could arrive late and hit
-    /// the next statement.
-    cancelled: AtomicBool,
+    /// The connection is closed after the session: a statement was cancelled, and the cancellation could
+    /// arrive late and hit the next statement, or a transaction could not be rolled back.
+    must_close: AtomicBool,
+    /// A transaction was begun and has not ended.
+    in_transaction: AtomicBool,
+    /// The cursor of [`Session::for_each_row_up_to`] is open in this transaction.
+    has_cursor: AtomicBool,
     /// Counts the statements that the database has answered.
     answers: Arc<AtomicU64>,
 }
@@ -68,8 +80,17 @@ impl Session {
         cancel: CancelStatement,
         answers: Arc<AtomicU64>,
     ) -> Self {
-        let (runtime, cancelled) = (Handle::current(), AtomicBool::new(false));
-        Self { client, runtime, cache, limits, cancel, cancelled, answers }
+        Self {
+            client,
+            runtime: Handle::current(),
+            cache,
+            limits,
+            cancel,
+            must_close: AtomicBool::new(false),
+            in_transaction: AtomicBool::new(false),
+            has_cursor: AtomicBool::new(false),
+            answers,
+        }
     }
 
     pub(crate) fn limits(&self) -> &Arc<TxLimits> {
@@ -78,28 +99,35 @@ impl Session {
 
     /// Ends the session. Returns the connection to the pool, if it can be used again.
     pub(crate) fn finish(self) {
-        if self.cancelled.load(Ordering::Relaxed) {
+        if self.must_close.load(Ordering::Relaxed) {
             drop(Object::take(self.client));
         }
     }
 
-    /// Runs a statement without parameters, such as `BEGIN`.
-    pub(crate) fn batch_execute(&self, sql: &str) -> Result<()> {
-        self.run(async { Ok(self.client.batch_execute(sql).await?) })
+    /// Begins a transaction with a statement such as `BEGIN`.
+    pub(crate) fn begin(&self, sql: &str) -> Result<()> {
+        self.run(async { Ok(self.client.batch_execute(sql).await?) })?;
+        self.has_cursor.store(false, Ordering::Relaxed);
+        self.in_transaction.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Rolls back, also when the transaction is over its limits. A connection that was cancelled is closed
-    /// anyway, which rolls back as well.
-    pub(crate) fn rollback(&self) -> Result<()> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Commits. If this fails, the transaction has ended as well.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.in_transaction.store(false, Ordering::Relaxed);
+        self.run(async { Ok(self.client.batch_execute("COMMIT").await?) })
+    }
+
+    /// Rolls back what was begun, also when the transaction is over its limits. If that fails, the connection
+    /// is closed, which rolls back as well; so is one on which a statement was cancelled.
+    pub(crate) fn rollback(&self) {
+        let in_transaction = self.in_transaction.swap(false, Ordering::Relaxed);
+        if !in_transaction || self.must_close.load(Ordering::Relaxed) {
+            return;
         }
-        match self.runtime.block_on(timeout(CANCEL_TIME, self.client.batch_execute("ROLLBACK"))) {
-            Ok(result) => Ok(result?),
-            Err(_) => {
-                self.cancelled.store(true, Ordering::Relaxed);
-                Err(Error::Unresponsive)
-            }
+        let rolled_back = self.runtime.block_on(timeout(CANCEL_TIME, self.client.batch_execute("ROLLBACK")));
+        if !matches!(rolled_back, Ok(Ok(()))) {
+            self.must_close.store(true, Ordering::Relaxed);
         }
     }
 
@@ -132,6 +160,71 @@ impl Session {
         })
     }
 
+    /// Like [`Session::for_each_row`], for a result that the visitor ends at about `max_bytes`. The rows are
+    /// fetched in parts, so that the database does not read and send what nobody collects. Begins a
+    /// transaction if there is none, because a cursor needs one.
+    pub(crate) fn for_each_row_up_to(
+        &self,
+        max_bytes: usize,
+        sql: &str,
+        params: &[Param<'_>],
+        visit: &mut dyn FnMut(&Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        self.run(async {
+            let declare = self.prepare(&format!("DECLARE page NO SCROLL CURSOR FOR {sql}")).await?;
+            let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+            let (mut count, mut fetched, mut bytes) = (FIRST_FETCH, 0, 0);
+            let mut rows = Box::pin(self.open_cursor(&declare, &params).await?);
+            loop {
+                let mut fetched_now = 0;
+                while let Some(row) = rows.next().await {
+                    let row = row?;
+                    fetched_now += 1;
+                    bytes += row.raw_size_bytes();
+                    if !visit(&Row::Postgres(&row))? {
+                        return Ok(());
+                    }
+                }
+                if fetched_now < count {
+                    return Ok(());
+                }
+                fetched += fetched_now;
+                count = next_fetch(max_bytes, bytes, fetched);
+                rows = Box::pin(self.fetch(count).await?);
+            }
+        })
+    }
+
+    /// Opens a cursor and fetches its first rows. The statements are sent together and answered in one round
+    /// trip; if one fails, so do those after it.
+    async fn open_cursor(&self, declare: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<RowStream> {
+        let before = if !self.in_transaction.swap(true, Ordering::Relaxed) {
+            Some("BEGIN READ ONLY")
+        } else if self.has_cursor.load(Ordering::Relaxed) {
+            Some("CLOSE page")
+        } else {
+            None
+        };
+        let prepare = async {
+            match before {
+                Some(sql) => self.client.batch_execute(sql).await,
+                None => Ok(()),
+            }
+        };
+        let (prepared, declared, rows) =
+            tokio::join!(prepare, self.client.execute(declare, params), self.fetch(FIRST_FETCH));
+        prepared?;
+        declared?;
+        self.has_cursor.store(true, Ordering::Relaxed);
+        rows
+    }
+
+    /// Fetches the next rows of the cursor. The statement is not cached: its columns are those of the cursor.
+    async fn fetch(&self, count: usize) -> Result<RowStream> {
+        let none: [(&(dyn ToSql + Sync), Type); 0] = [];
+        Ok(self.client.query_typed_raw(&format!("FETCH FORWARD {count} FROM page"), none).await?)
+    }
+
     async fn prepare(&self, sql: &str) -> Result<Statement> {
         let client = &self.client;
         Ok(if self.cache { client.prepare_cached(sql).await? } else { client.prepare(sql).await? })
@@ -146,7 +239,7 @@ impl Session {
                 result = &mut work => return self.answered(result),
                 () = self.limits.over() => {}
             }
-            self.cancelled.store(true, Ordering::Relaxed);
+            self.must_close.store(true, Ordering::Relaxed);
             let cancel = (self.cancel)(self.client.cancel_token());
             let (result, ()) = tokio::join!(timeout(CANCEL_TIME, work), cancel);
             match result {
@@ -159,5 +252,23 @@ impl Session {
     fn answered<T>(&self, result: Result<T>) -> Result<T> {
         self.answers.fetch_add(1, Ordering::Relaxed);
         result.map_err(|error| self.limits.explain(error))
+    }
+}
+
+/// How many rows fit into what is left of `max_bytes`, if they are as large as those that were fetched.
+fn next_fetch(max_bytes: usize, bytes: usize, fetched: usize) -> usize {
+    let row_bytes = (bytes / fetched.max(1)).max(1);
+    (max_bytes.saturating_sub(bytes) / row_bytes + 1).min(MAX_FETCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_rows_are_about_as_many_as_fit() {
+        assert_eq!(next_fetch(8 << 20, 32 * 100, 32), MAX_FETCH, "small rows");
+        assert_eq!(next_fetch(8 << 20, 4 << 20, 32), 33, "as much again, and one to see that there is more");
+        assert_eq!(next_fetch(8 << 20, 8 << 20, 8), 1, "the row that does not fit");
     }
 }

@@ -1,8 +1,9 @@
 //! Limits how many connections are used at once, and divides them fairly.
 //!
-//! One project may use two thirds of the connections, so that others are served while its queries run. When
-//! all are in use, the next free one goes to the requester that uses the fewest. Some more are reserved for
-//! authentication and health checks.
+//! One project may use two thirds of the connections, so that others are served while its queries run. All
+//! projects together leave a quarter to the server's own work, which is one requester among many projects and
+//! drives the runs of all of them. When all are in use, the next free one goes to the requester that uses the
+//! fewest. Some more are reserved: for authentication, and one of them for leases and health checks only.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,16 +23,18 @@ pub(crate) struct Slots(Arc<Inner>);
 struct Inner {
     /// The slots for everybody.
     general: usize,
-    /// Further slots, for [`Requester::Priority`] only.
+    /// Further slots, for [`Requester::Priority`] and [`Requester::Authentication`].
     reserved: usize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The slots in use without those of [`Requester::Priority`].
-    general_in_use: usize,
     in_use: usize,
+    /// The slots in use for the work of projects and of the server.
+    general_in_use: usize,
+    /// The slots in use on behalf of projects and operators.
+    projects_in_use: usize,
     queues: HashMap<Requester, Queue>,
     next_ticket: u64,
 }
@@ -100,22 +103,62 @@ impl Slots {
 
 impl Inner {
     fn may_take(&self, state: &State, requester: Requester) -> bool {
-        if state.in_use >= self.general + self.reserved {
+        let total = self.general + self.reserved;
+        if state.in_use >= total {
             return false;
         }
         let own = state.queues.get(&requester).map_or(0, |queue| queue.in_use);
         match requester {
             Requester::Priority => true,
+            Requester::Authentication => {
+                own < self.max_of_authentication() && self.leaves_room_for_priority(state)
+            }
+            Requester::DoubtedAuthentication => own == 0 && state.general_in_use < self.general,
             Requester::Server => state.general_in_use < self.general,
             Requester::AllProjects | Requester::Project(_) => {
-                state.general_in_use < self.general && own < self.per_requester()
+                state.general_in_use < self.general
+                    && state.projects_in_use < self.general - self.share_of_server()
+                    && own < self.max_of_project()
             }
         }
     }
 
+    /// Whether one more slot may be used without taking the last one, which is left for leases and health
+    /// checks. With a single reserved slot, authentication shares it.
+    fn leaves_room_for_priority(&self, state: &State) -> bool {
+        self.reserved < 2 || state.in_use + 1 < self.general + self.reserved
+    }
+
     /// The most slots of one project.
-    fn per_requester(&self) -> usize {
+    fn max_of_project(&self) -> usize {
         (self.general - self.general / 3).max(1)
+    }
+
+    /// The slots that projects leave to the server's own work.
+    fn share_of_server(&self) -> usize {
+        match self.general {
+            1 => 0,
+            general => (general / 4).max(1),
+        }
+    }
+
+    /// The most slots of authentication. Its reads are short, so a few suffice.
+    fn max_of_authentication(&self) -> usize {
+        self.reserved.max(self.general / 4).max(1)
+    }
+
+    /// The order in which waiters of different requesters get a slot: first by class, then by use. Below its
+    /// share the server comes before projects, and above it counts as a project for each share it uses.
+    fn rank(&self, requester: Requester, in_use: usize) -> (u8, usize) {
+        let share = self.share_of_server().max(1);
+        match requester {
+            Requester::Priority => (0, in_use),
+            Requester::Authentication => (1, in_use),
+            Requester::Server if in_use < share => (2, in_use),
+            Requester::Server => (3, in_use / share),
+            Requester::AllProjects | Requester::Project(_) => (3, in_use),
+            Requester::DoubtedAuthentication => (4, in_use),
+        }
     }
 
     /// Removes the waiter that may take a slot now and whose requester uses the fewest.
@@ -127,9 +170,9 @@ impl Inner {
             .filter(|(requester, _)| self.may_take(now, **requester))
             .filter_map(|(requester, queue)| {
                 let (ticket, _) = queue.waiting.front()?;
-                Some((*requester != Requester::Priority, queue.in_use, *ticket, *requester))
+                Some((self.rank(*requester, queue.in_use), *ticket, *requester))
             })
-            .min_by_key(|(after_priority, in_use, ticket, _)| (*after_priority, *in_use, *ticket));
+            .min_by_key(|(rank, ticket, _)| (*rank, *ticket));
         let (.., requester) = next?;
         let queue = state.queues.get_mut(&requester)?;
         let (_, sender) = queue.waiting.pop_front()?;
@@ -142,20 +185,33 @@ impl Inner {
 
 impl State {
     fn count(&mut self, requester: Requester) {
+        let (is_general, is_project) = kind(requester);
         self.in_use += 1;
-        self.general_in_use += usize::from(requester != Requester::Priority);
+        self.general_in_use += usize::from(is_general);
+        self.projects_in_use += usize::from(is_project);
         self.queues.entry(requester).or_default().in_use += 1;
     }
 
     fn uncount(&mut self, requester: Requester) {
+        let (is_general, is_project) = kind(requester);
         self.in_use -= 1;
-        self.general_in_use -= usize::from(requester != Requester::Priority);
+        self.general_in_use -= usize::from(is_general);
+        self.projects_in_use -= usize::from(is_project);
         if let Some(queue) = self.queues.get_mut(&requester) {
             queue.in_use -= 1;
             if queue.in_use == 0 && queue.waiting.is_empty() {
                 self.queues.remove(&requester);
             }
         }
+    }
+}
+
+/// Whether a requester uses general slots, and whether it counts as a project.
+fn kind(requester: Requester) -> (bool, bool) {
+    match requester {
+        Requester::Priority | Requester::Authentication => (false, false),
+        Requester::Server | Requester::DoubtedAuthentication => (true, false),
+        Requester::AllProjects | Requester::Project(_) => (true, true),
     }
 }
 
@@ -181,10 +237,14 @@ mod tests {
         let (one, two) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
         let of_one = take_all(&slots, one);
         let of_two = take_all(&slots, two);
-        assert_eq!((of_one.len(), of_two.len()), (4, 2));
-        assert!(slots.try_take(Requester::Server).is_none());
-        assert_eq!(take_all(&slots, Requester::Priority).len(), 2);
-        drop((of_one, of_two));
+        assert_eq!((of_one.len(), of_two.len()), (4, 1));
+        let of_server = take_all(&slots, Requester::Server);
+        assert_eq!(of_server.len(), 1, "projects leave a share to the server");
+        assert!(slots.try_take(Requester::DoubtedAuthentication).is_none());
+        let of_authentication = take_all(&slots, Requester::Authentication);
+        assert_eq!(of_authentication.len(), 1);
+        assert_eq!(take_all(&slots, Requester::Priority).len(), 1, "the last one is for leases");
+        drop((of_one, of_two, of_server, of_authentication));
         assert!(slots.0.state.lock().queues.is_empty(), "requesters without a slot use no memory");
     }
 
@@ -205,6 +265,45 @@ mod tests {
         assert!(!first.is_finished(), "it came earlier, but its project still uses one");
         drop(second);
         assert!(first.await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn many_projects_cannot_starve_the_server() {
+        let slots = Slots::new(12, 2);
+        let of_projects: Vec<Slot> =
+            (0..40).filter_map(|_| slots.try_take(Requester::Project(ProjectId::new()))).collect();
+        assert_eq!(of_projects.len(), 9);
+        assert_eq!(take_all(&slots, Requester::Server).len(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_server_comes_first_until_it_has_its_share() {
+        let slots = Slots::new(8, 0);
+        let mut in_use: Vec<Slot> = take_all(&slots, Requester::Server);
+        let wait = Duration::from_secs(60);
+        let mut waiting = Vec::new();
+        for requester in [Requester::Project(ProjectId::new()), Requester::Server] {
+            let slots = slots.clone();
+            waiting.push(tokio::spawn(async move { slots.take(requester, wait).await }));
+            tokio::task::yield_now().await;
+        }
+        // Above its share of two, the server waits for a project that uses fewer.
+        in_use.pop();
+        let of_project = waiting.remove(0).await.unwrap();
+        assert!(of_project.is_some() && !waiting[0].is_finished());
+        in_use.truncate(1);
+        assert!(waiting.remove(0).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_logins_leaves_slots_for_all_others() {
+        let slots = Slots::new(6, 2);
+        let logins = take_all(&slots, Requester::Authentication);
+        let doubted = take_all(&slots, Requester::DoubtedAuthentication);
+        assert_eq!((logins.len(), doubted.len()), (2, 1));
+        assert!(slots.try_take(Requester::Server).is_some());
+        assert!(slots.try_take(Requester::Project(ProjectId::new())).is_some());
+        assert!(slots.try_take(Requester::Priority).is_some());
     }
 
     #[tokio::test]

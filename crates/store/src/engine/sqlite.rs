@@ -10,22 +10,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::Connection;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
+    after_commit::AfterCommit,
     engine::{
+        Engine,
         slots::Slot,
+        sqlite_connection::{connect, exec},
+        sqlite_queue::{Queued, WriteQueue, write_queue},
         sqlite_readers::Readers,
         watch::Watch,
         work::{ReadWork, WriteWork},
     },
     error::{Error, Result},
-    limits::{AbandonOnDrop, TimeLimits, TxLimits},
-    requester,
+    limits::{AbandonOnDrop, EngineLimits, TimeLimits, TxLimits},
+    requester::{self, Requester},
     search::{fts_buffer::FtsBuffer, vectors::VectorIndexes},
     storage_health::{StorageFault, StorageHealth},
-    tx::{AfterCommit, Conn, Tx},
+    tx::{Conn, Tx},
     wake::Wake,
 };
 
@@ -35,11 +39,6 @@ const MAX_GROUP_TIME: Duration = Duration::from_millis(20);
 const MAX_GROUP_SIZE: usize = 512;
 /// How long the writer waits for another transaction when the previous group had several.
 const GATHER_TIME: Duration = Duration::from_micros(50);
-/// The capacity of the queue of transactions. When it is full, callers wait until one is taken from it.
-const QUEUE_CAPACITY: usize = 4096;
-/// How long a connection waits for a lock before the statement fails.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// An open SQLite database.
 pub(crate) struct Sqlite {
@@ -47,7 +46,7 @@ pub(crate) struct Sqlite {
     readers: Arc<Readers>,
     vectors: Arc<VectorIndexes>,
     commits: Arc<AtomicU64>,
-    limits: TimeLimits,
+    limits: EngineLimits,
     health: Arc<StorageHealth>,
 }
 
@@ -67,7 +66,7 @@ impl Sqlite {
         writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
         let watch = Watch::install(&mut writer)?;
-        let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let (sender, queue) = write_queue();
         let commits = Arc::new(AtomicU64::new(0));
         let commit_count = Arc::clone(&commits);
         let health = Arc::new(StorageHealth::new(path.display().to_string()));
@@ -78,6 +77,7 @@ impl Sqlite {
             .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
         let readers = Readers::new(path);
         let writer = Writer { queue: Some(sender), thread: Some(thread) };
+        let limits = limits.for_engine(Engine::Sqlite);
         Ok(Self { writer, readers: Arc::new(readers), vectors, commits, limits, health })
     }
 
@@ -91,12 +91,14 @@ impl Sqlite {
 
     /// Queues a transaction for the writer thread, which replies when its group is committed.
     pub(crate) async fn write(&self, work: Box<dyn WriteWork>) -> Result<()> {
+        let requester = requester::current();
         let write = QueuedWrite {
             work,
             outcome: Outcome::NotRun,
             fault: None,
             vectors: Arc::clone(&self.vectors),
-            limits: self.limits.for_write(requester::current()),
+            limits: self.limits.for_write(requester),
+            is_urgent: requester == Requester::Priority,
         };
         let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
         queue.send(write).await.map_err(|_| Error::Closed)
@@ -160,33 +162,6 @@ impl Drop for Writer {
     }
 }
 
-pub(super) fn connect(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(BUSY_TIMEOUT)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
-    // The query planner stability guarantee: otherwise SQLite would plan a statement again whenever bound
-    // values that affect the plan change.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Rows of runs have about a kilobyte. With the default page size of 4096 bytes, a fifth of a page would
-    // stay empty.
-    conn.pragma_update(None, "page_size", 8_192)?;
-    conn.pragma_update(None, "journal_mode", "wal")?;
-    // With FULL in WAL mode, an acknowledged commit is on disk, not only in the system's cache.
-    conn.pragma_update(None, "synchronous", "full")?;
-    conn.pragma_update(None, "temp_store", "memory")?;
-    conn.pragma_update(None, "cache_size", -16_000)?;
-    // In pages.
-    conn.pragma_update(None, "wal_autocheckpoint", 2_000)?;
-    // In bytes.
-    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    crate::search::sqlite::register(&conn)?;
-    Ok(conn)
-}
-
 /// Why a group was not committed. Each of its callers gets a copy.
 #[derive(Debug, Clone)]
 struct CommitFailure {
@@ -208,6 +183,13 @@ struct QueuedWrite {
     fault: Option<(StorageFault, String)>,
     vectors: Arc<VectorIndexes>,
     limits: Arc<TxLimits>,
+    is_urgent: bool,
+}
+
+impl Queued for QueuedWrite {
+    fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
 }
 
 /// The outcome of the last run of a transaction.
@@ -257,13 +239,13 @@ fn commit_error(failure: CommitFailure) -> Error {
 fn write_groups(
     conn: &Connection,
     watch: &Watch,
-    mut queue: mpsc::Receiver<QueuedWrite>,
+    mut queue: WriteQueue<QueuedWrite>,
     wake: &Arc<Wake>,
     commits: &AtomicU64,
     health: &StorageHealth,
 ) {
     let mut previous_group_size = 0;
-    while let Some(first) = queue.blocking_recv() {
+    while let Some(first) = queue.take() {
         let changes_before = conn.total_changes();
         let (group, committed) = write_group(conn, watch, first, &mut queue, previous_group_size / 2);
         previous_group_size = group.len();
@@ -306,7 +288,7 @@ fn write_group(
     conn: &Connection,
     watch: &Watch,
     first: QueuedWrite,
-    queue: &mut mpsc::Receiver<QueuedWrite>,
+    queue: &mut WriteQueue<QueuedWrite>,
     expected: usize,
 ) -> Group {
     #[expect(
@@ -358,8 +340,8 @@ fn write_group(
 
 /// Takes the next queued transaction. When more are expected, waits for one briefly: the wait is shorter than
 /// an fsync, and groups of twice the size need half as many. `None` when the queue stays empty.
-fn next_write(queue: &mut mpsc::Receiver<QueuedWrite>, more_expected: bool) -> Option<QueuedWrite> {
-    if let Ok(write) = queue.try_recv() {
+fn next_write(queue: &mut WriteQueue<QueuedWrite>, more_expected: bool) -> Option<QueuedWrite> {
+    if let Some(write) = queue.try_take() {
         return Some(write);
     }
     #[expect(
@@ -370,7 +352,7 @@ fn next_write(queue: &mut mpsc::Receiver<QueuedWrite>, more_expected: bool) -> O
     while more_expected && wait_started.elapsed() < GATHER_TIME {
         // Yields to the callers, which may share this core.
         std::thread::yield_now();
-        if let Ok(write) = queue.try_recv() {
+        if let Some(write) = queue.try_take() {
             return Some(write);
         }
     }
@@ -411,9 +393,4 @@ fn rerun_without_failed(
             return true;
         }
     }
-}
-
-pub(super) fn exec(conn: &Connection, sql: &str) -> Result<()> {
-    conn.prepare_cached(sql)?.raw_execute()?;
-    Ok(())
 }

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use crate::{
     engine::{
         slots::Slots,
-        sqlite::{connect, exec},
+        sqlite_connection::{connect, exec},
         watch::Watch,
         work::{ReadWork, panic_error},
     },
@@ -24,7 +24,7 @@ use crate::{
 
 /// The maximum number of connections that read.
 const READER_COUNT: usize = 6;
-/// The number of further connections that are reserved for authentication and health checks.
+/// The number of further connections that are reserved for leases, health checks and authentication.
 const RESERVED_READER_COUNT: usize = 2;
 
 /// The connections that read, opened on demand.

@@ -72,6 +72,18 @@ both_engines! {
         assert_eq!(run(&limited, "DELETE FROM leases").await.unwrap(), 3);
     }
 
+    async fn the_longest_text_can_be_read(db: TestDb) {
+        let sql = match db.engine() {
+            emergent_store::Engine::Sqlite => "SELECT hex(zeroblob(33554432))",
+            emergent_store::Engine::Postgres => "SELECT repeat('x', 67108864)",
+        };
+        let text = on_behalf_of(
+            a_project(),
+            db.read(move |tx| tx.query_opt(sql, params![], |row| row.get::<String>(0))),
+        );
+        assert_eq!(text.await.unwrap().unwrap().len(), emergent_store::MAX_TEXT_BYTES);
+    }
+
     async fn a_read_whose_caller_is_gone_is_stopped(db: TestDb) {
         let limited = open(&db, MINUTE, MINUTE).await;
         let project = a_project();
@@ -120,4 +132,79 @@ both_engines! {
         assert_eq!((part.len(), is_cut), (expected, true));
         assert_eq!(number(&db, ROWS).await, 0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_on_sqlite_is_short_whatever_the_settings_say() {
+    let db = emergent_testkit::TestDb::sqlite().await;
+    let limited = open(&db, MINUTE, MINUTE).await;
+    let started = Instant::now();
+    let stopped = limited.write(slow).await;
+    assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_written_before_the_writes_that_wait() {
+    let db = emergent_testkit::TestDb::sqlite().await;
+    let (order, orders) = std::sync::mpsc::channel();
+    let wait = |name: &'static str| {
+        let order = order.clone();
+        db.write(move |_| {
+            std::thread::sleep(Duration::from_millis(100));
+            order.send(name).expect("a receiver");
+            Ok::<_, Error>(())
+        })
+    };
+    let lease = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        on_behalf_of(Requester::Priority, wait("lease")).await
+    };
+    let (first, second, third, lease) = tokio::join!(wait("first"), wait("second"), wait("third"), lease);
+    assert!(first.is_ok() && second.is_ok() && third.is_ok() && lease.is_ok());
+    assert_eq!(orders.try_iter().collect::<Vec<_>>(), ["first", "lease", "second", "third"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_does_not_read_the_rest_of_a_result_that_is_cut() {
+    let db = emergent_testkit::TestDb::postgres().await;
+    run(&db, "CREATE SEQUENCE read_rows").await.unwrap();
+    let rows = "SELECT repeat('x', 1048576), nextval('read_rows') FROM generate_series(1, 300)";
+    let page = |tx: &mut Tx<'_>| tx.query_up_to(4 << 20, rows, params![], |row| row.get::<String>(0));
+    let (part, is_cut) = db.write(page).await.unwrap();
+    assert_eq!((part.len(), is_cut), (3, true));
+    let read = number(&db, "SELECT last_value FROM read_rows").await;
+    assert!(read < 50, "the database computed {read} rows for 3");
+
+    // Several pages can be read in one transaction, with or without a snapshot, and a page may be the whole
+    // result.
+    let small = "SELECT n::bigint FROM generate_series(1, $1::bigint) AS n";
+    let pages = move |tx: &mut Tx<'_>| -> Result<Vec<usize>> {
+        [10_000_usize, 40, 1, 0]
+            .iter()
+            .map(|count| {
+                let (page, is_cut) =
+                    tx.query_up_to(8 << 20, small, params![*count], |row| row.get::<i64>(0))?;
+                assert!(!is_cut && page.iter().copied().eq(1..=*count as i64));
+                Ok(page.len())
+            })
+            .collect()
+    };
+    assert_eq!(db.read(pages).await.unwrap(), [10_000, 40, 1, 0]);
+    assert_eq!(db.snapshot(pages).await.unwrap(), [10_000, 40, 1, 0]);
+    assert_eq!(db.write(pages).await.unwrap(), [10_000, 40, 1, 0]);
+    assert_eq!(run(&db, "DELETE FROM leases").await.unwrap(), 0, "the connection can write again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_keeps_its_result_when_its_transaction_cannot_be_rolled_back() {
+    let db = emergent_testkit::TestDb::postgres().await;
+    let read = |tx: &mut Tx<'_>| -> Result<Option<i64>> {
+        let rows = tx.query_opt(ROWS, params![], |row| row.get(0))?;
+        // Ends this connection.
+        let _ = tx.query("SELECT pg_terminate_backend(pg_backend_pid())", params![], |_| Ok(()));
+        Ok(rows)
+    };
+    assert_eq!(db.snapshot(read).await.unwrap(), Some(0));
+    assert_eq!(number(&db, ROWS).await, 0, "another connection is used");
 }

@@ -1,4 +1,4 @@
-//! A full disk and a damaged file, as SQLite reports them.
+//! A full disk and a damaged file, and what follows a commit.
 
 use emergent_store::{Db, DbConfig, Error, StorageFault, Tx, params};
 use futures_util::future::join_all;
@@ -105,4 +105,38 @@ async fn a_damaged_page_is_told_as_such() {
         db.read(|tx| tx.query_opt("SELECT count(owner) FROM leases", params![], |row| row.get(0))).await;
     assert_eq!(broken.unwrap_err().storage_fault(), Some(StorageFault::Corrupt));
     assert_eq!(db.storage_problem().expect("a problem").fault, StorageFault::Corrupt);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_without_changes_says_nothing_about_a_full_disk() {
+    let db = emergent_testkit::TestDb::postgres().await;
+    let full = "DO $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$";
+    let refused = db.write(move |tx| tx.execute(full, params![])).await.unwrap_err();
+    assert_eq!(refused.storage_fault(), Some(StorageFault::Full), "{refused:?}");
+    let nothing = |tx: &mut Tx<'_>| tx.execute("DELETE FROM leases WHERE name = 'x'", params![]);
+    assert_eq!(db.write(nothing).await.unwrap(), 0);
+    db.write(|tx| tx.query("SELECT name FROM leases FOR UPDATE", params![], |_| Ok(()))).await.unwrap();
+    assert_eq!(db.storage_problem().expect("still").fault, StorageFault::Full);
+    db.write(|tx| {
+        let added = "INSERT INTO leases (name, owner, until) VALUES ('a', 'x', now()) RETURNING name";
+        tx.query(added, params![], |_| Ok(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(db.storage_problem(), None);
+}
+
+emergent_testkit::both_engines! {
+    async fn a_hook_that_panics_ends_neither_its_write_nor_the_writer(db: TestDb) {
+        let written = db
+            .write(|tx| {
+                add(tx, "a", 1)?;
+                tx.after_commit(|| panic!("a hook of this test panics"));
+                Ok::<_, Error>(())
+            })
+            .await;
+        assert!(written.is_ok(), "{written:?}");
+        db.write(|tx| add(tx, "b", 1)).await.unwrap();
+        assert_eq!(number(&db, ROWS).await, 2);
+    }
 }

@@ -1,0 +1,45 @@
+//! Opens the connections to SQLite.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+
+use crate::error::Result;
+
+/// How long a connection waits for a lock before the statement fails.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const STATEMENT_CACHE_CAPACITY: usize = 256;
+
+/// Opens the file, and creates it if it does not exist.
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
+    // The query planner stability guarantee: otherwise SQLite would plan a statement again whenever bound
+    // values that affect the plan change.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Rows of runs have about a kilobyte. With the default page size of 4096 bytes, a fifth of a page would
+    // stay empty.
+    conn.pragma_update(None, "page_size", 8_192)?;
+    conn.pragma_update(None, "journal_mode", "wal")?;
+    // With FULL in WAL mode, an acknowledged commit is on disk, not only in the system's cache.
+    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "temp_store", "memory")?;
+    conn.pragma_update(None, "cache_size", -16_000)?;
+    // In pages.
+    conn.pragma_update(None, "wal_autocheckpoint", 2_000)?;
+    // In bytes.
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    crate::search::sqlite::register(&conn)?;
+    Ok(conn)
+}
+
+/// Runs a statement without parameters.
+pub(super) fn exec(conn: &Connection, sql: &str) -> Result<()> {
+    conn.prepare_cached(sql)?.raw_execute()?;
+    Ok(())
+}
