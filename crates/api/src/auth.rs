@@ -59,10 +59,13 @@ impl Caller {
     /// responses that continue after the request was authorised.
     pub(crate) fn access_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
         let (app, secret, project) = (app.clone(), Arc::clone(&self.secret), self.project);
-        async move {
+        // The checks use the connections of the response's requester: many open responses of one project must
+        // not take those of logins or of the server's own work.
+        let requester = self.requester();
+        on_behalf_of(requester, async move {
             loop {
                 // A database failure must not end a response that was authorised.
-                if matches!(app.token(&secret).await, Ok(None)) {
+                if matches!(app.token(&secret, requester).await, Ok(None)) {
                     return;
                 }
                 // The default project, which a request without a project is about, cannot be deleted.
@@ -73,7 +76,7 @@ impl Caller {
                 }
                 tokio::time::sleep(RECHECK_INTERVAL).await;
             }
-        }
+        })
     }
 
     /// Returns on whose authority this caller configures external servers: the operator's, or that of a token
@@ -185,13 +188,18 @@ impl FromRequestParts<App> for AsActor {
 impl App {
     /// Returns the valid token with this secret, or the error. An address that presented too many unknown
     /// tokens is told to wait. Valid tokens are never refused, so nobody can lock out others behind the same
-    /// proxy.
+    /// proxy; but their first lookup waits until the database has time for it.
     async fn log_in(&self, secret: &str, address: Option<IpAddr>) -> Result<Arc<Token>, ApiError> {
-        if let Some(token) = self.token(secret).await? {
+        let must_wait = address.and_then(|address| self.failed_logins.must_wait(address));
+        let requester = match must_wait {
+            None => Requester::Authentication,
+            Some(_) => Requester::DoubtedAuthentication,
+        };
+        if let Some(token) = self.token(secret, requester).await? {
             return Ok(token);
         }
         let Some(address) = address else { return Err(ApiError::unknown_token()) };
-        if let Some(wait) = self.failed_logins.must_wait(address) {
+        if let Some(wait) = must_wait {
             return Err(ApiError::too_many_failed_logins(wait));
         }
         self.failed_logins.record(address);
@@ -199,13 +207,13 @@ impl App {
     }
 
     /// Returns the valid token with this secret; `None` if it is unknown, expired or revoked.
-    async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
+    async fn token(&self, secret: &str, requester: Requester) -> Result<Option<Arc<Token>>, ApiError> {
         let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
         if cached.is_some() {
             return Ok(cached);
         }
         let pending_read = self.tokens.start_read();
-        let token = on_behalf_of(Requester::Priority, self.graph.authenticate(secret)).await?;
+        let token = on_behalf_of(requester, self.graph.authenticate(secret)).await?;
         let Some(token) = token.map(Arc::new) else { return Ok(None) };
         self.tokens.insert(secret.to_owned(), Arc::clone(&token), pending_read);
         Ok(Some(token))
@@ -233,7 +241,7 @@ impl App {
             return Ok(cached);
         }
         let pending_read = self.projects.start_read();
-        let found = on_behalf_of(Requester::Priority, self.graph.find_project(named)).await;
+        let found = on_behalf_of(Requester::Authentication, self.graph.find_project(named)).await;
         let project = match found {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
             project => project?.id,
