@@ -183,16 +183,17 @@ impl RunDriver {
                 self.calls[index] = call;
                 Ok(())
             }
-            Err(Error::Graph(error)) if !matches!(error, emergent_graph::Error::Store(_)) => {
-                self.record_result(index, ToolCallStatus::Error, error_output(error.to_string()), started_at)
-                    .await
-            }
-            Err(other) => {
-                // The model's answer is written even if its call failed, so that the model is not asked
-                // again.
-                self.recorder.flush(self.machine.steps()).await?;
-                Err(other)
-            }
+            Err(error) => match change_error(&error) {
+                Some(message) => {
+                    self.record_result(index, ToolCallStatus::Error, error_output(message), started_at).await
+                }
+                None => {
+                    // The model's answer is written even if its call failed, so that the model is not asked
+                    // again.
+                    self.recorder.flush(self.machine.steps()).await?;
+                    Err(error)
+                }
+            },
         }
     }
 
@@ -290,5 +291,48 @@ fn recorded_outcome(output: Option<GuardedOutput>) -> (ToolCallStatus, Value) {
             (ToolCallStatus::Error, error_output("the tool tried to write, which it may not"))
         }
         None => (ToolCallStatus::Error, error_output(INTERRUPTED_MESSAGE)),
+    }
+}
+
+/// Returns what the model is told about a change that was refused or stopped; nothing of it was written.
+/// `None` for an error that has another cause than the change: the run continues from its record.
+fn change_error(error: &Error) -> Option<String> {
+    use emergent_store::Error as StoreError;
+    let store = match error {
+        Error::Graph(emergent_graph::Error::Store(store)) | Error::Store(store) => store,
+        Error::Graph(refused) => return Some(refused.to_string()),
+        _ => return None,
+    };
+    match store {
+        // The same change would take as long again, so repeating it would never end.
+        StoreError::TooSlow { limit } => Some(format!(
+            "The change took longer than the limit of {} seconds. It was stopped, and nothing was written. \
+             Make it in several smaller calls.",
+            limit.as_secs_f32()
+        )),
+        StoreError::Panicked { .. } => Some(
+            "The change could not be made: the tool failed with an internal error. Nothing was written."
+                .into(),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_too_slow_is_told_to_the_model() {
+        let too_slow = || emergent_store::Error::TooSlow { limit: Duration::from_millis(2_500) };
+        for error in [Error::Store(too_slow()), Error::Graph(too_slow().into())] {
+            let message = change_error(&error).expect("a message for the model");
+            assert!(message.contains("2.5 seconds") && message.contains("smaller"), "{message}");
+        }
+        assert_eq!(
+            change_error(&Error::Store(emergent_store::Error::Closed)),
+            None,
+            "the run continues later"
+        );
     }
 }
