@@ -1,7 +1,7 @@
 //! Documents: text extraction and chunking happen outside of the transaction. A document of usual size is
 //! written with everything derived from it in one transaction, a large one in several.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use emergent_documents::Mime;
 use emergent_domain::{
@@ -15,7 +15,7 @@ use emergent_domain::{
     object::{check_properties, check_text},
 };
 use emergent_store::{
-    Tx, documents,
+    MAX_TEXT_BYTES, Tx, documents,
     embedding_queue::{self, RowKind},
     feed::{self, NewChange},
     row_numbers::{self, NumberedTable},
@@ -26,7 +26,7 @@ use emergent_store::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::{Actor, Error, Graph, WriteContext, error::Result};
+use crate::{Actor, Error, Graph, WriteContext, error::Result, work_pool::Turn};
 
 pub mod extraction;
 mod ingestion;
@@ -40,8 +40,9 @@ mod limits {
     pub const URL: usize = 4_096;
     /// Larger documents wait for their turn, one at a time for each project.
     pub const SMALL_CONTENT: usize = 1 << 20;
-    /// The maximum number of chunks that a caller with a transaction of its own can create.
-    pub const CALLER_CHUNKS: usize = 8_000;
+    /// The maximum number of chunks that a caller with a transaction of its own can create. All of them are
+    /// written in that transaction, for which other writers wait.
+    pub const CALLER_CHUNKS: usize = 256;
 }
 
 /// A document whose text has been extracted and chunked, ready to be written.
@@ -57,24 +58,21 @@ impl Graph {
     /// that document and `false`. A large document is ingested to its end even if the caller is dropped.
     pub async fn create_document(&self, actor: Actor, new: NewDocument) -> Result<(Document, bool)> {
         check(&new)?;
-        let turn = match new.content.len() > limits::SMALL_CONTENT {
-            true => Some(self.0.document_pool.turn(actor.project).await?),
-            false => None,
-        };
+        let turn = self.turn_if_large(actor.project, &new).await?;
         let (new, content_hash) = hash(new).await?;
         let found = content_hash.clone();
         let existing = self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &found)).await?;
         if let Some(document) = existing {
             return Ok((document, false));
         }
-        let prepared = self.prepare(actor.project, new, content_hash).await?;
+        let prepared = self.prepare(actor.project, new, content_hash, turn.clone()).await?;
         if prepared.chunks.len() <= MAX_TX_CHUNKS {
             return self.write(actor, move |tx, ctx| create(tx, ctx, &prepared)).await;
         }
         // A small file can have a long text.
         let turn = match turn {
             Some(turn) => turn,
-            None => self.0.document_pool.turn(actor.project).await?,
+            None => Arc::new(self.0.document_pool.turn(actor.project).await?),
         };
         let graph = self.clone();
         #[expect(
@@ -91,15 +89,26 @@ impl Graph {
     /// Extracts and chunks a document, for [`create`] in a transaction of the caller.
     pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<PreparedDocument> {
         check(&new)?;
+        let turn = self.turn_if_large(project, &new).await?;
         let (new, content_hash) = hash(new).await?;
-        self.prepare(project, new, content_hash).await
+        self.prepare(project, new, content_hash, turn).await
     }
 
+    /// Waits for a turn if the document is large.
+    async fn turn_if_large(&self, project: ProjectId, new: &NewDocument) -> Result<Option<Arc<Turn>>> {
+        match new.content.len() > limits::SMALL_CONTENT {
+            true => Ok(Some(Arc::new(self.0.document_pool.turn(project).await?))),
+            false => Ok(None),
+        }
+    }
+
+    /// Extracts and chunks. A large document has its turn already; a small one waits for its own.
     async fn prepare(
         &self,
         project: ProjectId,
         new: NewDocument,
         content_hash: String,
+        turn: Option<Arc<Turn>>,
     ) -> Result<PreparedDocument> {
         let mime = match &new.mime_type {
             Some(media_type) => media_type.parse::<Mime>(),
@@ -107,14 +116,12 @@ impl Graph {
         };
         let mime = mime.map_err(|error| Invalid::new("mimeType", error.to_string()))?;
         let NewDocument { title, content, source_url, metadata, .. } = new;
-        let Extracted { text, chunks } = {
-            // Large documents have their turn already.
-            let _turn = match content.len() > limits::SMALL_CONTENT {
-                true => None,
-                false => Some(self.0.extraction_pool.turn(project).await?),
-            };
-            self.0.extractor.extract(mime, content).await?
+        let turn = match turn {
+            Some(turn) => turn,
+            None => Arc::new(self.0.extraction_pool.turn(project).await?),
         };
+        let Extracted { text, chunks } = self.0.extractor.extract(mime, content, turn).await?;
+        check_text_size(&text)?;
         let document = Document {
             id: DocumentId::new(),
             project,
@@ -298,6 +305,18 @@ async fn hash(new: NewDocument) -> Result<(NewDocument, String)> {
     hashed.await.map_err(|_| Error::Store(emergent_store::Error::Closed))
 }
 
+/// Refuses a text that could not be read again.
+fn check_text_size(text: &str) -> Result<(), Invalid> {
+    if text.len() <= MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    let reason = format!(
+        "has a text of {} bytes, more than the maximum of {MAX_TEXT_BYTES}: split the document",
+        text.len()
+    );
+    Err(Invalid::new("content", reason))
+}
+
 fn check(new: &NewDocument) -> Result<(), Invalid> {
     check_text("title", Some(&new.title), limits::TITLE)?;
     check_text("sourceUrl", new.source_url.as_deref(), limits::URL)?;
@@ -317,4 +336,16 @@ fn chunk_text(document: &Document, chunk: Chunk) -> IndexedText {
         None => document.title.clone(),
     };
     IndexedText { name, body: chunk.text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_could_not_be_read_again_is_refused() {
+        assert!(check_text_size(&"x".repeat(MAX_TEXT_BYTES)).is_ok());
+        let refused = check_text_size(&"x".repeat(MAX_TEXT_BYTES + 1)).unwrap_err();
+        assert_eq!(refused.problems[0].field, "content");
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use emergent_domain::{author::Author, change::ChangeKind, cursor::Page, ids::ProjectId};
+use emergent_domain::{author::Author, change::ChangeKind, cursor::Page, ids::ProjectId, time::Timestamp};
 use emergent_llm::{EmbedTask, Embedder};
 pub use emergent_store::embedding_queue::EmbeddingProgress;
 use emergent_store::{
@@ -27,6 +27,8 @@ use crate::{
 /// Texts are truncated to this size before embedding, because models read a few thousand tokens at
 /// most.
 const MAX_TEXT: usize = 32 << 10;
+/// How many rows without a vector one transaction queues.
+const ENQUEUE_BATCH: usize = 2_000;
 
 impl Graph {
     /// Processes the queue until `stop` is set. Returns at once if there is no embedder.
@@ -78,7 +80,39 @@ impl Graph {
             return Ok(0);
         }
         let now = self.clock().now();
-        Ok(self.db().write(move |tx| embedding_queue::enqueue_missing(tx, project, &model, now)).await?)
+        let mut queued = 0;
+        for kind in RowKind::ALL {
+            queued += self.enqueue_missing_rows(kind, project, &model, now).await?;
+        }
+        self.db().write(move |tx| embedding_queue::ensure_queue_job(tx, project, now)).await?;
+        Ok(queued)
+    }
+
+    /// Queues the rows of one kind in transactions of bounded size, so that other writers never wait long.
+    async fn enqueue_missing_rows(
+        &self,
+        kind: RowKind,
+        project: ProjectId,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let (mut queued, mut after) = (0, i64::MIN);
+        loop {
+            let read_model = model.to_owned();
+            let numbers = self
+                .db()
+                .read(move |tx| {
+                    embedding_queue::list_missing(tx, kind, project, &read_model, after, ENQUEUE_BATCH)
+                })
+                .await?;
+            let Some(last) = numbers.last().copied() else { return Ok(queued) };
+            let model = model.to_owned();
+            queued += self
+                .db()
+                .write(move |tx| embedding_queue::enqueue_missing(tx, kind, project, &model, &numbers, now))
+                .await?;
+            after = last;
+        }
     }
 
     /// Embeds the queue of a project in batches, and completes the job when the queue is empty.

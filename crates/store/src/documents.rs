@@ -92,18 +92,23 @@ pub fn insert_hidden(
     Ok(())
 }
 
-/// Keeps a hidden document until another time; false when it was removed meanwhile.
-pub fn keep_hidden(tx: &mut Tx<'_>, id: DocumentId, purge_after: Timestamp) -> Result<bool> {
-    let sql = "UPDATE documents SET purge_after = $2 WHERE id = $1 AND purge_after IS NOT NULL";
-    Ok(tx.execute(sql, params![id, purge_after])? == 1)
+/// The `purge_after` of a document that is being removed. From then on it is neither kept nor published.
+fn being_purged() -> Timestamp {
+    Timestamp::from_micros(0)
 }
 
-/// Makes a hidden document visible; false when it was removed meanwhile. Fails with
+/// Keeps a hidden document until another time; false when it was removed meanwhile, or is being removed.
+pub fn keep_hidden(tx: &mut Tx<'_>, id: DocumentId, purge_after: Timestamp) -> Result<bool> {
+    let sql = "UPDATE documents SET purge_after = $2 WHERE id = $1 AND purge_after > $3";
+    Ok(tx.execute(sql, params![id, purge_after, being_purged()])? == 1)
+}
+
+/// Makes a hidden document visible; false when it was removed meanwhile, or is being removed. Fails with
 /// [`crate::Error::Duplicate`] when a live document of the project has the same content.
 pub fn publish(tx: &mut Tx<'_>, id: DocumentId, now: Timestamp) -> Result<bool> {
     let sql = "UPDATE documents SET deleted_at = NULL, purge_after = NULL, created_at = $2
-               WHERE id = $1 AND purge_after IS NOT NULL AND deleted_at = created_at";
-    Ok(tx.execute(sql, params![id, now])? == 1)
+               WHERE id = $1 AND purge_after > $3 AND deleted_at = created_at";
+    Ok(tx.execute(sql, params![id, now, being_purged()])? == 1)
 }
 
 /// Marks a deleted document, whose chunks are still in the indexes.
@@ -111,6 +116,17 @@ pub fn mark_purgeable(tx: &mut Tx<'_>, id: DocumentId, now: Timestamp) -> Result
     let sql = "UPDATE documents SET purge_after = $2 WHERE id = $1 AND deleted_at IS NOT NULL";
     tx.execute(sql, params![id, now])?;
     Ok(())
+}
+
+/// Starts to remove a hidden document; with `due`, only if it may be removed at that time. Returns false if there
+/// is no such document: it was published, or kept for longer.
+pub fn begin_purge(tx: &mut Tx<'_>, id: DocumentId, due: Option<Timestamp>) -> Result<bool> {
+    let (condition, due) = match due {
+        Some(due) => ("purge_after <= $3", due),
+        None => ("purge_after >= $3", being_purged()),
+    };
+    let sql = format!("UPDATE documents SET purge_after = $2 WHERE id = $1 AND {condition}");
+    Ok(tx.execute(&sql, params![id, being_purged(), due])? == 1)
 }
 
 /// A document that is not visible, and whose chunks may be in the indexes.

@@ -97,7 +97,7 @@ read_row! {
 }
 
 impl RowKind {
-    pub(crate) const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
+    pub const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
 
     fn index(self) -> SearchIndex {
         match self {
@@ -259,29 +259,57 @@ pub fn complete(
     Ok(removed)
 }
 
-/// Queues every live row of a project that has no vector of this model, because the model was changed or
-/// embeddings were off when the row was written. Rows that the model refused are not queued. Returns how many
-/// rows were queued.
-pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Timestamp) -> Result<u64> {
+/// The row numbers, after `after`, of live rows of a project that have no vector of this model, because the
+/// model was changed or embeddings were off when the row was written. Rows that the model refused are left out.
+pub fn list_missing(
+    tx: &mut Tx<'_>,
+    kind: RowKind,
+    project: ProjectId,
+    model: &str,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<i64>> {
+    let sql = format!("SELECT o.no FROM {} AND o.no > $3 ORDER BY o.no LIMIT $4", kind.missing_rows_sql());
+    tx.query(&sql, params![project, model, after, limit], |row| row.get(0))
+}
+
+/// Queues those of these rows that still have no vector of this model. Returns how many were queued.
+pub fn enqueue_missing(
+    tx: &mut Tx<'_>,
+    kind: RowKind,
+    project: ProjectId,
+    model: &str,
+    numbers: &[i64],
+    now: Timestamp,
+) -> Result<u64> {
     let mut queued = 0;
-    for kind in RowKind::ALL {
+    for list in page::in_chunks(numbers) {
         let sql = format!(
             "INSERT INTO embedding_queue (kind, no, project_id, version)
-             SELECT '{}', o.no, o.project_id, o.version FROM {}
+             SELECT '{}', o.no, o.project_id, o.version FROM {} AND o.no IN ({})
              ON CONFLICT (kind, no) DO NOTHING",
             kind.as_str(),
             kind.missing_rows_sql(),
+            page::placeholders(3, list.len()),
         );
-        queued += tx.execute(&sql, params![project, model])?;
+        let mut params = vec![Param::from(project), Param::from(model)];
+        params.extend(list.into_iter().map(Param::from));
+        queued += tx.execute(&sql, &params)?;
     }
-    // Rows may have been queued before, and their job may be dead.
-    if !is_empty(tx, project)? {
-        ensure_job(tx, project, now)?;
-    }
+    ensure_queue_job(tx, project, now)?;
     Ok(queued)
 }
 
-/// Whether [`enqueue_missing`] has something to do. It only reads, so it does not block writers.
+/// Makes sure that there is a job for the queued rows of a project. They may have been queued before, and their
+/// job may be dead.
+pub fn ensure_queue_job(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
+    if !is_empty(tx, project)? {
+        ensure_job(tx, project, now)?;
+    }
+    Ok(())
+}
+
+/// Whether rows have to be queued or need a job. It only reads, so it does not block writers.
 pub fn has_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
     for kind in RowKind::ALL {
         let sql = format!("SELECT 1 FROM {} LIMIT 1", kind.missing_rows_sql());

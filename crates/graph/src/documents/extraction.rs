@@ -9,18 +9,21 @@ use std::{
     io::{self, Read, Write},
     path::PathBuf,
     process::Stdio,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use emergent_documents::{ChunkOptions, Mime, chunk, extract};
 use emergent_domain::invalid::Invalid;
+use emergent_store::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::Command,
     time::timeout,
 };
+
+use crate::work_pool::Turn;
 
 /// The name of the command that extracts a document from standard input.
 pub const COMMAND: &str = "extract-document";
@@ -34,7 +37,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(240);
 const SMALL_DOCUMENT: usize = 256 << 10;
 /// The maximum size of what precedes the text in the output: the title, and the chunks with their headings.
 const MAX_HEADER_BYTES: u64 = 96 << 20;
-const MAX_TEXT_BYTES: u64 = 256 << 20;
 
 /// The text of a document, and where its chunks are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,22 +74,32 @@ impl TextExtractor {
         let _ = self.program.set(program);
     }
 
-    pub(crate) async fn extract(&self, mime: Mime, content: Vec<u8>) -> Result<Extracted, Invalid> {
+    /// Extracts a document. The turn ends with the work, even if the caller is dropped before.
+    pub(crate) async fn extract(
+        &self,
+        mime: Mime,
+        content: Vec<u8>,
+        turn: Arc<Turn>,
+    ) -> Result<Extracted, Invalid> {
         match self.program.get() {
             Some(program) if mime == Mime::Pdf || content.len() > SMALL_DOCUMENT => {
                 extract_in_process(program.clone(), mime, content).await
             }
-            _ => extract_on_thread(mime, content).await,
+            _ => extract_on_thread(mime, content, turn).await,
         }
     }
 }
 
-async fn extract_on_thread(mime: Mime, content: Vec<u8>) -> Result<Extracted, Invalid> {
+async fn extract_on_thread(mime: Mime, content: Vec<u8>, turn: Arc<Turn>) -> Result<Extracted, Invalid> {
     #[expect(
         clippy::disallowed_methods,
         reason = "awaited here; the pools of documents limit how many there are"
     )]
-    let extracted = tokio::task::spawn_blocking(move || extract_chunks(mime, &content));
+    let extracted = tokio::task::spawn_blocking(move || {
+        // A thread cannot be stopped. It keeps the turn, so that no other one starts beside it.
+        let _turn = turn;
+        extract_chunks(mime, &content)
+    });
     let extracted = extracted.await.map_err(|_| {
         Invalid::new("content", "could not be read: the text extraction crashed; the file may be damaged")
     })?;
@@ -183,7 +195,7 @@ async fn receive(
         Header::Failed(reason) => Ok(Err(reason)),
         Header::Extracted { text_bytes, chunks } => {
             drop(line);
-            if text_bytes > MAX_TEXT_BYTES {
+            if text_bytes > MAX_TEXT_BYTES as u64 {
                 return Err(too_large());
             }
             let mut text = Vec::with_capacity(usize::try_from(text_bytes).unwrap_or_default());
@@ -200,7 +212,30 @@ async fn receive(
 
 #[cfg(test)]
 mod tests {
+    use emergent_domain::ids::ProjectId;
+
     use super::*;
+    use crate::work_pool::WorkPool;
+
+    /// One thread for such work is busy for a while, so that the extraction waits for it.
+    #[test]
+    fn a_document_keeps_its_turn_until_its_thread_has_ended() {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
+        runtime.unwrap().block_on(async {
+            let (pool, project) = (WorkPool::new("tests", 1, Duration::from_millis(100)), ProjectId::new());
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let turn = Arc::new(pool.turn(project).await.unwrap());
+            let extractor = TextExtractor::default();
+            let extracting = extractor.extract(Mime::TEXT, b"tea".to_vec(), turn);
+            assert!(timeout(Duration::from_millis(50), extracting).await.is_err(), "the caller gives up");
+            assert!(pool.turn(project).await.is_err(), "the work has not ended");
+            release.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            assert!(pool.turn(project).await.is_ok());
+        });
+    }
 
     fn run(media_type: &str, content: &[u8]) -> (Header, String) {
         let mut output = Vec::new();

@@ -6,7 +6,7 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use emergent_domain::{change::ChangeKind, document::Document, ids::DocumentId};
+use emergent_domain::{change::ChangeKind, document::Document, ids::DocumentId, time::Timestamp};
 use emergent_store::{
     Tx, documents,
     embedding_queue::{self, RowKind},
@@ -71,6 +71,15 @@ impl Graph {
     /// Removes the chunks of a hidden document from the indexes. The rows of a document that was never
     /// visible are deleted; others are kept, as those of every deleted document.
     pub(crate) async fn purge_document(&self, id: DocumentId) -> Result<()> {
+        self.purge_if_due(id, None).await
+    }
+
+    /// As [`Graph::purge_document`], with `due` only if the document may be removed at that time. Once this has
+    /// started, the document cannot become visible any more.
+    async fn purge_if_due(&self, id: DocumentId, due: Option<Timestamp>) -> Result<()> {
+        if !self.db().write(move |tx| documents::begin_purge(tx, id, due)).await? {
+            return Ok(());
+        }
         let mut from = 0;
         loop {
             let next = self.db().write(move |tx| purge_chunks(tx, id, from)).await?;
@@ -85,7 +94,10 @@ impl Graph {
     pub(crate) async fn purge_hidden_documents(&self) -> Result<()> {
         let now = self.clock().now();
         for id in self.db().read(move |tx| documents::list_purgeable(tx, now, MAX_PURGED)).await? {
-            self.purge_document(id).await?;
+            // The others are removed even if one cannot be.
+            if let Err(error) = self.purge_if_due(id, Some(now)).await {
+                warn!(document.id = %id, error = %error, "an unfinished document is removed later");
+            }
         }
         Ok(())
     }

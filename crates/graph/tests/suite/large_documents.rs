@@ -10,7 +10,7 @@ use emergent_domain::{
     query::SearchMode,
 };
 use emergent_graph::{Error, Graph};
-use emergent_store::{Tx, params};
+use emergent_store::{Tx, documents, params};
 use emergent_testkit::{both_engines, fixed_clock};
 use futures_util::future::join_all;
 use serde_json::Map;
@@ -114,6 +114,28 @@ both_engines! {
         graph.clock().advance(Duration::from_secs(61));
         graph.prune().await.unwrap();
         assert_eq!(number(graph, "SELECT count(*) FROM documents").await, 0);
+    }
+
+    async fn a_document_that_is_being_removed_cannot_become_visible(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let (made, _) = graph.create_document(harness.actor, document("tea", &long_text("oolong"))).await.unwrap();
+        let (id, now) = (made.id, graph.clock().now());
+        let hide = move |tx: &mut Tx<'_>| {
+            let until = now + Duration::from_secs(60);
+            tx.execute("UPDATE documents SET deleted_at = created_at, purge_after = $1", params![until])?;
+            Ok::<_, emergent_store::Error>((
+                documents::begin_purge(tx, id, Some(now))?,
+                documents::begin_purge(tx, id, Some(until))?,
+                documents::keep_hidden(tx, id, until)?,
+                documents::publish(tx, id, now)?,
+            ))
+        };
+        // Its ingestion is not overdue at first; once its removal has started, it cannot be undone.
+        assert_eq!(graph.db().write(hide).await.unwrap(), (false, true, false, false));
+        graph.prune().await.unwrap();
+        assert_eq!(number(graph, "SELECT count(*) FROM documents").await, 0);
+        assert_eq!(number(graph, "SELECT count(*) FROM document_chunks").await, 0);
     }
 
     async fn a_large_document_is_deleted_at_once_and_its_chunks_leave_the_indexes(db: TestDb) {
