@@ -279,7 +279,7 @@ fn create_tasks(
             .map_err(|invalid| invalid.prefixed(&format!("tasks[{index}]")))
     };
     let drafts: Vec<objects::ObjectDraft> = new.iter().enumerate().map(draft).collect::<Result<_, _>>()?;
-    let created = objects::create_all(tx, writer, &drafts)?;
+    let created = objects::create_all(tx, &writer.with_links(), &drafts)?;
     let mut ids = references.tasks.clone();
     ids.extend(new.iter().zip(&created).map(|(task, object)| (task.key.clone(), object.id)));
 

@@ -35,7 +35,8 @@ pub(crate) fn new_event(
     NewWorkflowEvent { kind: body.kind(), task, run, data: body.data(), at }
 }
 
-/// Updates properties of an object. `properties` has to be a JSON object.
+/// Updates properties of a task or a discussion, also those that link it to workflows, runs and decisions.
+/// `properties` has to be a JSON object.
 pub(crate) fn update_properties(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -44,5 +45,5 @@ pub(crate) fn update_properties(
 ) -> Result<Object> {
     let Value::Object(properties) = properties else { return Err(Error::not_found("object", id)) };
     let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-    Ok(objects::update(tx, writer, id, &patch)?)
+    Ok(objects::update(tx, &writer.with_links(), id, &patch)?)
 }

@@ -168,16 +168,23 @@ impl WorkflowTx<'_, '_> {
         let admitted = match resumed_run {
             Some(paused) => {
                 let paused_run = runs::get_for_update(self.tx, self.workflow.project, paused)?;
-                let paused_run = paused_run.ok_or_else(|| Error::not_found("run", paused))?;
-                resume_workflow_run(
-                    self.tx,
-                    self.executor,
-                    self.admissions,
-                    &paused_run,
-                    link,
-                    run,
-                    start.input,
-                )
+                // A run that works at something else is not this workflow's to resume, whatever the task says.
+                let own_work = (Some(self.workflow.id), task);
+                let is_own = |run: &Run| (run.workflow_link.workflow, run.workflow_link.task) == own_work;
+                match paused_run.filter(is_own) {
+                    Some(paused_run) => resume_workflow_run(
+                        self.tx,
+                        self.executor,
+                        self.admissions,
+                        &paused_run,
+                        link,
+                        run,
+                        start.input,
+                    ),
+                    None => Err(emergent_executor::Error::Conflict(format!(
+                        "the run `{paused}` does not work at this task, and cannot be resumed for it"
+                    ))),
+                }
             }
             None => {
                 let agent = self.get_agent(agent)?;

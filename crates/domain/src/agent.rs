@@ -3,7 +3,7 @@
 mod delegation;
 mod maker;
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -252,6 +252,9 @@ pub struct AvailableNames {
     /// False if some MCP servers have not been reached yet. Their tools cannot be checked then, so
     /// the validation accepts their names.
     pub tools_complete: bool,
+    /// Those of `tools` that nobody has accepted. They can be named, but are not suggested for a misspelt
+    /// name: whoever runs a server chooses the names of its tools.
+    pub unaccepted_tools: BTreeSet<String>,
     pub agents: Vec<String>,
 }
 

@@ -3,12 +3,40 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, Visitor},
+};
 use uuid::Uuid;
+
+/// A text that is not an id. What the parser has to say about its characters helps nobody, so the message only
+/// shows what an id looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be an id such as `0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60`")]
+pub struct InvalidId;
+
+/// Parses an id in any of the usual forms of a UUID.
+pub fn parse_id(text: &str) -> Result<Uuid, InvalidId> {
+    Uuid::parse_str(text).map_err(|_| InvalidId)
+}
+
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = Uuid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Uuid, E> {
+        parse_id(text).map_err(E::custom)
+    }
+}
 
 macro_rules! id {
     ($($name:ident),*) => {$(
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 
@@ -27,9 +55,15 @@ macro_rules! id {
         }
 
         impl FromStr for $name {
-            type Err = uuid::Error;
-            fn from_str(text: &str) -> Result<Self, uuid::Error> {
-                text.parse().map(Self)
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                parse_id(text).map(Self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(IdVisitor).map(Self)
             }
         }
 
@@ -74,3 +108,22 @@ macro_rules! for_each_id {
 }
 
 for_each_id!(id);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_no_id_is_told_what_an_id_looks_like() {
+        for text in ["", "x", "zebra", "0190d3a1", "0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f6z"] {
+            let message = text.parse::<RunId>().unwrap_err().to_string();
+            assert_eq!(message, "must be an id such as `0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60`");
+            let read = serde_json::from_value::<RunId>(text.into()).unwrap_err().to_string();
+            assert_eq!(read, message);
+        }
+        let number = serde_json::from_str::<RunId>("5").unwrap_err().to_string();
+        assert!(number.starts_with("invalid type: integer `5`, expected an id"), "{number}");
+        let id = RunId::new();
+        assert_eq!(serde_json::from_value::<RunId>(serde_json::json!(id)).unwrap(), id);
+    }
+}

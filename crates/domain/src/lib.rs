@@ -38,6 +38,7 @@ pub mod relationship;
 pub mod run;
 pub mod run_event;
 pub mod task;
+pub mod task_links;
 pub mod text;
 pub mod text_query;
 pub mod time;

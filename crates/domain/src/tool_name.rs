@@ -150,7 +150,8 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
     {
         return Ok(());
     }
-    let names = available.tools.iter().map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let accepted = available.tools.iter().filter(|name| !available.unaccepted_tools.contains(*name));
+    let names = accepted.map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
     Err(unknown_name("tool", pattern, crate::pack::nearest_name(pattern, names)))
 }
 

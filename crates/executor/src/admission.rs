@@ -24,6 +24,7 @@ use crate::{
     admission_batch::{AdmissionBatch, AdmittedRun},
     budget,
     first_messages::first_messages,
+    internal_agents,
     loaded_run::{LoadedRun, has_tool_patterns, is_flow},
     start_options::StartOptions,
 };
@@ -132,7 +133,7 @@ fn admit_run(
     owner: Option<Arc<str>>,
 ) -> Result<AdmittedRun> {
     start.check()?;
-    check_visibility(agent, admission.origin)?;
+    check_visibility(tx, agent, admission)?;
     // A resumed child keeps its depth: a resumption must not give it more tools.
     let depth = match admission.parent {
         Some(parent) => parent.depth + 1,
@@ -245,12 +246,16 @@ fn admit_run(
     Ok(AdmittedRun { run, first_messages: messages, loaded: Some(loaded) })
 }
 
-/// Checks who may start the agent. Visibility restricts starts from outside, never delegation between
-/// agents.
-fn check_visibility(agent: &Agent, origin: Origin) -> Result<()> {
+/// Checks who may start the agent. Visibility restricts starts from outside, and delegation between agents
+/// only so far as it would be a start from outside.
+fn check_visibility(tx: &mut Tx<'_>, agent: &Agent, admission: &Admission<'_>) -> Result<()> {
     let name = &agent.definition.name;
     let visibility = agent.definition.visibility;
-    match origin {
+    match admission.origin {
+        Origin::Spawn | Origin::Flow if visibility == Visibility::Internal => {
+            check_parent_may_start(tx, name, admission.parent)
+        }
+        // Who may resume a run is checked where the request arrives.
         Origin::Spawn | Origin::Flow | Origin::Resume => Ok(()),
         Origin::Dispatch if agent.definition.is_dispatchable() => Ok(()),
         Origin::Dispatch => Err(Error::Forbidden(format!(
@@ -264,6 +269,18 @@ fn check_visibility(agent: &Agent, origin: Origin) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+fn check_parent_may_start(tx: &mut Tx<'_>, name: &str, parent: Option<&Run>) -> Result<()> {
+    let Some(parent) = parent else { return Ok(()) };
+    if internal_agents::may_start_internal(tx, parent)? {
+        return Ok(());
+    }
+    Err(Error::Forbidden(format!(
+        "agent `{name}` is internal: `{}` may start it only if it is internal itself, or if a token with \
+         `admin:write` saved its definition or started the run",
+        parent.agent_name
+    )))
 }
 
 /// The token of an actor, if it is one.

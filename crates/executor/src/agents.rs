@@ -9,11 +9,22 @@ use emergent_domain::{
     author::Author,
     cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
+    token::Scope,
+    trigger::Schedule,
 };
 use emergent_graph::{Actor, WriteContext};
 use emergent_store::{Tx, agents as rows, audit, projects, schedules, tokens};
 
-use crate::{Error, Executor, Result, triggers};
+use crate::{Error, Executor, Result, internal_agents, triggers};
+
+/// What happens to a schedule that is suspended, or that has no next time any more, if the definition of its
+/// agent does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnchangedTrigger {
+    Keep,
+    /// The request names the trigger, so it is activated again.
+    Reactivate,
+}
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
@@ -28,12 +39,24 @@ impl Executor {
         .await
     }
 
-    /// Returns the agent unchanged if the change has no effect.
+    /// Returns the agent unchanged if the change has no effect. Its triggers then stay as they are, too.
     pub async fn update_agent(
         &self,
         actor: Actor,
         id: AgentId,
         expected_version: Option<i64>,
+        change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
+    ) -> Result<Agent> {
+        self.update_agent_with(actor, id, expected_version, UnchangedTrigger::Keep, change).await
+    }
+
+    /// Like [`Executor::update_agent`], for a request that may name the trigger without changing it.
+    pub async fn update_agent_with(
+        &self,
+        actor: Actor,
+        id: AgentId,
+        expected_version: Option<i64>,
+        trigger: UnchangedTrigger,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
@@ -43,6 +66,11 @@ impl Executor {
             let agent = update(tx, ctx, id, expected_version, &change, &available)?;
             if before != Some(agent.version) {
                 check_maker(tx, ctx, &agent.definition, &scopes)?;
+                record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
+            } else if trigger == UnchangedTrigger::Reactivate && has_inactive_schedule(tx, &agent)? {
+                // Whoever reactivates the schedule makes the agent start, like whoever saves it.
+                check_maker(tx, ctx, &agent.definition, &scopes)?;
+                triggers::resave(tx, ctx, &agent)?;
                 record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
             }
             Ok(agent)
@@ -181,7 +209,6 @@ pub fn update(
     }
     let definition = change(current.definition.clone());
     if definition == current.definition {
-        triggers::resave(tx, ctx, &current)?;
         return Ok(current);
     }
     check(tx, ctx, &definition, available)?;
@@ -255,6 +282,12 @@ fn check(
     Ok(definition.check(&available)?)
 }
 
+fn has_inactive_schedule(tx: &mut Tx<'_>, agent: &Agent) -> Result<bool> {
+    let schedule = schedules::lock_agent_schedule(tx, agent.id)?;
+    let is_inactive = |schedule: Schedule| schedule.error.is_some() || schedule.next_at.is_none();
+    Ok(agent.definition.trigger.is_some() && schedule.is_some_and(is_inactive))
+}
+
 /// Refuses a definition that grants more than the token that saves it has. The check follows the write, in
 /// the same transaction, so that it sees the definition as it would be stored; an error rolls it back.
 /// Products are not checked here: only `admin:write`, which may grant everything, can install one.
@@ -270,9 +303,18 @@ fn check_maker(
         // No tool saves agents. One that did would need a rule of its own.
         Author::Run { .. } => BTreeSet::new(),
     };
-    match definition.beyond_scopes(&scopes, tools) {
+    if let Some(MissingScope { what, scope }) = definition.beyond_scopes(&scopes, tools) {
+        return Err(Error::BeyondMaker { what, scope });
+    }
+    if scopes.contains(&Scope::AdminWrite) {
+        return Ok(());
+    }
+    match internal_agents::find_named_internal(tx, ctx.project.id, definition)? {
         None => Ok(()),
-        Some(MissingScope { what, scope }) => Err(Error::BeyondMaker { what, scope }),
+        Some(name) => Err(Error::BeyondMaker {
+            what: format!("the internal agent `{name}` in a flow or in `config.may_spawn`"),
+            scope: Scope::AdminWrite,
+        }),
     }
 }
 
@@ -287,7 +329,8 @@ fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, agent
         .detail("version", agent.version)
         .detail("tools", agent.definition.tools.clone())
         .detail("trigger", agent.definition.trigger.clone())
-        .detail("visibility", agent.definition.visibility.as_str());
+        .detail("visibility", agent.definition.visibility.as_str())
+        .detail("isDefault", agent.definition.is_default);
     Ok(audit::record(tx, &entry, ctx.now)?)
 }
 
@@ -321,7 +364,8 @@ fn clear_other_defaults(
                 current.definition.name, definition.name, current.definition.name
             )));
         }
-        next_version(tx, ctx, current, |agent| agent.definition.is_default = false)?;
+        let cleared = next_version(tx, ctx, current, |agent| agent.definition.is_default = false)?;
+        record_change(tx, ctx, AuditAction::AgentUpdate, &cleared)?;
     }
     Ok(())
 }

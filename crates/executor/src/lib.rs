@@ -24,6 +24,7 @@ mod first_messages;
 mod flow;
 mod follow;
 pub mod history;
+mod internal_agents;
 mod invoke;
 mod linked_runs;
 mod loaded_run;

@@ -12,6 +12,7 @@ use crate::{
     Error, Executor, Result, StartOptions,
     admission::{Admission, Resumable, admit, admit_in_batch, author_token},
     admission_batch::AdmissionBatch,
+    internal_agents::check_resume,
 };
 
 impl Executor {
@@ -23,6 +24,7 @@ impl Executor {
         let work = move |tx: &mut Tx<'_>| {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
+            check_resume(tx, actor, &paused, &start.input)?;
             let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Resume) };
             resume(tx, &executor, &paused, admission, &start)
         };

@@ -1,8 +1,11 @@
 //! Reverts what a run wrote to the graph.
 
-use emergent_domain::ids::RunId;
+use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
+    ids::RunId,
+};
 use emergent_graph::{Actor, revert};
-use emergent_store::runs;
+use emergent_store::{audit, runs};
 
 pub use emergent_graph::revert::{EntityKind, RevertConflict, RevertReport, RevertedEntity, UndoAction};
 
@@ -24,7 +27,15 @@ impl Executor {
                         run.status
                     )));
                 }
-                Ok(revert::revert(tx, &ctx, id)?)
+                let report = revert::revert(tx, &ctx, id)?;
+                if !report.undone.is_empty() {
+                    let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &run.agent_name)
+                        .id(id)
+                        .detail("undone", report.undone.len())
+                        .detail("conflicts", report.conflicts.len());
+                    audit::record(tx, &entry, ctx.now)?;
+                }
+                Ok(report)
             })
             .await
     }

@@ -37,6 +37,9 @@ pub struct WriteContext {
     /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`] and
     /// [`Graph::unassigned_write_context`] give a writer more than an editor may do.
     pub(crate) decides: DecidesTasks,
+    /// Whether the writer may link tasks and discussions to workflows, runs and decisions. Not public: only
+    /// [`WriteContext::with_links`] sets it.
+    pub(crate) links: bool,
     /// Bounds the time that validations take in this transaction.
     pub(crate) validation: TxValidation,
     /// Whether changed texts are queued for embedding.
@@ -65,6 +68,18 @@ impl WriteContext {
             DecidesTasks::Of(id) => workflow == Some(id),
         };
         if decides { TaskAuthority::Workflow } else { TaskAuthority::Editor }
+    }
+
+    /// Returns this context for a command that links tasks and discussions to workflows, runs and decisions,
+    /// such as starting a workflow. The caller has checked that the author may do so; what an author writes
+    /// itself, through the API or a tool of the graph, must not get this context.
+    #[must_use]
+    pub fn with_links(&self) -> Self {
+        Self { links: true, ..self.clone() }
+    }
+
+    pub(crate) fn may_link(&self) -> bool {
+        self.links || self.decides != DecidesTasks::None || self.author == Author::System
     }
 
     /// Whether changes of tasks are counted in the revisions of their workflows, which notifies the
@@ -96,6 +111,7 @@ impl Graph {
             author: actor.author,
             now: self.clock().now(),
             decides: DecidesTasks::None,
+            links: false,
             validation: self.tx_validation(),
             embed: self.embedder().is_some(),
             reason: None,

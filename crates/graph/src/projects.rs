@@ -4,9 +4,10 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
     ids::ProjectId,
-    project::{Project, ProjectPatch, check_name},
+    project::{Project, ProjectPatch, Retention, check_name},
 };
 use emergent_store::{audit, projects as rows};
+use serde_json::{Value, json};
 
 use crate::{Error, Graph, cleanup, error::Result};
 
@@ -77,7 +78,9 @@ impl Graph {
                 rows::update(tx, &after)?;
                 let entry = audit_entry(AuditAction::ProjectUpdate, &after)
                     .detail("nameBefore", before.name)
-                    .detail("strict", after.strict);
+                    .detail("strict", after.strict)
+                    .detail("retention", retention_json(&after.retention))
+                    .detail("retentionBefore", retention_json(&before.retention));
                 audit::record(tx, &entry, after.updated_at)?;
                 Ok(after)
             })
@@ -121,6 +124,11 @@ impl Graph {
 
 fn audit_entry(action: AuditAction, project: &Project) -> NewAuditEntry {
     NewAuditEntry::new(action, Some(project.id), &project.name).id(project.id)
+}
+
+fn retention_json(retention: &Retention) -> Value {
+    let Retention { runs_days, events_days, firings_days } = retention;
+    json!({ "runsDays": runs_days, "eventsDays": events_days, "firingsDays": firings_days })
 }
 
 fn name_taken(name: &str) -> Error {

@@ -110,7 +110,8 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, run: RunId) -> Result<RevertR
     let mut report = RevertReport::default();
     let objects = objects_to_undo(tx, ctx, run, &mut report)?;
     let (edges, dormant) = edges_to_undo(tx, ctx, run, &mut report)?;
-    let ctx = &with_common_timestamp(ctx, &objects, &edges);
+    // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
+    let ctx = &with_common_timestamp(&ctx.with_links(), &objects, &edges);
     edges::delete(tx, ctx, run, &edges, &mut report)?;
     objects::delete(tx, ctx, run, &objects, &mut report)?;
     for id in rows::documents(tx, ctx.project.id, run)? {

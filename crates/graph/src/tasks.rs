@@ -1,6 +1,6 @@
 //! The rules for tasks, which apply to every way of writing them: allowed status changes, no
-//! dependency cycles, and the maximum number of tasks in a workflow. Every change of a task also
-//! notifies the dispatcher that drives its workflow.
+//! dependency cycles, the maximum number of tasks in a workflow, and who may link a task to a workflow or
+//! a run (`links`). Every change of a task also notifies the dispatcher that drives its workflow.
 //!
 //! Objects of other types and edges other than `blocks` are skipped after one comparison.
 //!
@@ -23,9 +23,11 @@ use serde_json::{Map, Value};
 use crate::{Error, WriteContext, error::Result, objects::ObjectDraft};
 
 mod cycles;
+mod links;
 pub(crate) mod membership;
 
 pub(crate) use cycles::{check_restored_edge, reject_cycles};
+use links::LinkCheck;
 
 const STATUS: &str = "status";
 
@@ -54,6 +56,7 @@ fn task_workflow(properties: &Map<String, Value>) -> Option<WorkflowId> {
 /// capacity.
 pub(crate) struct NewTaskCheck<'a> {
     ctx: &'a WriteContext,
+    links: LinkCheck,
     capacity: HashMap<WorkflowId, TaskCapacity>,
 }
 
@@ -71,31 +74,14 @@ impl<'a> NewTaskCheck<'a> {
         drafts: impl Iterator<Item = &'d ObjectDraft>,
     ) -> Result<Self> {
         let tasks = drafts.filter(|draft| is_task(draft.type_()));
-        Self::for_workflows(tx, ctx, tasks.filter_map(|draft| task_workflow(draft.properties())).collect())
-    }
-
-    fn for_workflows(
-        tx: &mut Tx<'_>,
-        ctx: &'a WriteContext,
-        workflows: BTreeSet<WorkflowId>,
-    ) -> Result<Self> {
-        let mut capacity = HashMap::new();
-        if ctx.notifies_workflows() {
-            let project = ctx.project.id;
-            for id in workflows {
-                if workflows::bump_revision(tx, project, id)?
-                    && let Some(workflow) = workflows::get(tx, project, id)?
-                {
-                    let max_tasks = workflow.settings.max_tasks;
-                    let left = i64::try_from(max_tasks).unwrap_or(i64::MAX) - rows::count(tx, project, id)?;
-                    capacity.insert(id, TaskCapacity { left, max: max_tasks });
-                }
-            }
-        }
-        Ok(Self { ctx, capacity })
+        let workflows: BTreeSet<WorkflowId> =
+            tasks.filter_map(|draft| task_workflow(draft.properties())).collect();
+        let links = LinkCheck::load(tx, ctx, !workflows.is_empty())?;
+        Ok(Self { ctx, links, capacity: load_capacity(tx, ctx, workflows)? })
     }
 
     pub(crate) fn check(&mut self, draft: &ObjectDraft) -> Result<()> {
+        self.links.check_new(draft)?;
         if !is_task(draft.type_()) {
             return Ok(());
         }
@@ -103,24 +89,49 @@ impl<'a> NewTaskCheck<'a> {
         if self.ctx.task_authority(workflow) == TaskAuthority::Editor && !draft.is_imported() {
             check_new(draft.properties())?;
         }
-        self.take_capacity(workflow)
+        take_capacity(&mut self.capacity, workflow)
     }
+}
 
-    fn take_capacity(&mut self, workflow: Option<WorkflowId>) -> Result<()> {
-        let Some((id, capacity)) = workflow.and_then(|id| Some((id, self.capacity.get_mut(&id)?))) else {
-            return Ok(());
-        };
-        if capacity.left < 1 {
-            let max_tasks = capacity.max;
-            return Err(Error::Conflict {
-                message: format!(
-                    "the workflow `{id}` is full: it has {max_tasks} tasks, the limit is `max_tasks`"
-                ),
-            });
+/// Notifies the workflows, which also locks them, and returns how many more tasks each may have.
+fn load_capacity(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    workflows: BTreeSet<WorkflowId>,
+) -> Result<HashMap<WorkflowId, TaskCapacity>> {
+    let mut capacity = HashMap::new();
+    if ctx.notifies_workflows() {
+        let project = ctx.project.id;
+        for id in workflows {
+            if workflows::bump_revision(tx, project, id)?
+                && let Some(workflow) = workflows::get(tx, project, id)?
+            {
+                let max_tasks = workflow.settings.max_tasks;
+                let left = i64::try_from(max_tasks).unwrap_or(i64::MAX) - rows::count(tx, project, id)?;
+                capacity.insert(id, TaskCapacity { left, max: max_tasks });
+            }
         }
-        capacity.left -= 1;
-        Ok(())
     }
+    Ok(capacity)
+}
+
+fn take_capacity(
+    capacity: &mut HashMap<WorkflowId, TaskCapacity>,
+    workflow: Option<WorkflowId>,
+) -> Result<()> {
+    let Some((id, capacity)) = workflow.and_then(|id| Some((id, capacity.get_mut(&id)?))) else {
+        return Ok(());
+    };
+    if capacity.left < 1 {
+        let max_tasks = capacity.max;
+        return Err(Error::Conflict {
+            message: format!(
+                "the workflow `{id}` is full: it has {max_tasks} tasks, the limit is `max_tasks`"
+            ),
+        });
+    }
+    capacity.left -= 1;
+    Ok(())
 }
 
 fn parse_status(status: &Value) -> Result<TaskStatus, Invalid> {
@@ -209,6 +220,7 @@ pub(crate) fn before_update(
     was: &Map<String, Value>,
     after: &ObjectDraft,
 ) -> Result<()> {
+    links::check_change(tx, ctx, before, was, after)?;
     let (was_task, is_task) = (is_task(&before.type_), is_task(after.type_()));
     if !was_task && !is_task {
         return Ok(());
@@ -222,9 +234,9 @@ pub(crate) fn before_update(
     }
     let left = if was_task { task_workflow(was) } else { None };
     let joined = if is_task { task_workflow(after.properties()) } else { None };
-    let mut capacity_check = NewTaskCheck::for_workflows(tx, ctx, left.into_iter().chain(joined).collect())?;
+    let mut capacity = load_capacity(tx, ctx, left.into_iter().chain(joined).collect())?;
     if joined != left {
-        capacity_check.take_capacity(joined)?;
+        take_capacity(&mut capacity, joined)?;
     }
     if !was_task { cycles::check_new_task(tx, ctx, before.id) } else { Ok(()) }
 }

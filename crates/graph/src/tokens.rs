@@ -31,6 +31,13 @@ fn audit_entry(action: AuditAction, token: &Token) -> NewAuditEntry {
     NewAuditEntry::new(action, token.project, &token.name).id(token.id)
 }
 
+fn creation_entry(token: &Token) -> NewAuditEntry {
+    let scopes: Vec<&str> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    audit_entry(AuditAction::TokenCreate, token)
+        .detail("scopes", scopes)
+        .detail("expiresAt", token.expires_at.map(|time| time.to_string()))
+}
+
 fn hash(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }
@@ -73,11 +80,7 @@ impl Graph {
                     return Err(Error::not_found("project", project));
                 }
                 rows::insert(tx, &stored, &hash)?;
-                let scopes: Vec<&str> = stored.scopes.iter().map(|scope| scope.as_str()).collect();
-                let entry = audit_entry(AuditAction::TokenCreate, &stored)
-                    .detail("scopes", scopes)
-                    .detail("expiresAt", stored.expires_at.map(|time| time.to_string()));
-                Ok(audit::record(tx, &entry, now)?)
+                Ok(audit::record(tx, &creation_entry(&stored), now)?)
             })
             .await?;
         Ok((token, secret))
@@ -143,6 +146,7 @@ impl Graph {
         self.db()
             .write(move |tx| {
                 if rows::insert(tx, &new, &hash)? {
+                    audit::record(tx, &creation_entry(&new), new.created_at)?;
                     return Ok(new.clone());
                 }
                 let existing = rows::get_by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);

@@ -353,6 +353,7 @@ impl ChangeRequest {
             (_, Some(_)) => AuditAction::ProductUpgrade,
         };
         let source = self.after.as_ref().and_then(|(_, source)| source.as_ref());
+        let manifest = self.after.as_ref().map(|(manifest, _)| manifest);
         let changed = plan.steps.iter().filter(|step| step.change != StepChange::Keep);
         let steps: Vec<String> = changed
             .take(MAX_AUDITED_STEPS)
@@ -363,6 +364,7 @@ impl ChangeRequest {
             .detail("to", plan.to.as_ref().map(ToString::to_string))
             .detail("source", source.map(ToString::to_string))
             .detail("steps", steps)
+            .detail("accepted", plan.added.audit_json(manifest, MAX_AUDITED_STEPS))
     }
 
     fn install_context(&self, state: &ProjectState, manifest: &Manifest) -> InstallContext {

@@ -32,6 +32,8 @@ pub struct ProjectState {
     pub servers: Vec<McpServer>,
     /// The tools that the servers listed most recently, including those that are held back.
     pub tools: Vec<(McpServerId, String)>,
+    /// Those of `tools` that are held back.
+    pub held_tools: BTreeSet<(McpServerId, String)>,
     pub schedules: Vec<Schedule>,
     pub prompts: Vec<ProductPrompt>,
     /// The names of the project's secrets.
@@ -104,6 +106,7 @@ impl ProjectState {
             packs: packs::list_all(tx, project)?,
             servers: mcp_servers::list_all(tx, project)?,
             tools: mcp_tools::list_names(tx, project)?,
+            held_tools: mcp_tools::list_held_names(tx, project)?.into_iter().collect(),
             schedules: schedules::list(tx, project)?,
             prompts: prompts::list_all(tx, project)?,
             secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
@@ -121,8 +124,9 @@ impl ProjectState {
         others.map(|agent| (agent.definition.name.clone(), agent.definition.visibility)).collect()
     }
 
-    /// Returns the names of the tools that a server listed most recently.
-    pub fn tools_of(&self, server: McpServerId) -> impl Iterator<Item = &str> {
-        self.tools.iter().filter(move |(id, _)| *id == server).map(|(_, name)| name.as_str())
+    /// Returns the names of the tools that a server listed most recently, each with whether it is held back.
+    pub fn tools_of(&self, server: McpServerId) -> impl Iterator<Item = (&str, bool)> {
+        let tools = self.tools.iter().filter(move |(id, _)| *id == server);
+        tools.map(|tool| (tool.1.as_str(), self.held_tools.contains(tool)))
     }
 }

@@ -16,6 +16,8 @@ use crate::{manifest::Manifest, state::ProjectState};
 pub struct ToolForecast {
     /// All names that a whitelist may use, including `server.tool`.
     names: BTreeSet<String>,
+    /// Those of `names` that somebody accepted, and those of built-in tools.
+    accepted: BTreeSet<String>,
     /// The filters of the servers that have not listed their tools yet. Such a server may have any
     /// tool that its filter matches.
     unlisted_servers: BTreeMap<String, Vec<String>>,
@@ -25,7 +27,8 @@ impl ToolForecast {
     /// Computes the tools after the product of this manifest is installed or changed. `builtin`
     /// holds all names of the built-in tools.
     pub fn after_change(builtin: &[String], before: &ProjectState, manifest: &Manifest) -> Self {
-        let mut pool = Self { names: builtin.iter().cloned().collect(), ..Self::default() };
+        let builtin: BTreeSet<String> = builtin.iter().cloned().collect();
+        let mut pool = Self { names: builtin.clone(), accepted: builtin, ..Self::default() };
         let product = Some(manifest.name.as_str());
         for server in before.servers.iter().filter(|server| server.product.as_deref() != product) {
             let tools = server.listed_at.map(|_| before.tools_of(server.id));
@@ -41,15 +44,24 @@ impl ToolForecast {
         pool
     }
 
-    fn add<'a>(&mut self, server: &str, filter: &[String], tools: Option<impl Iterator<Item = &'a str>>) {
+    /// Adds the tools of a server, each with whether it is held back.
+    fn add<'a>(
+        &mut self,
+        server: &str,
+        filter: &[String],
+        tools: Option<impl Iterator<Item = (&'a str, bool)>>,
+    ) {
         let Some(tools) = tools else {
             self.unlisted_servers.insert(server.to_owned(), filter.to_vec());
             return;
         };
-        for tool in tools.filter(|tool| external::filter_allows(filter, server, tool)) {
+        for (tool, is_held) in tools.filter(|(tool, _)| external::filter_allows(filter, server, tool)) {
             let name = external::escape(tool);
-            self.names.insert(external::qualified(server, &name));
-            self.names.insert(name.into_owned());
+            let names = [external::qualified(server, &name), name.into_owned()];
+            if !is_held {
+                self.accepted.extend(names.clone());
+            }
+            self.names.extend(names);
         }
     }
 
@@ -74,7 +86,27 @@ impl ToolForecast {
     pub fn available_names(&self, manifest: &Manifest) -> AvailableNames {
         let listed = manifest.agents.iter().flat_map(|agent| &agent.tools);
         let unseen = listed.filter(|name| !self.names.contains(*name) && self.may_exist(name));
-        let tools = self.names.iter().chain(unseen).cloned().collect();
-        AvailableNames { tools, tools_complete: true, agents: Vec::new() }
+        let tools: Vec<String> = self.names.iter().chain(unseen).cloned().collect();
+        let unaccepted_tools = tools.iter().filter(|name| !self.accepted.contains(*name)).cloned().collect();
+        AvailableNames { tools, tools_complete: true, unaccepted_tools, agents: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::validate::parse_value;
+
+    #[test]
+    fn a_tool_that_is_held_back_can_be_named_and_is_not_suggested() {
+        let mut pool = ToolForecast::default();
+        pool.add("hub", &["*".to_owned()], Some([("find", false), ("fetch_all", true)].into_iter()));
+        let manifest = json!({ "name": "p", "version": "1.0.0", "agents": [{ "name": "a" }] });
+        let names = pool.available_names(&parse_value(manifest).unwrap());
+        assert!(names.tools.contains(&"fetch_all".to_owned()) && names.tools.contains(&"find".to_owned()));
+        let unaccepted: Vec<&str> = names.unaccepted_tools.iter().map(String::as_str).collect();
+        assert_eq!(unaccepted, ["fetch_all", "hub.fetch_all"]);
     }
 }

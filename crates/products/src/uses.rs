@@ -10,6 +10,7 @@ use emergent_domain::{
 };
 use emergent_secrets::destination::{secret_uses, target_of};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::manifest::Manifest;
@@ -104,6 +105,26 @@ impl Uses {
 
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns what was accepted, for the audit log, at most `limit` of each kind. Arguments and variables of
+    /// programs are left out, because somebody may have written a secret there.
+    pub fn audit_json(&self, manifest: Option<&Manifest>, limit: usize) -> Value {
+        let specs = manifest.into_iter().flat_map(|manifest| &manifest.mcp.servers);
+        let programs = specs.filter_map(|spec| match spec {
+            ServerSpec::Stdio { command, .. } if self.programs.contains(&target_of(spec)) => Some(command),
+            _ => None,
+        });
+        let schedules = self.schedules.iter().map(|one| format!("{} {}", one.agent, one.cron));
+        let events = self.events.iter().map(|one| format!("{} {}", one.agent, one.event));
+        let secrets: BTreeSet<&String> = self.secrets.iter().map(|one| &one.name).collect();
+        json!({
+            "programs": programs.take(limit).collect::<Vec<_>>(),
+            "hosts": self.hosts.iter().take(limit).collect::<Vec<_>>(),
+            "secrets": secrets.into_iter().take(limit).collect::<Vec<_>>(),
+            "schedules": schedules.take(limit).collect::<Vec<_>>(),
+            "events": events.take(limit).collect::<Vec<_>>(),
+        })
     }
 
     /// Returns a digest for a consent to exactly this.

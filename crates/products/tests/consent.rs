@@ -50,6 +50,10 @@ both_engines! {
         assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
         harness.uninstall("p").await.unwrap();
         assert!(bindings(&harness).await.is_empty());
+        // The log tells of both changes; nothing else of the consent and the binding is left.
+        let (mut after, mut before) = (harness.rows().await, before);
+        assert_eq!(after.remove("audit_log").unwrap(), before.remove("audit_log").unwrap() + 2);
+        assert_eq!(after, before);
     }
 
     async fn an_upgrade_asks_for_what_is_new(db: TestDb) {

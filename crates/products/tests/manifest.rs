@@ -13,7 +13,7 @@ fn around() -> InstallContext {
     let tools = AvailableNames {
         tools: vec!["search_hybrid".to_owned(), "entities_create".to_owned(), "create_entity".to_owned()],
         tools_complete: true,
-        agents: Vec::new(),
+        ..AvailableNames::default()
     };
     let agents = BTreeMap::from([
         ("librarian".to_owned(), Visibility::Project),

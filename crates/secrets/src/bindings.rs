@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     ids::ProjectId,
     mcp_server::{ConfiguredBy, McpServer, SecretUse},
     time::Timestamp,
 };
 use emergent_store::{
-    Result as StoreResult, Tx, mcp_servers, projects,
+    Result as StoreResult, Tx, audit, mcp_servers, projects,
     secret_bindings::{self as rows, SecretBinding},
     secrets as secret_rows,
 };
@@ -143,7 +144,12 @@ impl Secrets {
             if uses.is_empty() {
                 return Err(Error::Conflict(format!("the server `{server}` does not refer to `{name}`")));
             }
-            bind(tx, project, &rows::owner_of(&found), &uses, by, this.0.clock.now())?;
+            let now = this.0.clock.now();
+            bind(tx, project, &rows::owner_of(&found), &uses, by, now)?;
+            let entry = NewAuditEntry::new(AuditAction::SecretAllow, Some(project), name.as_str())
+                .detail("mcpServer", found.name())
+                .detail("mcpServerId", found.id.to_string());
+            audit::record(tx, &entry, now)?;
             to_info(row, &ProjectServers::load(tx, project)?)
         };
         self.0.db.write(work).await

@@ -138,6 +138,17 @@ pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerI
     )
 }
 
+/// Those of [`list_names`] that are held back: new tools that were not accepted yet, and changed ones.
+pub fn list_held_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
+    tx.query(
+        "SELECT t.server_id, t.name FROM mcp_server_tools AS t
+         JOIN project_mcp_servers AS s ON s.id = t.server_id
+         WHERE s.project_id = $1 AND t.status NOT IN ('live', 'gone')",
+        params![project],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
 /// For each server of a project: how many tools it has, and how many of them are new or changed.
 pub fn counts(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, ToolCounts)>> {
     tx.query(

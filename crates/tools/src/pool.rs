@@ -1,7 +1,7 @@
 //! [`ToolPool`], the tools of every project, and [`ToolSet`], those that one run may call.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -152,7 +152,9 @@ impl ToolPool {
             Some(servers) => servers.project_tools(project).await.is_complete(),
             None => true,
         };
-        AvailableNames { tools, tools_complete: tools_are_complete, agents }
+        // Tools that are held back are not among the tools of the project, so each of these was accepted.
+        let unaccepted_tools = BTreeSet::new();
+        AvailableNames { tools, tools_complete: tools_are_complete, unaccepted_tools, agents }
     }
 
     /// The tools that a whitelist selects. Servers that were never reached, and that the whitelist may mean,

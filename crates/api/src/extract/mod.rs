@@ -13,6 +13,7 @@ pub(crate) use json::{Json, OptionalJson, parse_json as read_json};
 pub(crate) use path::Path;
 pub(crate) use query::{Paging, Query};
 
+use emergent_domain::ids::InvalidId;
 use serde_path_to_error::{Path as FieldPath, Segment};
 
 /// Returns the invalid field and the reason. Deserialisers name an unknown field only in their message,
@@ -44,6 +45,10 @@ fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::I
             truncate(&field),
             format!("is not a known field; expected {}", truncate(expected)),
         );
+    }
+    // Some types of the wire are plain UUIDs, whose parser describes characters.
+    if message.starts_with("UUID parsing failed") {
+        return emergent_domain::invalid::Invalid::new(truncate(&field), InvalidId.to_string());
     }
     emergent_domain::invalid::Invalid::new(truncate(&field), truncate(message))
 }

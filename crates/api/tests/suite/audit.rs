@@ -72,18 +72,74 @@ both_engines! {
         ];
         let mut told = actions(&log);
         told.reverse();
+        // The first entry is that of the admin token, which the server made.
+        assert_eq!(told.remove(0), "token.create");
         assert_eq!(told, expected);
-        for entry in entries {
+        for entry in &entries[..entries.len() - 1] {
             assert_eq!((&entry["token"]["name"], &entry["outcome"]), (&json!("admin"), &json!("done")), "{entry}");
             assert_eq!(entry.get("address"), None, "a request without a connection has no address");
         }
         let find = |action: &str| entries.iter().find(|entry| entry["action"] == action).unwrap();
+        let first = entries.last().unwrap();
+        assert_eq!((&first["target"]["name"], first.get("token")), (&json!("admin"), None), "{first}");
         assert_eq!(find("token.create")["target"]["name"], "ci");
         assert_eq!(find("token.create")["details"]["scopes"], json!(["graph:read"]));
         assert_eq!(find("agent.create")["details"]["tools"], json!(["project_info"]));
         assert_eq!(find("product.install")["details"]["steps"], json!(["add agent helper"]));
         assert_eq!(find("mcp_server.create")["details"]["target"], "https://mcp.example.com");
         assert!(!log.to_string().contains("S3cr3t-of-the-log") && !log.to_string().contains("key=abc"));
+    }
+
+    async fn what_changes_trust_and_retention_is_told_with_its_settings(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin().in_project("default");
+        let project = format!("/api/projects/{}", server.default_project);
+        admin.patch(&project, json!({ "retention": { "runsDays": 30 } })).await.is(200);
+        let newest = async |action: &str| admin.get(&format!("{PATH}?action={action}")).await.is(200)[0].clone();
+        let told = newest("project.update").await;
+        assert_eq!(told["details"]["retention"]["runsDays"], 30);
+        assert_eq!(told["details"]["retentionBefore"]["runsDays"], Value::Null);
+
+        admin.put("/api/admin/secrets/API_KEY", json!({ "value": "S3cr3t-of-the-log" })).await.is(201);
+        let web = json!({
+            "name": "web", "transport": "http", "url": "https://mcp.example.com/mcp",
+            "headers": { "Authorization": "Bearer ${API_KEY}" },
+        });
+        let web = admin.post("/api/admin/mcp-servers", web).await.is(201)["id"].as_str().unwrap().to_owned();
+        let web = format!("/api/admin/mcp-servers/{web}");
+        for (change, names) in [
+            (json!({ "trust": true }), json!(["trust"])),
+            (json!({ "toolFilter": ["find_*"] }), json!(["toolFilter"])),
+            (json!({ "env": { "REGION": "hidden-value" } }), json!(["env"])),
+        ] {
+            admin.patch(&web, change).await.is(200);
+            assert_eq!(newest("mcp_server.update").await["details"]["changed"], names);
+        }
+        let told = newest("mcp_server.update").await;
+        assert_eq!((&told["details"]["trust"], &told["details"]["toolFilter"]), (&json!(true), &json!(["find_*"])));
+        assert_eq!(told["details"]["env"], json!(["REGION"]));
+        admin.post("/api/admin/secrets/API_KEY/bindings", json!({ "server": "web" })).await.is(200);
+        let told = newest("secret.allow").await;
+        assert_eq!((&told["target"]["name"], &told["details"]["mcpServer"]), (&json!("API_KEY"), &json!("web")));
+        let log = admin.get(&format!("{PATH}?limit=100")).await.text;
+        assert!(!log.contains("hidden-value") && !log.contains("S3cr3t-of-the-log"), "{log}");
+    }
+
+    async fn what_a_change_does_to_others_is_told(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin().in_project("default");
+        admin.agent("first", json!({ "isDefault": true })).await;
+        admin.agent("second", json!({ "isDefault": true })).await;
+        let log = admin.get(&format!("{PATH}?action=agent")).await.is(200).clone();
+        assert_eq!(actions(&log), ["agent.create", "agent.update", "agent.create"]);
+        assert_eq!((&log[1]["target"]["name"], &log[1]["details"]["isDefault"]), (&json!("first"), &json!(false)));
+
+        let mut scheduled = product("1.0.0");
+        scheduled["manifest"]["jobs"] = json!([{ "name": "nightly", "cron": "0 3 * * *", "agent": "helper" }]);
+        scheduled["accept"] = json!(true);
+        admin.post("/api/products/install", scheduled).await.is(201);
+        let log = admin.get(&format!("{PATH}?action=product.install")).await.is(200).clone();
+        assert_eq!(log[0]["details"]["accepted"]["schedules"], json!(["helper 0 3 * * *"]));
     }
 
     async fn a_refused_change_is_not_told(db: TestDb) {

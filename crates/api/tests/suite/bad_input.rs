@@ -76,6 +76,35 @@ const WRITES: [(&str, &str); 21] = [
 ];
 
 both_engines! {
+    async fn a_text_that_is_no_id_is_told_what_an_id_looks_like(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let told = |answer: &Answer, field: &str| {
+            answer.refused(400, "invalid");
+            assert_eq!(answer.field(), field, "{}", answer.text);
+            assert!(answer.text.contains("must be an id such as `0190d3a1-"), "{}", answer.text);
+            assert!(!answer.text.contains("UUID") && !answer.text.contains("found `"), "{}", answer.text);
+        };
+        for (path, field) in [
+            ("/api/graph/objects/zebra", "id"),
+            ("/api/admin/agents/zebra", "agentId"),
+            ("/api/admin/agents/zebra/runs/0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60", "agentId"),
+            ("/api/coordination/workflows/5", "id"),
+            ("/api/graph/relationships?from_id=zebra", "from_id"),
+            ("/api/coordination/tasks?workflowId=zebra", "workflowId"),
+            ("/api/admin/audit?token=zebra", "token"),
+        ] {
+            told(&client.get(path).await, field);
+        }
+        for (path, body, field) in [
+            ("/api/graph/relationships", json!({ "type": "t", "fromId": "zebra", "toId": "zebra" }), "fromId"),
+            ("/api/graph/traverse", json!({ "startIds": ["zebra"] }), "startIds[0]"),
+            ("/api/coordination/tasks", json!({ "title": "t", "workflowId": "zebra" }), "workflowId"),
+        ] {
+            told(&client.post(path, body).await, field);
+        }
+    }
+
     async fn bodies_that_are_no_json_are_refused_everywhere(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -86,6 +86,20 @@ both_engines! {
         assert_eq!(nobody.asks("resources/list", json!({})).await["resources"], json!([]));
     }
 
+    async fn making_agents_work_needs_the_scope_it_needs_over_rest(db: TestDb) {
+        let server = Server::start(&db).await;
+        let writer = server.client(Some(&server.token(&[Scope::GraphRead, Scope::GraphWrite], None).await));
+        let peer = Peer::modern(writer);
+        let tools = peer.asks("tools/list", json!({})).await;
+        for name in ["tasks_create", "create_subtasks", "discussions_start"] {
+            assert!(!names(&tools).contains(&name), "{name} in {tools}");
+            let answer = peer.send("tools/call", json!({ "name": name, "arguments": {} })).await;
+            assert_eq!(answer.status, 403, "{name}: {}", answer.text);
+            assert!(answer.text.contains("agents:invoke"), "{}", answer.text);
+        }
+        assert!(names(&tools).contains(&"tasks_list"), "{tools}");
+    }
+
     async fn looking_back_at_runs_needs_the_scope_it_needs_over_rest(db: TestDb) {
         let server = Server::start(&db).await;
         let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| *scope != Scope::AdminRead).collect();

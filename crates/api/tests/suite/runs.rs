@@ -123,6 +123,11 @@ both_engines! {
         let undone = client.post(&format!("{path}/revert"), json!({})).await.is(200).clone();
         assert_eq!((&undone["undone"][0]["kind"], &undone["undone"][0]["how"], &undone["undone"][0]["id"], &undone["conflicts"]), (&json!("object"), &json!("deleted"), &note["id"], &json!([])));
         assert_eq!(client.get("/api/graph/objects?type=Note").await.is(200), &json!([]));
+        // The log tells of it; reverting again does nothing, and is not told.
+        client.post(&format!("{path}/revert"), json!({})).await.is(200);
+        let log = client.get("/api/admin/audit?action=run.revert").await.is(200).clone();
+        assert_eq!(log.as_array().unwrap().len(), 1, "{log}");
+        assert_eq!((&log[0]["target"]["id"], &log[0]["details"]["undone"]), (&json!(run), &json!(1)));
     }
 
     async fn lists_go_on_page_by_page_and_filter(db: TestDb) {

@@ -4,6 +4,7 @@ use emergent_domain::{
     ids::{ProjectId, RunId},
     object::Object,
     run::RunStatus,
+    task_links::DISCUSSION_TYPE,
     workflow::Deliverable,
 };
 use emergent_rules::workflow::discussion::{
@@ -16,12 +17,16 @@ use serde_json::Value;
 use super::REQUIRED_PROPERTY;
 use crate::attempts::first_run_of_attempt;
 
-/// Loads a `Discussion`, or returns `None` if the dispatcher does not conduct it.
+/// Loads a `Discussion`, or returns `None` if the object is none, or if the dispatcher does not conduct it.
 pub(crate) fn load_discussion(
     tx: &mut Tx<'_>,
     project: ProjectId,
     object: &Object,
 ) -> Result<Option<TaskDiscussion>, emergent_store::Error> {
+    // Properties of other types are not protected against authors who may write the graph and nothing more.
+    if object.type_ != DISCUSSION_TYPE {
+        return Ok(None);
+    }
     let map = object.properties.to_map();
     // Only discussions that the dispatcher conducts have settings.
     let settings = map

@@ -22,8 +22,7 @@ use crate::{
     transactions::{lock_workflow, new_event, update_properties},
 };
 
-/// The object type of discussions.
-pub const DISCUSSION_TYPE: &str = "Discussion";
+pub use emergent_domain::task_links::DISCUSSION_TYPE;
 
 /// A discussion with its entries and the runs of its turns.
 #[derive(Debug, Clone)]

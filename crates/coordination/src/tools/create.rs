@@ -6,6 +6,7 @@ use emergent_domain::{
     ids::{ProjectId, WorkflowId},
     object::Object,
     task::{BLOCKS_TYPE, NewTask, Priority, Task, TaskStatus, VerdictKind},
+    token::Scope,
     workflow::WorkflowSettings,
 };
 use emergent_graph::{Error, Result, WriteContext, relationships};
@@ -13,7 +14,7 @@ use emergent_store::{Tx, tasks};
 use emergent_tools::{
     Tool, ToolContext,
     builtin::{
-        define::{CallResult, graph_change, refuse, write_tool},
+        define::{CallResult, graph_change, refuse, write_tool_with_scope},
         input::{OneOf, Uuid},
     },
 };
@@ -34,14 +35,16 @@ const MAX_TASKS_PER_CALL: usize = 200;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
-        write_tool(
+        write_tool_with_scope(
+            Scope::AgentsInvoke,
             "tasks_create",
             "Creates tasks for agents: give `title` and more of one, or several in `tasks`, all or nothing. The dispatcher starts \
              each as soon as all of its `blockedBy` are completed; you need not wait. They are added to your workflow, or \
              start one. Returns `workflowId`, and `tasks` with `id` and `key`.",
             create,
         ),
-        write_tool(
+        write_tool_with_scope(
+            Scope::AgentsInvoke,
             "create_subtasks",
             "Splits your work into tasks of your workflow that run in parallel, with an optional `synthesis` task that waits \
              for all of them and combines the results. Returns `workflowId`, `tasks` and `synthesis`.",

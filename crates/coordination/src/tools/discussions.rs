@@ -9,6 +9,8 @@ use emergent_domain::{
     object::{NewObject, Object},
     query::Direction,
     task::{Task, TaskStatus},
+    task_links::DISCUSSION_TYPE,
+    token::Scope,
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, objects, relationships};
@@ -17,7 +19,7 @@ use emergent_store::{Tx, objects as rows, relationships as edges, transfer, work
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
-        define::{CallResult, graph_change, read_tool, refuse, write_tool},
+        define::{CallResult, graph_change, read_tool, refuse, write_tool_with_scope},
         input::{OneOf, Words},
         reference::ObjectRef,
         view::FieldSelection,
@@ -34,7 +36,6 @@ use crate::{
     transactions::new_event,
 };
 
-const DISCUSSION_TYPE: &str = "Discussion";
 /// The most characters of the context that a discussion stores beside its settings.
 const MAX_CONTEXT_CHARS: usize = 2_000;
 /// The most entries in one answer; a discussion has fewer.
@@ -48,7 +49,8 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
              `entries`.",
             get,
         ),
-        write_tool(
+        write_tool_with_scope(
+            Scope::AgentsInvoke,
             "discussions_start",
             "Starts a discussion between agents about the task you work on. It begins when your run has ended, and its decision \
              is passed on with your task; you need not wait. Returns the `discussion`.",
@@ -304,7 +306,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         });
         let created = objects::create(
             tx,
-            writer,
+            &writer.with_links(),
             &objects::ObjectDraft::new(new_object(DISCUSSION_TYPE, properties))?,
         )?;
         let edge =

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use emergent_domain::{
+    author::Author,
     ids::WorkflowId,
     invalid::Invalid,
     object::ObjectPatch,
     task::{Priority, Task, TaskStatus},
+    token::Scope,
 };
-use emergent_graph::{Error, objects};
-use emergent_store::workflows;
+use emergent_graph::{Error, Result, WriteContext, objects};
+use emergent_store::{Tx, tokens, workflows};
 use emergent_tools::{
     Tool, ToolContext,
     builtin::{
@@ -106,6 +108,9 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
         let caller = Caller::load(tx, project, author_run(writer))?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
         let task = Task::from_object(&input.id.resolve(tx, project, workflow)?);
+        if input.assigned_agent.is_some() && task.workflow.is_some() {
+            check_may_assign(tx, writer)?;
+        }
         if let Some(Some(agent)) = &input.assigned_agent {
             let agents = NameableAgents::load(tx, project, writer.author)?;
             if let Some(problem) = agents.problem(agent, true) {
@@ -127,7 +132,8 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
             expected_version: input.expected_version,
             ..ObjectPatch::default()
         };
-        let updated = objects::update(tx, writer, task.id, &patch.check().map_err(Error::from)?)?;
+        let patch = patch.check().map_err(Error::from)?;
+        let updated = objects::update(tx, &writer.with_links(), task.id, &patch)?;
         let mut answer = json!({ "task": TaskFields::new(input.fields.clone()).task(&updated) });
         if is_own_task && input.status.is_some() {
             answer["note"] =
@@ -135,4 +141,16 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
         }
         Ok(answer)
     })
+}
+
+/// The dispatcher starts the agent that a task of a workflow names, so a token needs the scope that starts
+/// agents.
+fn check_may_assign(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<()> {
+    let Author::Token { id } = writer.author else { return Ok(()) };
+    let token = tokens::get(tx, id)?;
+    if token.is_some_and(|token| token.scopes.contains(&Scope::AgentsInvoke)) {
+        return Ok(());
+    }
+    let reason = "needs a token with the scope `agents:invoke`, because the task belongs to a workflow";
+    Err(Invalid::new("assignedAgent", reason).into())
 }

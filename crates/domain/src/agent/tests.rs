@@ -7,6 +7,7 @@ fn around() -> AvailableNames {
         tools: vec!["entities_create".into(), "search_hybrid".into(), "web.fetch".into()],
         tools_complete: true,
         agents: vec!["researcher".into(), "writer".into()],
+        ..AvailableNames::default()
     }
 }
 
@@ -41,6 +42,17 @@ fn every_breach_is_named() {
     for name in ["", ".a", "a b", "a/b", "ä", &"a".repeat(101)] {
         assert_eq!(wrong(json!({ "name": name })), ["name"], "{name}");
     }
+}
+
+#[test]
+fn a_tool_that_nobody_accepted_is_not_suggested() {
+    let mut around = around();
+    around.tools.push("search_hybird".into());
+    around.unaccepted_tools.insert("search_hybird".into());
+    let check = |tool: &str| definition(json!({ "name": "a", "tools": [tool] })).check(&around);
+    let refused = check("search_hybirt").unwrap_err().to_string();
+    assert!(refused.contains("did you mean `search_hybrid`"), "{refused}");
+    assert!(check("search_hybird").is_ok(), "it exists");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod connections;
 mod consent;
 mod deletion;
 mod fairness;
+mod internal_agents;
 mod listener;
 mod mcp_names;
 mod programs;

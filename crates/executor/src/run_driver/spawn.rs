@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use emergent_domain::{
-    agent::AgentDefinition,
+    agent::{AgentDefinition, Visibility},
     json::Schema,
     run::{Origin, Run, RunStatus, ToolCallStatus},
 };
@@ -27,7 +27,7 @@ use crate::{
     Error, Executor, Result,
     admission::{self, Admission},
     child_runs::{self, Child, ChildBatch},
-    resume,
+    internal_agents, resume,
     start_options::StartOptions,
 };
 
@@ -269,6 +269,9 @@ impl Tool for ListAvailableAgents {
                 let definition = agents::get_version(tx, caller.agent, caller.agent_version)?;
                 let may_spawn = |name: &str| definition.as_ref().is_none_or(|parent| parent.may_spawn(name));
                 listed.retain(|agent| agent.id != caller.agent && may_spawn(&agent.definition.name));
+                if !internal_agents::may_start_internal(tx, &caller)? {
+                    listed.retain(|agent| agent.definition.visibility != Visibility::Internal);
+                }
             }
             Ok::<_, emergent_store::Error>(listed)
         });

@@ -75,7 +75,7 @@ pub(crate) fn save(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Result
 }
 
 /// Like [`save`], for an unchanged definition: a schedule that was suspended, or that has no next time
-/// any more, is activated again.
+/// any more, is activated again. The caller has checked that somebody asked for that.
 pub(crate) fn resave(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Result<()> {
     save_with(tx, ctx, agent, Existing::MayExist)
 }

@@ -10,6 +10,7 @@ mod events;
 mod fairness;
 mod flows;
 mod history;
+mod internal_agents;
 mod isolation;
 mod loops;
 mod mcp_names;

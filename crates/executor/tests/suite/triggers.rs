@@ -26,6 +26,7 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Settings,
+    agents::UnchangedTrigger,
     history::RunFilter,
     triggers::{FiringFilter, ListedFiring},
 };
@@ -69,6 +70,13 @@ impl TwoServers {
     ) {
         let there = &self.there;
         there.executor.update_agent(there.actor(), agent.id, None, change).await.unwrap();
+    }
+
+    /// Saves an agent as it is, in a request that names its trigger.
+    async fn name_trigger(&self, agent: &Agent) {
+        let (executor, actor) = (&self.there.executor, self.there.actor());
+        let named = UnchangedTrigger::Reactivate;
+        executor.update_agent_with(actor, agent.id, None, named, |definition| definition).await.unwrap();
     }
 
     /// Changes the settings of an agent's trigger.

@@ -1,14 +1,16 @@
 //! Parses one line of an NDJSON file: an object or a relationship, validated without a database.
 //!
 //! Unknown fields are rejected by name. Fields that an export adds for information (`version`,
-//! `createdAt`, `updatedAt`, `reason`) are accepted and ignored.
+//! `createdAt`, `updatedAt`, `reason`) are accepted and ignored. So are the links of tasks and discussions to
+//! workflows and runs.
 
 use emergent_domain::{
-    ids::ObjectId,
+    ids::{InvalidId, ObjectId},
     invalid::Invalid,
     object::{NewObject, ObjectPatch, check_chars},
     patch::nullable,
     relationship::{NewRelationship, RelationshipPatch},
+    task_links::remove_links,
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
@@ -95,7 +97,7 @@ struct RawImportLine {
     kind: Kind,
     #[serde(rename = "type")]
     type_: String,
-    id: Option<uuid::Uuid>,
+    id: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     key: Option<Option<String>>,
     #[serde(default, deserialize_with = "nullable")]
@@ -123,7 +125,7 @@ struct RawEnd {
     #[serde(rename = "type")]
     type_: Option<String>,
     key: Option<String>,
-    id: Option<uuid::Uuid>,
+    id: Option<String>,
 }
 
 /// Parses one line. Returns `None` for a blank line.
@@ -150,7 +152,7 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     checked.map(Some).map_err(|invalid| LineError::invalid(line, &invalid))
 }
 
-fn parse_object(wire: RawImportLine) -> Result<ObjectLine, Invalid> {
+fn parse_object(mut wire: RawImportLine) -> Result<ObjectLine, Invalid> {
     for (field, is_there) in
         [("from", wire.from.is_some()), ("to", wire.to.is_some()), ("weight", wire.weight.is_some())]
     {
@@ -158,6 +160,9 @@ fn parse_object(wire: RawImportLine) -> Result<ObjectLine, Invalid> {
             return Err(Invalid::new(field, "belongs to a relationship, not to an object"));
         }
     }
+    let id = wire.id.as_deref().map(|id| parse_id("id", id)).transpose()?;
+    // An export contains neither workflows nor runs, and a file must not link a task to those of this project.
+    remove_links(&wire.type_, &mut wire.properties);
     let patch = ObjectPatch {
         status: wire.status.clone(),
         labels: wire.labels.clone(),
@@ -172,7 +177,7 @@ fn parse_object(wire: RawImportLine) -> Result<ObjectLine, Invalid> {
         properties: wire.properties,
     })?
     .mark_imported();
-    Ok(ObjectLine { id: wire.id.map(ObjectId), draft, patch: patch.check()? })
+    Ok(ObjectLine { id, draft, patch: patch.check()? })
 }
 
 fn parse_edge(wire: RawImportLine) -> Result<EdgeLine, Invalid> {
@@ -200,6 +205,10 @@ fn parse_edge(wire: RawImportLine) -> Result<EdgeLine, Invalid> {
     Ok(EdgeLine { from, to, draft, patch })
 }
 
+fn parse_id(field: &str, text: &str) -> Result<ObjectId, Invalid> {
+    text.parse().map_err(|error: InvalidId| Invalid::new(field, error.to_string()))
+}
+
 fn parse_end(field: &str, wire: Option<RawEnd>) -> Result<EndRef, Invalid> {
     match wire {
         // The key has precedence, because the id may belong to another object in this project.
@@ -208,7 +217,7 @@ fn parse_end(field: &str, wire: Option<RawEnd>) -> Result<EndRef, Invalid> {
             check_chars(&format!("{field}.key"), &key)?;
             Ok(EndRef::Key { type_, key })
         }
-        Some(RawEnd { id: Some(id), .. }) => Ok(EndRef::Id(ObjectId(id))),
+        Some(RawEnd { id: Some(id), .. }) => Ok(EndRef::Id(parse_id(&format!("{field}.id"), &id)?)),
         Some(_) => Err(Invalid::new(field, "needs `type` and `key`, or `id`")),
         None => Err(Invalid::new(field, "is required")),
     }
@@ -236,8 +245,12 @@ mod tests {
         refused(r#"{"kind":"object","type":"9","properties":{}}"#, Some("type"), "must start with a letter");
         refused(r#"{"kind":"object","type":"T","key":""}"#, Some("key"), "1 to 512 bytes");
         refused(r#"{"kind":"object","type":"T","weight":1}"#, Some("weight"), "belongs to a relationship");
-        refused(r#"{"kind":"object","type":"T","id":"5"}"#, None, "UUID");
-        refused(r#"{"kind":"relationship","type":"T","to":{"id":"x"}}"#, None, "UUID");
+        refused(r#"{"kind":"object","type":"T","id":"5"}"#, Some("id"), "must be an id such as");
+        refused(
+            r#"{"kind":"relationship","type":"T","from":{"id":"x"}}"#,
+            Some("from.id"),
+            "must be an id such as",
+        );
         refused(r#"{"kind":"relationship","type":"T"}"#, Some("from"), "is required");
         refused(r#"{"kind":"relationship","type":"T","from":{"type":"A"}}"#, Some("from"), "or `id`");
         refused("{\"kind\":\"object\",\"type\":\"T\",\"key\":\"a\\u0000\"}", Some("key"), "NUL");

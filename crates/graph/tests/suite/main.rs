@@ -20,6 +20,7 @@ mod revert_sources;
 mod revert_stories;
 mod search;
 mod support;
+mod task_links;
 mod tasks;
 mod tokens;
 mod transfer;

@@ -49,8 +49,18 @@ where
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
+    write_tool_with_scope(Scope::GraphWrite, name, description, call)
+}
+
+/// As [`write_tool`], for a change that a client needs another scope for, because it makes agents work.
+pub fn write_tool_with_scope<I, F, A>(scope: Scope, name: &str, description: &str, call: F) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + JsonSchema + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = CallResult> + Send + 'static,
+{
     let effect = Effect::Writes { destructive: false };
-    define(tool_info::<I>(name, description, effect, Scope::GraphWrite), call)
+    define(tool_info::<I>(name, description, effect, scope), call)
 }
 
 /// As [`write_tool`], for a tool that deletes something.

@@ -1,5 +1,7 @@
 //! Creates, updates and deletes the MCP servers of a project, and accepts tools that are held back.
 
+use std::collections::BTreeSet;
+
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::{McpServerId, ProjectId, TokenId},
@@ -102,10 +104,7 @@ impl McpServers {
                     return Err(name_taken(server.name()));
                 }
                 bindings::bind_server(tx, None, &server, by, now)?;
-                let entry = audit_entry(AuditAction::McpServerCreate, &server)
-                    .detail("transport", server.spec.transport().as_str())
-                    .detail("target", audited_target(&server.spec));
-                audit::record(tx, &entry, now)?;
+                audit::record(tx, &settings_entry(AuditAction::McpServerCreate, &server), now)?;
                 Ok(server.clone())
             })
             .await
@@ -172,11 +171,8 @@ impl McpServers {
                 if updated.spec != current.spec {
                     bindings::bind_server(tx, Some(&current), &updated, by, updated.updated_at)?;
                 }
-                let entry = audit_entry(AuditAction::McpServerUpdate, &updated)
-                    .detail("transport", updated.spec.transport().as_str())
-                    .detail("target", audited_target(&updated.spec))
-                    .detail("enabled", updated.enabled)
-                    .detail("pinPolicy", updated.pin_policy.as_str());
+                let entry = settings_entry(AuditAction::McpServerUpdate, &updated)
+                    .detail("changed", changed_settings(&current, &updated));
                 audit::record(tx, &entry, updated.updated_at)?;
                 mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
@@ -308,6 +304,40 @@ fn lock_servers(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
 
 fn audit_entry(action: AuditAction, server: &McpServer) -> NewAuditEntry {
     NewAuditEntry::new(action, Some(server.project), server.name()).id(server.id)
+}
+
+/// An entry with the settings of a server. Of its variables it has the names only.
+fn settings_entry(action: AuditAction, server: &McpServer) -> NewAuditEntry {
+    let env: Vec<&str> = server.spec.env().keys().map(String::as_str).collect();
+    audit_entry(action, server)
+        .detail("transport", server.spec.transport().as_str())
+        .detail("target", audited_target(&server.spec))
+        .detail("env", env)
+        .detail("toolFilter", server.tool_filter.clone())
+        .detail("enabled", server.enabled)
+        .detail("pinPolicy", server.pin_policy.as_str())
+        .detail("trust", server.trust)
+        .detail("timeoutSeconds", server.timeout_seconds)
+}
+
+/// The names of the settings that differ: those of the API, and the fields of the spec.
+fn changed_settings(before: &McpServer, after: &McpServer) -> Vec<String> {
+    let spec = |server: &McpServer| match serde_json::to_value(&server.spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let (spec_before, spec_after) = (spec(before), spec(after));
+    let names: BTreeSet<&String> = spec_before.keys().chain(spec_after.keys()).collect();
+    let changed_fields = names.into_iter().filter(|name| spec_before.get(*name) != spec_after.get(*name));
+    let settings = [
+        ("toolFilter", before.tool_filter != after.tool_filter),
+        ("pinPolicy", before.pin_policy != after.pin_policy),
+        ("trust", before.trust != after.trust),
+        ("timeoutSeconds", before.timeout_seconds != after.timeout_seconds),
+        ("enabled", before.enabled != after.enabled),
+    ];
+    let changed = settings.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed_fields.cloned().chain(changed.map(|(name, _)| name.to_owned())).collect()
 }
 
 /// The program or the address of a server, for the audit log. Arguments, paths and queries are left out,

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use emergent_domain::ids::AgentId;
+use emergent_executor::agents::UnchangedTrigger;
 
 use crate::{
     App,
@@ -27,7 +28,7 @@ pub(super) async fn create(
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
-/// version.
+/// version. A request that names `trigger` activates its schedule again if that was suspended.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
     params(("agentId" = Uuid, Path)), request_body = UpdateAgent,
@@ -40,7 +41,12 @@ pub(super) async fn update(
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
     let expected = body.expected_version;
-    ok(app.executor.update_agent(actor, agent, expected, move |before| body.apply_to(before)).await?)
+    let trigger = match body.trigger {
+        Some(Some(_)) => UnchangedTrigger::Reactivate,
+        _ => UnchangedTrigger::Keep,
+    };
+    let change = move |before| body.apply_to(before);
+    ok(app.executor.update_agent_with(actor, agent, expected, trigger, change).await?)
 }
 
 /// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job

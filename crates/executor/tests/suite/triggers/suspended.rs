@@ -56,9 +56,12 @@ both_engines! {
         spoil(&two, &parked, "UPDATE schedules SET next_at = NULL WHERE agent_id = $1").await;
         two.pass(60);
         two.look().await;
-        two.change(&as_it_is, |definition| definition).await;
+        for agent in [&as_it_is, &parked] {
+            two.change(agent, |definition| definition).await;
+            assert_eq!(schedule_of(&two, agent).await.next_at, None, "nobody named the trigger");
+            two.name_trigger(agent).await;
+        }
         two.set(&changed, json!({ "input": "Go on." })).await;
-        two.change(&parked, |definition| definition).await;
         for agent in [&as_it_is, &changed, &parked] {
             let schedule = schedule_of(&two, agent).await;
             assert_eq!(schedule.error, None);

@@ -33,6 +33,12 @@ impl Harness {
         Self { graph, actor }
     }
 
+    /// Writes as the server itself, which may link tasks to workflows.
+    pub fn as_system(mut self) -> Self {
+        self.actor.author = Author::System;
+        self
+    }
+
     pub fn project(&self) -> ProjectId {
         self.actor.project
     }
