@@ -6,19 +6,8 @@ mod common;
 use std::{process::Output, time::Duration};
 
 use common::{Home, eventually};
+use emergent_testkit::ShellMcpServer;
 use serde_json::{Value, json};
-
-/// A server of one tool, which is described as a file says.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"%s","inputSchema":{"type":"object"}}]}}\n' "$id" "$(cat "$SAYS")";;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-"#;
 
 #[track_caller]
 fn command_output(output: Output) -> String {
@@ -63,8 +52,8 @@ async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
     let home = Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
     let says = home.folder().join("says");
     std::fs::write(&says, "Tells.").expect("a file");
-    let program = json!({ "name": "stories", "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
-                          "env": { "SAYS": says, "TOKEN": "${STORY_TOKEN}" } });
+    let program = ShellMcpServer::with_tool("tell", r#"$(cat "$SAYS")"#)
+        .spec("stories", json!({ "SAYS": says, "TOKEN": "${STORY_TOKEN}" }));
     write(&home, "stories.json", &program);
     write(
         &home,

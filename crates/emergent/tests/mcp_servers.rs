@@ -6,25 +6,18 @@ mod common;
 use std::{process::Output, time::Duration};
 
 use common::Home;
+use emergent_testkit::ShellMcpServer;
 use serde_json::{Value, json};
 
-/// A server of one tool, which says what it is given.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"Tells.","inputSchema":{"type":"object"}}]}}\n' "$id";;
-    *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"told by %s"}]}}\n' "$id" "$WHO";;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-sleep 1000 # deaf to the end of its input
-"#;
+/// A server of one tool, which says what it is given, and ignores the end of its input.
+fn program() -> String {
+    let server = ShellMcpServer::with_tool("tell", "Tells.").on_call(r#"answer "told by $WHO""#);
+    server.at_end("sleep 1000").script()
+}
 
 fn home(tag: &str) -> Home {
     let home = Home::sqlite();
-    let spec = json!({ "name": "stories", "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM, tag],
+    let spec = json!({ "name": "stories", "transport": "stdio", "command": "sh", "args": ["-c", program(), tag],
                        "env": { "WHO": "a program" }, "pin_policy": "warn" });
     std::fs::write(home.folder().join("stories.json"), spec.to_string()).expect("a file");
     let scripts = home.data().join("rehearsals");
@@ -142,7 +135,7 @@ async fn a_server_that_stops_leaves_no_program_behind() {
 async fn a_server_that_is_killed_leaves_no_program_behind() {
     let tag = "cli-killed-mcp-servers";
     let home = Home::sqlite();
-    let deaf = PROGRAM.replace("sleep 1000", "trap '' TERM HUP; while :; do sleep 0.1; done");
+    let deaf = program().replace("sleep 1000", "trap '' TERM HUP; while :; do sleep 0.1; done");
     for name in ["one", "two"] {
         let spec = json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", deaf, tag] });
         std::fs::write(home.folder().join("deaf.json"), spec.to_string()).expect("a file");

@@ -28,6 +28,14 @@ pub fn origin(url: &str) -> Option<String> {
     Url::parse(url).ok().map(|url| url.origin().ascii_serialization())
 }
 
+/// The URL as a client requests it: with a path, without what is for the client alone (`#part`), and in the one
+/// form that equal URLs have in common (`https://example.com/mcp`). `None` if the text is not a URL.
+pub fn requested(url: &str) -> Option<String> {
+    let mut url = Url::parse(url).ok()?;
+    url.set_fragment(None);
+    Some(url.into())
+}
+
 /// The text is the same for an unknown name and for a name with a private address. Two texts would reveal
 /// which names exist in the private network.
 fn private_address_message(host: &str) -> String {
@@ -133,6 +141,20 @@ mod tests {
             ("not a URL", None),
         ] {
             assert_eq!(origin(url).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn equal_urls_are_requested_in_the_same_form_and_others_are_not() {
+        for (url, expected) in [
+            ("https://Example.com", Some("https://example.com/")),
+            ("https://example.com:443/a/../mcp?x=1#part", Some("https://example.com/mcp?x=1")),
+            ("https://example.com/a/%2e%2E/mcp", Some("https://example.com/mcp")),
+            ("https://example.com/MCP/", Some("https://example.com/MCP/")),
+            ("https://evil.test\\.example.com/", Some("https://evil.test/.example.com/")),
+            ("not a URL", None),
+        ] {
+            assert_eq!(requested(url).as_deref(), expected, "{url}");
         }
     }
 

@@ -79,7 +79,13 @@ impl From<InstalledProduct> for Product {
         let manifest = Manifest::from_stored(&row.manifest);
         let accepted = match &row.accepted {
             // What cannot be read was not accepted: an upgrade asks again.
-            Some(text) => serde_json::from_str(text).unwrap_or_default(),
+            Some(text) => {
+                let accepted: Uses = serde_json::from_str(text).unwrap_or_default();
+                match &manifest {
+                    Some(manifest) => accepted.with_addresses(manifest),
+                    None => accepted,
+                }
+            }
             // It was installed before anybody was asked, and works as it is.
             None => manifest.as_ref().map(Uses::of_manifest).unwrap_or_default(),
         };

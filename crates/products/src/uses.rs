@@ -8,6 +8,7 @@ use emergent_domain::{
     mcp_server::{SecretUse, ServerSpec},
     trigger::{EventKind, TriggerSpec},
 };
+use emergent_net::address;
 use emergent_secrets::destination::{secret_uses, target_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use crate::manifest::Manifest;
 pub struct Uses {
     /// The programs that the server runs, with their variables and arguments.
     pub programs: BTreeSet<String>,
-    /// The origins of the servers that are contacted, such as `https://example.com`.
+    /// The addresses of the servers that are contacted, such as `https://example.com/mcp`.
     pub hosts: BTreeSet<String>,
     /// The secrets, each with the program or host that gets it.
     pub secrets: BTreeSet<SecretUse>,
@@ -90,6 +91,35 @@ impl Uses {
 
     fn add_event(&mut self, agent: String, event: EventKind) {
         self.events.insert(EventUse { agent, event: event.as_str().to_owned() });
+    }
+
+    /// Returns what was accepted, with addresses instead of the origins that earlier versions stored. What was
+    /// accepted for an origin was accepted for the addresses that the installed manifest has there.
+    #[must_use]
+    pub fn with_addresses(mut self, installed: &Manifest) -> Self {
+        let specs = &installed.mcp.servers;
+        let is_at = |spec: &ServerSpec, origin: &str| {
+            let (ServerSpec::Http { url, .. } | ServerSpec::Sse { url, .. }) = spec else { return false };
+            address::origin(url).as_deref() == Some(origin)
+        };
+        for origin in self.hosts.clone() {
+            let at_origin: Vec<String> =
+                specs.iter().filter(|spec| is_at(spec, &origin)).map(target_of).collect();
+            if !at_origin.is_empty() {
+                self.hosts.remove(&origin);
+                self.hosts.extend(at_origin);
+            }
+        }
+        for one in self.secrets.clone() {
+            let mut at_origin: Vec<SecretUse> =
+                specs.iter().filter(|spec| is_at(spec, &one.target)).flat_map(secret_uses).collect();
+            at_origin.retain(|used| used.name == one.name);
+            if !at_origin.is_empty() {
+                self.secrets.remove(&one);
+                self.secrets.extend(at_origin);
+            }
+        }
+        self
     }
 
     /// Returns what is not in `other`.

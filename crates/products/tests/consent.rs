@@ -47,7 +47,7 @@ both_engines! {
         assert_eq!(harness.rows().await, before);
         let done = install(Consent::Digest(uses.digest())).await.unwrap();
         assert_eq!(done.product.unwrap().accepted, *uses, "it is stored");
-        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test/ operator"]);
         harness.uninstall("p").await.unwrap();
         assert!(bindings(&harness).await.is_empty());
         // The log tells of both changes; nothing else of the consent and the binding is left.
@@ -63,16 +63,18 @@ both_engines! {
             let manifest = manifest_input(&product(version, url, job));
             harness.products.upgrade(harness.actor, "p", Some(manifest), with(Consent::NotGiven)).await
         };
-        upgrade("1.1.0", "https://a.test/other", false).await.unwrap();
-        let refused = upgrade("1.2.0", "https://a.test/other", true).await;
+        upgrade("1.1.0", "https://a.test", false).await.unwrap();
+        let refused = upgrade("1.2.0", "https://a.test/", true).await;
         let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!((added.schedules.len(), added.hosts.len()), (1, 0), "it was dropped, and is asked again");
-        let refused = upgrade("1.2.0", "https://evil.test/", false).await;
-        let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
-        assert_eq!(added.secrets.first().unwrap().target, "https://evil.test");
-        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"]);
+        for elsewhere in ["https://evil.test/", "https://a.test/other"] {
+            let refused = upgrade("1.2.0", elsewhere, false).await;
+            let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
+            assert_eq!((added.secrets.first().unwrap().target.as_str(), added.hosts.len()), (elsewhere, 1));
+        }
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test/ operator"]);
         harness.upgrade(&product("1.2.0", "https://b.test/", true)).await.unwrap();
-        assert_eq!(bindings(&harness).await, ["KEY https://b.test operator"], "an operator directs it elsewhere");
+        assert_eq!(bindings(&harness).await, ["KEY https://b.test/ operator"], "an operator directs it elsewhere");
     }
 
     async fn a_consent_of_a_project_is_not_taken_for_the_operators(db: TestDb) {
@@ -82,10 +84,10 @@ both_engines! {
         harness.install(&product("1.0.0", "https://a.test/", false)).await.unwrap();
         let evil = Some(manifest_input(&product("1.1.0", "https://evil.test/", false)));
         harness.products.upgrade(harness.actor, "p", evil, project).await.unwrap();
-        let expected = ["KEY https://a.test operator", "KEY https://evil.test token"];
+        let expected = ["KEY https://a.test/ operator", "KEY https://evil.test/ token"];
         assert_eq!(bindings(&harness).await, expected);
         // The operator upgrades to a version that adds nothing, and was not asked about the host.
-        harness.upgrade(&product("1.2.0", "https://evil.test/v2", false)).await.unwrap();
+        harness.upgrade(&product("1.2.0", "https://evil.test", false)).await.unwrap();
         assert_eq!(bindings(&harness).await, expected);
     }
 
@@ -99,9 +101,33 @@ both_engines! {
         };
         let forgotten: emergent_store::Result<u64> = harness.db().write(forget).await;
         forgotten.unwrap();
-        let next = Some(manifest_input(&product("1.1.0", "https://a.test/v2", true)));
+        let next = Some(manifest_input(&product("1.1.0", "https://a.test", true)));
         let options = ChangeOptions { by: ConfiguredBy::Project(TokenId::new()), ..ChangeOptions::default() };
         harness.products.upgrade(harness.actor, "p", next, options).await.unwrap();
-        assert_eq!(bindings(&harness).await, ["KEY https://a.test operator"], "its secret goes where it went");
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test/ operator"], "its secret goes where it went");
+    }
+
+    async fn a_product_that_was_accepted_for_an_origin_keeps_its_addresses_and_gets_no_others(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        harness.install(&product("1.0.0", "https://a.test/mcp", false)).await.unwrap();
+        // As an earlier version stored it.
+        let shorten = |tx: &mut Tx<'_>| {
+            let accepted = r#"{"hosts":["https://a.test"],"secrets":[{"name":"KEY","target":"https://a.test"}]}"#;
+            let accepted = emergent_store::Param::Json(accepted.into());
+            tx.execute("UPDATE installed_products SET accepted = $1", &[accepted])?;
+            tx.execute("UPDATE secret_bindings SET target = 'https://a.test'", &[])?;
+            tx.execute("UPDATE project_mcp_servers SET origin_bound_version = version", &[])
+        };
+        let shortened: emergent_store::Result<u64> = harness.db().write(shorten).await;
+        shortened.unwrap();
+        let upgrade = async |version: &str, url: &str, job: bool| {
+            let manifest = manifest_input(&product(version, url, job));
+            harness.products.upgrade(harness.actor, "p", Some(manifest), with(Consent::NotGiven)).await
+        };
+        let refused = upgrade("1.1.0", "https://a.test/other", false).await;
+        assert!(matches!(refused, Err(Error::ConsentRequired { .. })), "{refused:?}");
+        upgrade("1.1.0", "https://a.test:443/mcp", false).await.unwrap();
+        let found = bindings(&harness).await;
+        assert!(found.contains(&"KEY https://a.test/mcp operator".to_owned()), "{found:?}");
     }
 }

@@ -18,7 +18,8 @@ use emergent_store::{
 use uuid::Uuid;
 
 use crate::{
-    Destination, Error, Result, SecretInfo, SecretName, Secrets, destination,
+    Destination, Error, Result, SecretInfo, SecretName, Secrets,
+    destination::{self, origin_of},
     service::{ProjectServers, to_info},
 };
 
@@ -44,13 +45,21 @@ pub fn bind_server(
     remove(tx, after.project, &owner, &(&uses_before - &uses), by)
 }
 
-/// Binds the secrets of a server that is older than the bindings, because its next version is not.
+/// Binds the secrets of a server that is older than the bindings, or older than their paths, because its next
+/// version is not.
 pub fn keep_for_next_version(tx: &mut Tx<'_>, server: &McpServer, now: Timestamp) -> StoreResult<()> {
-    if !server.predates_bindings() {
-        return Ok(());
+    let (owner, uses) = (rows::owner_of(server), destination::secret_uses(&server.spec));
+    if server.predates_bindings() {
+        bind(tx, server.project, &owner, &uses, ConfiguredBy::Operator, now)?;
     }
-    let uses = destination::secret_uses(&server.spec);
-    bind(tx, server.project, &rows::owner_of(server), &uses, ConfiguredBy::Operator, now)
+    let Some(origin) = destination::earlier_target(server) else { return Ok(()) };
+    for binding in rows::list_for_owner(tx, server.project, &owner)? {
+        if binding.target == origin {
+            let bound = uses.iter().filter(|one| one.name == binding.secret).cloned().collect();
+            bind(tx, server.project, &owner, &bound, binding.allowed_by.into(), now)?;
+        }
+    }
+    Ok(())
 }
 
 /// Records that these secrets may be sent to these targets. The caller has locked the project.
@@ -168,13 +177,17 @@ impl Secrets {
         if bound.iter().any(|binding| binding.owner == destination.owner) {
             bound.retain(|binding| binding.owner == destination.owner);
         }
-        let targets: BTreeSet<String> =
-            bound.iter().map(|binding| format!("`{}`", shortened(&binding.target))).collect();
+        let asked = origin_of(&destination.target);
+        let shown = |binding: &SecretBinding| match origin_of(&binding.target) {
+            Some(origin) if Some(&origin) == asked.as_ref() => format!("another path of `{origin}`"),
+            _ => format!("`{}`", shown_target(&binding.target)),
+        };
+        let targets: BTreeSet<String> = bound.iter().map(shown).collect();
         let targets: Vec<String> = targets.into_iter().take(MAX_SHOWN_TARGETS).collect();
         Error::NotBound {
             name: name.clone(),
             server: destination.server.clone(),
-            target: shortened(&destination.target),
+            target: shown_target(&destination.target),
             bound: if targets.is_empty() { "no server yet".to_owned() } else { targets.join(", ") },
         }
     }
@@ -185,9 +198,12 @@ const MAX_SHOWN_TARGETS: usize = 3;
 /// Longer targets are shortened in errors to this many characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
-fn shortened(target: &str) -> String {
+/// The target without path and query, which may contain a key, and which others than admins would see in a
+/// run.
+fn shown_target(target: &str) -> String {
+    let target = origin_of(target).unwrap_or_else(|| target.to_owned());
     match target.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &target[..end]),
-        None => target.to_owned(),
+        None => target,
     }
 }

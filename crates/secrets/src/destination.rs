@@ -20,6 +20,8 @@ pub struct Destination {
     /// Whose bindings count: those of the server's product, or of the server itself.
     pub(crate) owner: String,
     pub(crate) target: String,
+    /// How earlier bindings name the target, if they still count: the origin of the address.
+    pub(crate) earlier_target: Option<String>,
     /// The server is older than the bindings, so it needs none.
     pub(crate) predates_bindings: bool,
 }
@@ -31,19 +33,31 @@ impl Destination {
             server: server.name().to_owned(),
             owner: secret_bindings::owner_of(server),
             target: target_of(&server.spec),
+            earlier_target: earlier_target(server),
             predates_bindings: server.predates_bindings(),
         }
     }
 }
 
-/// Returns where a server sends its secrets: the origin of its URL, or its program with variables and
-/// arguments.
+/// Returns how earlier bindings name where a server sends its secrets, if they count for this version of it.
+pub(crate) fn earlier_target(server: &McpServer) -> Option<String> {
+    server.predates_paths().then(|| origin_of(&target_of(&server.spec))).flatten()
+}
+
+/// Returns the origin of a target that is an address, and `None` for a program.
+pub(crate) fn origin_of(target: &str) -> Option<String> {
+    let is_address = ["https://", "http://"].iter().any(|scheme| target.starts_with(scheme));
+    address::origin(target).filter(|_| is_address)
+}
+
+/// Returns where a server sends its secrets: its address with path and query, or its program with variables
+/// and arguments. An origin would not be enough, because a host may serve many customers by their paths.
 pub fn target_of(spec: &ServerSpec) -> String {
     match spec {
         ServerSpec::Stdio { .. } => spec.program_line().unwrap_or_default(),
         // No connection can be made to a URL that cannot be parsed.
         ServerSpec::Http { url, .. } | ServerSpec::Sse { url, .. } => {
-            address::origin(url).unwrap_or_else(|| url.clone())
+            address::requested(url).unwrap_or_else(|| url.clone())
         }
     }
 }
@@ -96,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_sent_to_an_origin_or_to_a_program() {
+    fn a_secret_is_sent_to_an_address_or_to_a_program() {
         let http = |more: serde_json::Value| {
             let mut spec =
-                json!({ "name": "x", "transport": "http", "url": "https://Example.com:443/mcp?a" });
+                json!({ "name": "x", "transport": "http", "url": "https://Example.com:443/mcp?a#b" });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             spec
         };
-        let at = "https://example.com";
+        let at = "https://example.com/mcp?a";
         check(http(json!({})), &[]);
         check(http(json!({ "headers": { "A": "Bearer ${TOKEN}", "B": "$${NO}" } })), &[("TOKEN", at)]);
         check(

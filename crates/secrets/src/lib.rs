@@ -26,5 +26,5 @@ pub use keyring::Keyring;
 pub use name::SecretName;
 pub use rotate::KeyRotation;
 pub use secret::Secret;
-pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, SecretDestination, SecretInfo, Secrets};
+pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, ResolvedText, SecretDestination, SecretInfo, Secrets};
 pub use template::Template;

@@ -7,20 +7,20 @@ use emergent_domain::{
     ids::{ProjectId, TokenId},
     invalid::Invalid,
     mcp_server::McpServer,
-    redact::{MIN_SECRET_BYTES, Redactor},
+    redact::{HeldSecret, MIN_SECRET_BYTES, Redactor},
     time::{Clock, Timestamp},
 };
 use emergent_store::{
     Db, Tx, audit, mcp_servers, projects,
     secret_bindings::{self, SecretBinding},
-    secrets::{self as rows, KeyRow},
+    secrets::{self as rows, BoundTargets, KeyRow},
 };
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use crate::{
     Destination, Error, KeySource, Keyring, Result, Secret, SecretName, Template,
-    destination::secret_uses,
+    destination::{earlier_target, secret_uses},
     keyring::{Key, SealedValue, UnsealError},
     template::Part,
 };
@@ -62,9 +62,22 @@ pub struct SecretInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretDestination {
     pub server: String,
-    /// An origin, or a program with its variables and arguments.
+    /// An address, or a program with its variables and arguments.
     pub target: String,
     pub is_allowed: bool,
+}
+
+/// A text with the values of its secrets.
+pub struct ResolvedText {
+    text: Secret,
+    /// The values. The redactor remembers them as long as whoever sends the text keeps these.
+    pub held: Vec<HeldSecret>,
+}
+
+impl ResolvedText {
+    pub fn expose(&self) -> &str {
+        self.text.expose()
+    }
 }
 
 impl Secrets {
@@ -188,18 +201,20 @@ impl Secrets {
 
     /// Returns the text with its secrets inserted, for a destination. Fails if a secret may not be sent there.
     /// The redactor knows the secrets from then on.
-    pub async fn resolve(&self, destination: &Destination, template: &Template) -> Result<Secret> {
+    pub async fn resolve(&self, destination: &Destination, template: &Template) -> Result<ResolvedText> {
         let names: Vec<String> = template.names().map(|name| name.as_str().to_owned()).collect();
         let to = destination.clone();
         let sealed_values = match names.is_empty() {
             true => BTreeMap::new(),
             false => {
-                let read =
-                    move |tx: &mut Tx<'_>| rows::get_sealed(tx, to.project, &names, &to.owner, &to.target);
+                let read = move |tx: &mut Tx<'_>| {
+                    let targets = BoundTargets { current: &to.target, earlier: to.earlier_target.as_deref() };
+                    rows::get_sealed(tx, to.project, &names, &to.owner, targets)
+                };
                 self.0.db.read(read).await?
             }
         };
-        let mut text = String::new();
+        let (mut text, mut held) = (String::new(), Vec::new());
         for part in template.parts() {
             match part {
                 Part::Text(plain) => text.push_str(plain),
@@ -211,11 +226,13 @@ impl Secrets {
                         return Err(self.refusal(destination, name).await);
                     }
                     let sealed = SealedValue { key: row.key.clone(), bytes: row.sealed.clone() };
-                    text.push_str(self.unseal(destination.project, name, &sealed)?.expose());
+                    let (value, holder) = self.unseal(destination.project, name, &sealed)?;
+                    text.push_str(value.expose());
+                    held.push(holder);
                 }
             }
         }
-        Ok(Secret::new(text))
+        Ok(ResolvedText { text: Secret::new(text), held })
     }
 
     /// Reads the key file again, because another server that shares it may have changed it. Returns
@@ -228,15 +245,20 @@ impl Secrets {
     }
 
     /// Decrypts a value and adds it to the redactor. Reads the key file again if its key is missing.
-    fn unseal(&self, project: ProjectId, name: &SecretName, sealed: &SealedValue) -> Result<Secret> {
+    fn unseal(
+        &self,
+        project: ProjectId,
+        name: &SecretName,
+        sealed: &SealedValue,
+    ) -> Result<(Secret, HeldSecret)> {
         let mut unsealed = self.0.ring.read().unseal(project, name, sealed);
         if matches!(unsealed, Err(UnsealError::NoSuchKey)) && self.reload()? {
             unsealed = self.0.ring.read().unseal(project, name, sealed);
         }
         match unsealed {
             Ok(value) => {
-                self.0.redactor.add_secret(project, name.as_str(), value.expose());
-                Ok(value)
+                let held = self.0.redactor.hold_secret(project, name.as_str(), value.expose());
+                Ok((value, held))
             }
             Err(UnsealError::NotAuthentic) => Err(Error::CannotUnseal { name: name.clone() }),
             Err(UnsealError::NoSuchKey) => {
@@ -357,9 +379,10 @@ impl ProjectServers {
     fn destinations(&self, name: &SecretName) -> Vec<SecretDestination> {
         let destination = |server: &McpServer| {
             let used = secret_uses(&server.spec).into_iter().find(|one| one.name == name.as_str())?;
-            let owner = secret_bindings::owner_of(server);
+            let (owner, earlier) = (secret_bindings::owner_of(server), earlier_target(server));
+            let is_target = |target: &String| *target == used.target || earlier.as_ref() == Some(target);
             let is_bound = self.bindings.iter().any(|binding| {
-                binding.secret == used.name && binding.owner == owner && binding.target == used.target
+                binding.secret == used.name && binding.owner == owner && is_target(&binding.target)
             });
             Some(SecretDestination {
                 server: server.name().to_owned(),

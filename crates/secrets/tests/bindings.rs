@@ -1,14 +1,14 @@
 //! A value is sent only where an operator, or the token that gave it, said that it may be sent.
 
 use emergent_domain::{
-    ids::{McpServerId, ProjectId, TokenId},
-    mcp_server::{ConfiguredBy, DEFAULT_TIMEOUT, McpServer, PinPolicy},
+    ids::{ProjectId, TokenId},
+    mcp_server::{ConfiguredBy, McpServer},
     redact::Redactor,
     time::Clock,
 };
 use emergent_secrets::{Destination, Error, KeySource, Secret, Secrets, bindings};
 use emergent_store::{Db, Tx, mcp_servers, projects};
-use emergent_testkit::both_engines;
+use emergent_testkit::{both_engines, fixtures::mcp_server};
 use serde_json::json;
 
 const KEY: &str = "dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=";
@@ -32,27 +32,7 @@ impl Setup {
     fn server(&self, url: &str) -> McpServer {
         let spec =
             json!({ "name": "hub", "transport": "http", "url": url, "headers": { "X-Key": "${KEY}" } });
-        let now = Clock::system().now();
-        McpServer {
-            id: McpServerId::new(),
-            project: self.project,
-            product: None,
-            spec: serde_json::from_value(spec).unwrap(),
-            configured_by: ConfiguredBy::Operator,
-            unbound_version: None,
-            tool_filter: vec!["*".into()],
-            pin_policy: PinPolicy::Pin,
-            trust: false,
-            timeout_seconds: DEFAULT_TIMEOUT,
-            enabled: true,
-            version: 1,
-            listed_at: None,
-            tools_accepted_at: None,
-            last_error: None,
-            last_error_at: None,
-            created_at: now,
-            updated_at: now,
-        }
+        mcp_server(self.project, spec)
     }
 
     async fn put(&self, value: &str, by: TokenId) {
@@ -75,6 +55,7 @@ impl Setup {
             id: before.id,
             version: before.version + 1,
             unbound_version: before.unbound_version,
+            origin_bound_version: before.origin_bound_version,
             ..self.server(url)
         };
         let (before, edited) = (before.clone(), after.clone());
@@ -123,7 +104,7 @@ both_engines! {
         }
         Setup::refused(refused, "https://evil.test");
         assert!(matches!(setup.allow(ConfiguredBy::Project(other)).await, Err(Error::GivenByOthers { .. })));
-        let back = setup.edit(&edited, "https://a.test/mcp", ConfiguredBy::Project(other)).await;
+        let back = setup.edit(&edited, "https://a.test", ConfiguredBy::Project(other)).await;
         assert_eq!(setup.sent(&back).await.unwrap(), "first value");
         let moved = setup.edit(&back, "https://b.test/", ConfiguredBy::Project(owner)).await;
         assert_eq!(setup.sent(&moved).await.unwrap(), "first value");
@@ -139,7 +120,7 @@ both_engines! {
         setup.put("of the owner", owner).await;
         Setup::refused(setup.sent(&server).await, "https://evil.test");
         // An edit of something else by whoever may does not allow it.
-        let same = setup.edit(&server, "https://evil.test/other", ConfiguredBy::Operator).await;
+        let same = setup.edit(&server, "https://evil.test/", ConfiguredBy::Operator).await;
         Setup::refused(setup.sent(&same).await, "https://evil.test");
         let info = setup.secrets.list(setup.project).await.unwrap();
         assert!(!info[0].destinations[0].is_allowed, "{info:?}");
@@ -174,7 +155,67 @@ both_engines! {
         let other = ConfiguredBy::Project(TokenId::new());
         let edited = setup.edit(&server, "https://evil.test/", other).await;
         Setup::refused(setup.sent(&edited).await, "https://evil.test");
-        let back = setup.edit(&edited, "https://a.test/v2", other).await;
+        let back = setup.edit(&edited, "https://a.test/", other).await;
         assert_eq!(setup.sent(&back).await.unwrap(), "first value");
+    }
+
+    async fn a_value_goes_to_one_customer_of_a_host_and_not_to_another(db: TestDb) {
+        let setup = Setup::open(&db).await;
+        let (owner, other) = (TokenId::new(), ConfiguredBy::Project(TokenId::new()));
+        setup.put("first value", owner).await;
+        let mut server = setup.server("https://host.test/one/mcp");
+        setup.add(&server, ConfiguredBy::Project(owner)).await;
+        for url in [
+            "https://host.test/two/mcp",
+            "https://host.test/one/../two/mcp",
+            "https://host.test/one/mcp/..%2f..%2ftwo",
+            "https://host.test/one/mcp?customer=two",
+            "https://host.test/",
+        ] {
+            server = setup.edit(&server, url, other).await;
+            let refused = setup.sent(&server).await;
+            let message = refused.as_ref().unwrap_err().to_string();
+            assert!(message.contains("another path of `https://host.test`"), "{message}");
+            assert!(!message.contains("/one"), "a path may contain a key: {message}");
+            Setup::refused(refused, "https://host.test");
+        }
+        server = setup.edit(&server, "https://host.test/two/../one/mcp#part", other).await;
+        assert_eq!(setup.sent(&server).await.unwrap(), "first value", "the same place");
+    }
+
+    async fn a_binding_to_an_origin_counts_for_the_path_it_was_given_for(db: TestDb) {
+        let setup = Setup::open(&db).await;
+        let (owner, other) = (TokenId::new(), ConfiguredBy::Project(TokenId::new()));
+        setup.put("first value", owner).await;
+        let server = McpServer { origin_bound_version: Some(1), ..setup.server("https://host.test/one") };
+        setup.add(&server, ConfiguredBy::Project(owner)).await;
+        let earlier = |tx: &mut Tx<'_>| tx.execute("UPDATE secret_bindings SET target = 'https://host.test'", &[]);
+        let written: emergent_store::Result<u64> = setup.db.write(earlier).await;
+        assert_eq!(written.unwrap(), 1);
+        assert_eq!(setup.sent(&server).await.unwrap(), "first value");
+        assert!(setup.secrets.list(setup.project).await.unwrap()[0].destinations[0].is_allowed);
+        let moved = setup.edit(&server, "https://host.test/two", other).await;
+        Setup::refused(setup.sent(&moved).await, "https://host.test");
+        assert!(!setup.secrets.list(setup.project).await.unwrap()[0].destinations[0].is_allowed);
+        let back = setup.edit(&moved, "https://host.test/one", other).await;
+        assert_eq!(setup.sent(&back).await.unwrap(), "first value");
+        // What the owner allowed is not what an operator allowed: another value does not go there.
+        setup.put("second value", TokenId::new()).await;
+        Setup::refused(setup.sent(&back).await, "https://host.test");
+    }
+
+    async fn a_value_that_an_open_connection_sends_is_redacted_however_often_it_is_replaced(db: TestDb) {
+        let setup = Setup::open(&db).await;
+        let server = setup.server("https://a.test/");
+        setup.add(&server, ConfiguredBy::Operator).await;
+        setup.put("the value in use", TokenId::new()).await;
+        let destination = Destination::for_server(&server);
+        let sent = setup.secrets.resolve(&destination, &"${KEY}".parse().unwrap()).await.unwrap();
+        for turn in 0..5 {
+            setup.put(&format!("{turn} is the value"), TokenId::new()).await;
+        }
+        let redactor = setup.secrets.redactor().for_project(setup.project);
+        assert_eq!(redactor.redact_text("it sends the value in use"), "it sends [secret KEY]");
+        drop(sent);
     }
 }

@@ -2,15 +2,11 @@
 
 use std::{fs, path::Path};
 
-use emergent_domain::{
-    ids::{McpServerId, ProjectId},
-    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec},
-    redact::Redactor,
-    time::Clock,
-};
+use emergent_domain::{ids::ProjectId, mcp_server::McpServer, redact::Redactor, time::Clock};
 use emergent_secrets::{Destination, Error, KeySource, Secret, SecretName, Secrets};
 use emergent_store::{Db, Tx, projects};
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::{TestDb, both_engines, fixtures::mcp_server};
+use serde_json::json;
 
 const VALUE: &str = "S3cr3t-value-of-the-test";
 
@@ -64,34 +60,8 @@ async fn resolve(secrets: &Secrets, project: ProjectId, text: &str) -> Result<St
 
 /// A server that needs no bindings, because it is older than they are.
 fn destination(project: ProjectId) -> Destination {
-    let spec = ServerSpec::Stdio {
-        name: "old".to_owned(),
-        description: String::new(),
-        command: "true".to_owned(),
-        args: Vec::new(),
-        env: Default::default(),
-    };
-    let now = Clock::system().now();
-    Destination::for_server(&McpServer {
-        id: McpServerId::new(),
-        project,
-        product: None,
-        spec,
-        configured_by: ConfiguredBy::Operator,
-        unbound_version: Some(1),
-        tool_filter: Vec::new(),
-        pin_policy: PinPolicy::Pin,
-        trust: false,
-        timeout_seconds: 60,
-        enabled: true,
-        version: 1,
-        listed_at: None,
-        tools_accepted_at: None,
-        last_error: None,
-        last_error_at: None,
-        created_at: now,
-        updated_at: now,
-    })
+    let spec = json!({ "name": "old", "transport": "stdio", "command": "true" });
+    Destination::for_server(&McpServer { unbound_version: Some(1), ..mcp_server(project, spec) })
 }
 
 both_engines! {

@@ -4,7 +4,7 @@
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::{McpServerId, ProjectId, TokenId},
-    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec, TransportKind},
+    mcp_server::{ConfiguredBy, McpServer, ServerSpec, TransportKind},
     time::Timestamp,
 };
 use serde_json::Value;
@@ -29,6 +29,7 @@ row! {
         spec: SpecColumns("name", "description", "transport", "config"),
         configured_by: ConfiguredByColumn("configured_by"),
         unbound_version: "unbound_version",
+        origin_bound_version: "origin_bound_version",
         tool_filter: "tool_filter",
         pin_policy: "pin_policy",
         trust: "trust",
@@ -147,6 +148,19 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
     })
 }
 
+/// The servers of live projects that an operator should confirm, each with the name of its project; see
+/// [`McpServer::needs_confirmation`].
+pub fn list_unconfirmed(tx: &mut Tx<'_>) -> Result<Vec<(String, McpServer)>> {
+    let sql = format!(
+        "SELECT p.name, {} FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
+         WHERE s.unbound_version = s.version AND s.configured_by IS NULL AND s.enabled = $1
+             AND p.deleted_at IS NULL
+         ORDER BY p.name, s.name",
+        McpServer::columns_of("s")
+    );
+    tx.query(&sql, params![true], |row| Ok((row.get(0)?, McpServer::from_row_at(row, 1)?)))
+}
+
 /// The id and version of every enabled server of a live project.
 pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
     tx.query(
@@ -191,7 +205,8 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              listed_at = CASE WHEN version = $11 THEN listed_at END,
              last_error = CASE WHEN version = $11 THEN last_error END,
              last_error_at = CASE WHEN version = $11 THEN last_error_at END,
-             version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14, configured_by = $15
+             version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14, configured_by = $15,
+             unbound_version = $16
          WHERE id = $1",
         &[
             Param::from(server.id),
@@ -209,6 +224,7 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
             Param::from(server.trust),
             Param::from(server.tools_accepted_at),
             Param::from(server.configured_by.project_token()),
+            Param::from(server.unbound_version),
         ],
     )?;
     bump_revision(tx, server.project)
@@ -228,8 +244,8 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
 }
 
 /// Inserts a server of a product, or updates the product's server of that name. An update does not change
-/// whether the server is enabled, trusted and how its tools are pinned, which people may have set. Returns `None` when
-/// a server of another product, or one without a product, has the name.
+/// whether the server is enabled, trusted and how its tools are pinned, which people may have set. Tools that
+/// come with it are held back, also if the server moves. Returns `None` when a server of another product, or one without a product, has the name.
 pub fn upsert_for_product(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -241,24 +257,9 @@ pub fn upsert_for_product(
 ) -> Result<Option<McpServerId>> {
     let Some(existing) = get_by_name(tx, project, spec.name())? else {
         let server = McpServer {
-            id: McpServerId::new(),
-            project,
             product: Some(product.to_owned()),
-            spec: spec.clone(),
-            configured_by: by,
-            unbound_version: None,
             tool_filter: tool_filter.to_vec(),
-            pin_policy: PinPolicy::default(),
-            trust: false,
-            timeout_seconds: emergent_domain::mcp_server::DEFAULT_TIMEOUT,
-            enabled: true,
-            version: 1,
-            listed_at: None,
-            tools_accepted_at: None,
-            last_error: None,
-            last_error_at: None,
-            created_at: now,
-            updated_at: now,
+            ..McpServer::new(project, spec.clone(), by, now)
         };
         return Ok(insert(tx, &server)?.then_some(server.id));
     };
@@ -269,14 +270,12 @@ pub fn upsert_for_product(
     let version = existing.version + i64::from(existing.spec != *spec);
     if version != existing.version || existing.tool_filter != tool_filter {
         let tool_filter = tool_filter.to_vec();
-        let tools_accepted_at = existing.tools_accepted_at.filter(|_| existing.spec.has_same_target(spec));
         let configured_by = if version == existing.version { existing.configured_by } else { by };
         let next = McpServer {
             spec: spec.clone(),
             configured_by,
             tool_filter,
             version,
-            tools_accepted_at,
             updated_at: now,
             ..existing
         };

@@ -102,16 +102,16 @@ pub fn list_for_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpS
     })
 }
 
-/// The tools that were accepted in a project, the first accepted first: also those of disabled servers, those
-/// that are held back since, and those that their server no longer lists.
-pub fn list_accepted(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
+/// The tools that were accepted in a project, the first accepted first, and since when: also those of disabled
+/// servers, those that are held back since, and those that their server no longer lists.
+pub fn list_accepted(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String, Timestamp)>> {
     tx.query(
-        "SELECT t.server_id, t.name FROM mcp_server_tools AS t
+        "SELECT t.server_id, t.name, coalesce(t.accepted_at, t.first_seen) FROM mcp_server_tools AS t
          JOIN project_mcp_servers AS s ON s.id = t.server_id
          WHERE s.project_id = $1 AND (t.accepted_at IS NOT NULL OR t.status = 'live')
          ORDER BY coalesce(t.accepted_at, t.first_seen), s.created_at, s.name, t.name",
         params![project],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )
 }
 

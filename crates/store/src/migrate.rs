@@ -134,6 +134,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
+    Migration {
+        version: 17,
+        name: "binding_paths",
+        shared: include_str!("migrations/0017_binding_paths.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
@@ -281,5 +288,22 @@ mod tests {
         let found: (Option<i64>, i64) =
             conn.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         assert_eq!(found, (None, 3));
+    }
+
+    #[test]
+    fn bindings_to_an_origin_count_for_servers_as_they_are() {
+        let conn = database_before(17);
+        conn.execute_batch(
+            "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
+                 pin_policy, timeout_seconds, enabled, version, created_at, updated_at)
+             VALUES (1, 7, 'a', '', 'http', '{}', '[]', 'pin', 60, 1, 3, 10, 10),
+                    (2, 7, 'b', '', 'stdio', '{}', '[]', 'pin', 60, 1, 3, 10, 10);",
+        )
+        .unwrap();
+        migrate(&conn, 17);
+        let read = "SELECT origin_bound_version FROM project_mcp_servers ORDER BY id";
+        let mut statement = conn.prepare(read).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        assert_eq!(rows.map(Result::unwrap).collect::<Vec<Option<i64>>>(), [Some(3), None]);
     }
 }

@@ -158,6 +158,14 @@ pub struct SealedSecret {
     pub is_bound: bool,
 }
 
+/// Where a secret is sent, as bindings name it.
+#[derive(Debug, Clone, Copy)]
+pub struct BoundTargets<'a> {
+    pub current: &'a str,
+    /// How an earlier version named it, if such a binding still counts.
+    pub earlier: Option<&'a str>,
+}
+
 /// The sealed value of each secret, by name, and whether the owner may send it to the target. Names without a
 /// secret are left out. One statement reads both, so that a value that was replaced in the meantime is not
 /// sent where only its predecessor was allowed.
@@ -166,20 +174,21 @@ pub fn get_sealed(
     project: ProjectId,
     names: &[String],
     owner: &str,
-    target: &str,
+    targets: BoundTargets<'_>,
 ) -> Result<BTreeMap<String, SealedSecret>> {
     let sql = format!(
         "SELECT s.key_id, s.sealed, EXISTS (
              SELECT 1 FROM secret_bindings AS b WHERE b.project_id = s.project_id AND b.owner = $3
-                 AND b.secret = s.name AND b.target = $4 AND {})
+                 AND b.secret = s.name AND (b.target = $4 OR b.target = $5) AND {})
          FROM secrets AS s WHERE s.project_id = $1 AND s.name = $2",
         secret_bindings::COUNTS_SQL
     );
     let mut sealed_by_name = BTreeMap::new();
     for name in names {
-        let sealed = tx.query_opt(&sql, params![project, name, owner, target], |row| {
-            Ok(SealedSecret { key: row.get(0)?, sealed: row.get(1)?, is_bound: row.get(2)? })
-        })?;
+        let sealed =
+            tx.query_opt(&sql, params![project, name, owner, targets.current, targets.earlier], |row| {
+                Ok(SealedSecret { key: row.get(0)?, sealed: row.get(1)?, is_bound: row.get(2)? })
+            })?;
         sealed_by_name.extend(sealed.map(|sealed| (name.clone(), sealed)));
     }
     Ok(sealed_by_name)

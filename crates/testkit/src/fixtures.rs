@@ -1,15 +1,17 @@
-//! New tasks and workflows, for tests that need one without a graph: `Task { status, ..task(new)
-//! }`.
+//! New tasks, workflows and MCP servers, for tests that need one without its service: `Task { status,
+//! ..task(new) }`.
 
 use emergent_domain::{
     author::Author,
     ids::{ObjectId, ProjectId, WorkflowId},
     json::JsonObject,
+    mcp_server::{ConfiguredBy, McpServer},
     object::Object,
     task::{NewTask, Task},
     time::Timestamp,
     workflow::{Workflow, WorkflowSettings, WorkflowStatus},
 };
+use serde_json::Value;
 
 /// Returns a task without a workflow, as it is read from its graph object.
 pub fn task(new: NewTask) -> Task {
@@ -53,4 +55,10 @@ pub fn workflow(project: ProjectId, settings: WorkflowSettings, now: Timestamp) 
         updated_at: now,
         completed_at: None,
     }
+}
+
+/// Returns the MCP server of this description, as an operator would add it.
+pub fn mcp_server(project: ProjectId, spec: Value) -> McpServer {
+    let spec = serde_json::from_value(spec).expect("the description of a server");
+    McpServer::new(project, spec, ConfiguredBy::Operator, Timestamp::now())
 }

@@ -4,6 +4,7 @@
 pub mod fixtures;
 mod postgres;
 pub mod scripted;
+mod shell_mcp_server;
 mod stalling_proxy;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
 pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};
+pub use shell_mcp_server::ShellMcpServer;
 pub use stalling_proxy::StallingProxy;
 
 /// A database that is deleted when the test ends. The field `db` comes first, because fields are

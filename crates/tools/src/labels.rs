@@ -7,10 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use emergent_domain::tool_name::{self, GrantNames, external};
+use emergent_domain::{
+    time::Timestamp,
+    tool_name::{self, GrantNames, external},
+};
 use sha2::{Digest, Sha256};
 
-use crate::{Tool, ToolInfo};
+use crate::{Tool, ToolInfo, remote::AcceptedTool};
 
 /// The longest name of a tool that providers accept.
 const MAX_CHARS: usize = 64;
@@ -24,6 +27,8 @@ pub struct LabelledTool {
     pub tool: Arc<dyn Tool>,
     /// Whose tool the bare name means, if it does not mean this one.
     pub bare_name_owner: Option<BareNameOwner>,
+    /// Since when the tool of a server is accepted; `None` for a built-in tool.
+    pub accepted_at: Option<Timestamp>,
 }
 
 /// Whose tool a bare name means.
@@ -66,76 +71,94 @@ fn is_plain_char(c: char) -> bool {
 
 /// Labels each tool. A built-in tool is called by its own name, and so is a tool whose bare name means it. The
 /// others are told apart by their server: `server__tool`. A hash is appended only if that is too long, or
-/// another tool has the label. `owners` is the server of each bare name; a name that it does not contain
-/// belongs to the first tool of the list.
+/// another tool has the label.
+///
+/// `accepted` has every accepted tool, the first accepted first, and `owners` the server of each bare name. The
+/// tool that was accepted first keeps its label, whatever names come later, and also while it is not offered:
+/// a model or a client that knows the label never calls another tool by it. A tool that is not in `accepted`
+/// comes last, and a name that is not in `owners` belongs to the first tool of the list.
 pub fn label_tools(
     tools: impl Iterator<Item = Arc<dyn Tool>>,
     owners: &HashMap<String, String>,
+    accepted: &[AcceptedTool],
 ) -> Vec<LabelledTool> {
     let tools: Vec<_> = tools.collect();
-    let builtin: HashSet<&str> = tools
-        .iter()
-        .map(|tool| tool.info())
-        .filter(|info| info.server.is_none())
-        .map(|info| &*info.name)
-        .collect();
+    let infos = || tools.iter().map(|tool| tool.info());
+    let builtin: HashSet<&str> =
+        infos().filter(|info| info.server.is_none()).map(|info| &*info.name).collect();
+    let external: Vec<ToolKey<'_>> = infos().filter_map(tool_key).collect();
     let mut first_servers: HashMap<&str, &str> = HashMap::new();
-    for info in tools.iter().map(|tool| tool.info()) {
-        if let Some(server) = &info.server {
-            first_servers.entry(&info.name).or_insert(server);
-        }
+    for (server, name) in &external {
+        first_servers.entry(name).or_insert(server);
     }
-    let owner_of = |info: &ToolInfo| {
-        let server = info.server.as_deref()?;
-        if builtin.contains(tool_name::canonical(&info.name)) {
+    let other_owner = |(server, name): ToolKey<'_>| {
+        if builtin.contains(tool_name::canonical(name)) {
             return Some(BareNameOwner::Builtin);
         }
-        let first = || first_servers.get(info.name.as_str()).copied();
-        let owner = owners.get(&info.name).map(String::as_str).or_else(first).unwrap_or(server);
-        (owner != server).then(|| BareNameOwner::Server(owner.to_owned()))
+        let owner = owners.get(name).map(String::as_str).or_else(|| first_servers.get(name).copied());
+        owner.filter(|owner| *owner != server).map(|owner| BareNameOwner::Server(owner.to_owned()))
     };
-    let other_owners: Vec<Option<BareNameOwner>> = tools.iter().map(|tool| owner_of(tool.info())).collect();
-    // Bare names come first, so that no label of another form can take one of them.
-    let mut labels: Vec<Option<String>> = tools
-        .iter()
-        .zip(&other_owners)
-        .map(|(tool, other)| {
-            let info = tool.info();
-            let is_bare = info.server.is_none() || (other.is_none() && is_plain(&info.name));
-            is_bare.then(|| info.name.clone())
-        })
-        .collect();
-    let mut taken: HashSet<String> = labels.iter().flatten().cloned().collect();
-    for (label, tool) in labels.iter_mut().zip(&tools).filter(|(label, _)| label.is_none()) {
-        *label = qualified_label(tool.info(), &taken);
+    let mut taken: HashSet<String> = builtin.iter().map(|name| (*name).to_owned()).collect();
+    let mut labels: HashMap<ToolKey<'_>, Option<String>> = HashMap::new();
+    let in_order = accepted.iter().map(|tool| (tool.server.as_str(), tool.name.as_str()));
+    for key @ (server, name) in in_order.chain(external.iter().copied()) {
+        if labels.contains_key(&key) {
+            continue;
+        }
+        let is_bare = other_owner(key).is_none() && is_plain(name) && !taken.contains(name);
+        let label = if is_bare { Some(name.to_owned()) } else { qualified_label(server, name, &taken) };
         taken.extend(label.clone());
+        labels.insert(key, label);
     }
-    let labelled = labels.into_iter().zip(tools).zip(other_owners);
-    labelled
-        .filter_map(|((label, tool), bare_name_owner)| {
-            Some(LabelledTool { label: label?, tool, bare_name_owner })
+    let since: HashMap<ToolKey<'_>, Timestamp> =
+        accepted.iter().map(|tool| ((tool.server.as_str(), tool.name.as_str()), tool.since)).collect();
+    let labelled = tools.iter().filter_map(|tool| {
+        let info = tool.info();
+        let Some(key) = tool_key(info) else {
+            let label = info.name.clone();
+            return Some(LabelledTool {
+                label,
+                tool: Arc::clone(tool),
+                bare_name_owner: None,
+                accepted_at: None,
+            });
+        };
+        Some(LabelledTool {
+            label: labels.get(&key)?.clone()?,
+            tool: Arc::clone(tool),
+            bare_name_owner: other_owner(key),
+            accepted_at: since.get(&key).copied(),
         })
-        .collect()
+    });
+    labelled.collect()
+}
+
+/// The server and the escaped name of an external tool.
+type ToolKey<'a> = (&'a str, &'a str);
+
+fn tool_key(info: &ToolInfo) -> Option<ToolKey<'_>> {
+    info.server.as_deref().map(|server| (server, info.name.as_str()))
 }
 
 /// `server__tool`, or with a hash if that is too long or taken. `None` if every hash is taken.
-fn qualified_label(info: &ToolInfo, taken: &HashSet<String>) -> Option<String> {
-    let server = info.server.as_deref().unwrap_or_default();
-    let name = info.name.replace(&*external::escape("."), "_");
+fn qualified_label(server: &str, name: &str, taken: &HashSet<String>) -> Option<String> {
+    let shown = name.replace(&*external::escape("."), "_");
     let readable: String =
-        format!("{server}__{name}").chars().map(|c| if is_plain_char(c) { c } else { '_' }).collect();
+        format!("{server}__{shown}").chars().map(|c| if is_plain_char(c) { c } else { '_' }).collect();
     if readable.len() <= MAX_CHARS && !taken.contains(&readable) {
         return Some(readable);
     }
-    let hash: String = Sha256::digest(external::qualified(server, &info.name))
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex_hash(&external::qualified(server, name));
     let mut labels = HASH_CHARS.iter().map(|chars| {
         let prefix: String = readable.chars().take(MAX_CHARS - chars - 1).collect();
         format!("{prefix}_{}", hash.chars().take(*chars).collect::<String>())
     });
     labels.find(|label| !taken.contains(label))
+}
+
+/// A hash of a name in hexadecimal digits, whose beginning tells labels apart.
+pub fn hex_hash(name: &str) -> String {
+    Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -159,6 +182,20 @@ mod tests {
     }
 
     fn labels(tools: &[(Option<&str>, &str)], owners: &[(&str, &str)]) -> Vec<String> {
+        labels_after(&[], tools, owners)
+    }
+
+    /// The labels of tools, after these were accepted in this order.
+    fn labels_after(
+        accepted: &[(&str, &str)],
+        tools: &[(Option<&str>, &str)],
+        owners: &[(&str, &str)],
+    ) -> Vec<String> {
+        let since = Timestamp::from_micros(0);
+        let accepted: Vec<_> = accepted
+            .iter()
+            .map(|(server, name)| AcceptedTool { server: (*server).into(), name: (*name).into(), since })
+            .collect();
         let tool = |(server, name): &(Option<&str>, &str)| -> Arc<dyn Tool> {
             Arc::new(Named(ToolInfo {
                 name: external::escape(name).into_owned(),
@@ -170,7 +207,10 @@ mod tests {
             }))
         };
         let owners = owners.iter().map(|(name, server)| ((*name).to_owned(), (*server).to_owned())).collect();
-        label_tools(tools.iter().map(tool), &owners).into_iter().map(|labelled| labelled.label).collect()
+        label_tools(tools.iter().map(tool), &owners, &accepted)
+            .into_iter()
+            .map(|labelled| labelled.label)
+            .collect()
     }
 
     #[test]
@@ -201,6 +241,29 @@ mod tests {
             [(Some("a"), "add"), (Some("evil"), "ref__add"), (Some("evil"), &found[2]), (Some("ref"), "add")];
         let again = labels(&tools, &[]);
         assert_eq!(again[3].len(), "ref__add_".len() + 16, "{again:?}");
+    }
+
+    #[test]
+    fn the_tool_that_was_accepted_first_keeps_its_label() {
+        let (first, second) = ((Some("a"), "add"), (Some("ref"), "add"));
+        assert_eq!(labels(&[first, second], &[]), ["add", "ref__add"]);
+        // A newcomer has the label as its bare name, or as its server and name.
+        for (newcomer, label) in
+            [((Some("evil"), "ref__add"), "evil__ref__add"), ((Some("ref__add"), "x"), "x")]
+        {
+            assert_eq!(labels(&[first, second, newcomer], &[]), ["add", "ref__add", label]);
+        }
+        let accepted = [("a", "add"), ("ref", "add"), ("evil", "ref__add"), ("re", "f__add")];
+        let owners = [("add", "a"), ("ref__add", "evil"), ("f__add", "other")];
+        let found = labels_after(&accepted, &[first, second, (Some("evil"), "ref__add")], &owners);
+        assert_eq!(found, ["add", "ref__add", "evil__ref__add"]);
+        // Also while the first one is disabled or held back.
+        assert_eq!(labels_after(&accepted, &[(Some("evil"), "ref__add")], &owners), ["evil__ref__add"]);
+        // A label that two servers and tools share goes to the first one.
+        let accepted = [("x", "c"), ("a__b", "c"), ("a", "b__c")];
+        let owners = [("c", "x"), ("b__c", "x")];
+        let found = labels_after(&accepted, &[(Some("a"), "b__c")], &owners);
+        assert!(found[0].starts_with("a__b__c_"), "{found:?}");
     }
 
     #[test]

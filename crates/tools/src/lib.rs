@@ -18,6 +18,6 @@ mod tool;
 
 pub use conflicts::{NameConflicts, SharedName};
 pub use guard::{Guard, GuardedOutput};
-pub use labels::{BareNameOwner, LabelledTool};
+pub use labels::{BareNameOwner, LabelledTool, hex_hash};
 pub use pool::{ToolPool, ToolSet};
 pub use tool::{Effect, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};

@@ -113,7 +113,8 @@ impl ToolPool {
         let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
         let no_owners = HashMap::new();
         let owners = remote.map_or(&no_owners, |remote| &*remote.owners);
-        let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned(), owners));
+        let accepted = remote.map(|remote| remote.accepted.as_slice()).unwrap_or_default();
+        let labelled = Arc::new(label_tools(self.builtin.iter().chain(external).cloned(), owners, accepted));
         self.labelled_cache.lock().insert(project, (revision, Arc::clone(&labelled)));
         labelled
     }

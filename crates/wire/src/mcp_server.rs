@@ -38,6 +38,11 @@ pub struct McpServerView {
     pub trust: bool,
     pub timeout_seconds: i64,
     pub enabled: bool,
+    /// True for a server that was configured before it was recorded who configures a server. It has the rights
+    /// of an operator's: its program is started, and its secrets are sent. A token that spans projects
+    /// confirms it with `enabled: true`.
+    #[serde(default)]
+    pub needs_confirmation: bool,
     /// The product that brought it; null for the project's own.
     pub product: Option<String>,
     /// `new`, `connected`, `idle`, `failing` (the last contact failed, on whichever server), `disabled`, or
@@ -149,6 +154,16 @@ pub struct UpdateMcpServer {
     pub timeout_seconds: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+}
+
+/// Which definition of a tool is accepted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AcceptMcpTool {
+    /// The `digest` of the definition that you looked at. If the tool has another one by now, it is not
+    /// accepted (409) [default: whatever the definition is].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// What came of reaching for a server.

@@ -169,8 +169,8 @@ pub struct PlanView {
 pub struct UsesView {
     /// Programs that the server runs, with their variables and arguments.
     pub programs: Vec<String>,
-    /// Origins that the server contacts.
-    #[schema(example = json!(["https://mcp.example.com"]))]
+    /// Addresses that the server contacts.
+    #[schema(example = json!(["https://mcp.example.com/mcp"]))]
     pub hosts: Vec<String>,
     pub secrets: Vec<SecretUseView>,
     pub schedules: Vec<ScheduleUseView>,

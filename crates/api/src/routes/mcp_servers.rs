@@ -18,13 +18,13 @@ use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
-    extract::{Json, Paging, Path, Query},
+    extract::{Json, OptionalJson, Paging, Path, Query},
     response::{Envelope, Result, created, ok, page},
     views::{
         IntoView,
         mcp_server::{
-            CreateMcpServer, InspectionView, McpServerView, McpToolView, ServerDetails, UpdateMcpServer,
-            new_server, server_patch,
+            AcceptMcpTool, CreateMcpServer, InspectionView, McpServerView, McpToolView, ServerDetails,
+            UpdateMcpServer, new_server, server_patch,
         },
     },
 };
@@ -206,10 +206,11 @@ async fn tools(
     ok(tools.into_iter().map(|tool| (&server, tool, &conflicts).into_view()).collect::<Vec<McpToolView>>())
 }
 
-/// Accepts a new or changed tool and pins its current definition.
+/// Accepts a new or changed tool and pins its current definition: the one with the `digest`, if there is one.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
     operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),
+    request_body = Option<AcceptMcpTool>,
     responses((status = 200, description = "The tool, accepted", body = Envelope<McpToolView>)),
 )]
 async fn accept(
@@ -217,9 +218,11 @@ async fn accept(
     InProject(project): InProject,
     caller: Caller,
     Path((id, tool)): Path<(McpServerId, String)>,
+    OptionalJson(body): OptionalJson<AcceptMcpTool>,
 ) -> Result<McpToolView> {
     let servers = servers(&app)?;
-    let accepted = servers.accept_tool(project, id, &tool, Some(caller.token.id)).await?;
+    let accepted =
+        servers.accept_tool(project, id, &tool, body.digest.as_deref(), Some(caller.token.id)).await?;
     let (server, ..) = servers.get(project, id).await?;
     ok((&server, accepted, &app.executor.tools().name_conflicts(project).await))
 }

@@ -63,6 +63,7 @@ impl IntoView<McpServerView> for ServerDetails {
         }
         McpServerView {
             id: server.id.0,
+            needs_confirmation: server.needs_confirmation(),
             name: server.name().to_owned(),
             description: server.spec.description().to_owned(),
             transport: server.spec.transport(),

@@ -10,30 +10,21 @@ use emergent_domain::{
     time::Clock,
     token::Scope,
 };
-use emergent_store::mcp_servers;
-use emergent_testkit::both_engines;
+use emergent_store::{Tx, mcp_servers};
+use emergent_testkit::{ShellMcpServer, both_engines};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/admin/mcp-servers";
 
 /// A server with one tool, whose description comes from a file.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  said=$(cat "$TOLD")
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"%s","inputSchema":{"type":"object"}}]}}\n' "$id" "$said";;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-"#;
+fn described(tool: &str) -> ShellMcpServer {
+    ShellMcpServer::with_tool(tool, r#"$(cat "$TOLD")"#)
+}
 
 fn program(folder: &tempfile::TempDir, name: &str) -> Value {
     let told = folder.path().join("told");
     std::fs::write(&told, "Tells a story.").unwrap();
-    json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
-            "env": { "TOLD": told.to_str().unwrap() } })
+    described("tell").spec(name, json!({ "TOLD": told.to_str().unwrap() }))
 }
 
 both_engines! {
@@ -67,7 +58,13 @@ both_engines! {
         let pool = admin.get("/api/admin/tools").await.body["data"].clone();
         assert!(pool.as_array().unwrap().iter().all(|tool| tool["name"] != "tell"));
 
-        let accepted = admin.post(&format!("{at}/tools/tell/accept"), json!({})).await;
+        // The definition that was looked at is accepted, and no other that came meanwhile.
+        let accept = format!("{at}/tools/tell/accept");
+        let stale = admin.post(&accept, json!({ "digest": tell["pinnedDigest"] })).await;
+        assert!(stale.refused(409, "conflict")["message"].as_str().unwrap().contains(tell["digest"].as_str().unwrap()));
+        assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 1);
+        admin.post(&accept, json!({ "digset": "x" })).await.refused(400, "invalid");
+        let accepted = admin.post(&accept, json!({ "digest": tell["digest"] })).await;
         assert_eq!(accepted.body["data"]["status"], "live", "{}", accepted.text);
         assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 0);
         assert_eq!(admin.post(&format!("{at}/tools/nope/accept"), json!({})).await.status, StatusCode::NOT_FOUND);
@@ -83,13 +80,12 @@ both_engines! {
         let server = Server::start(&db).await;
         let admin = server.admin();
         let folder = tempfile::tempdir().unwrap();
-        let named = PROGRAM.replace(r#""name":"tell""#, r#""name":"'"$(cat "$NAMED")"'""#);
+        let named = described(r#"$(cat "$NAMED")"#);
         let program = |name: &str, tool: &str| {
             let (told, file) = (folder.path().join("told"), folder.path().join(name));
             std::fs::write(&told, "Tells a story.").unwrap();
             std::fs::write(&file, tool).unwrap();
-            json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", named],
-                    "env": { "TOLD": told.to_str().unwrap(), "NAMED": file.to_str().unwrap() } })
+            named.spec(name, json!({ "TOLD": told.to_str().unwrap(), "NAMED": file.to_str().unwrap() }))
         };
         let mut paths = Vec::new();
         for (name, tool) in [("one", "tell"), ("two", "ask")] {
@@ -122,6 +118,33 @@ both_engines! {
         std::fs::write(folder.path().join("two"), "sing").unwrap();
         let seen = admin.post(&format!("{two}/inspect"), json!({})).await.body["data"].clone();
         assert_eq!(seen["tools"][0]["status"], "live", "{seen}");
+    }
+
+    async fn a_server_from_before_is_shown_until_an_operator_confirms_it(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let spec = json!({ "name": "old", "transport": "stdio", "command": "true", "env": { "KEY": "${KEY}" } });
+        let made = admin.post(PATH, spec).await.body["data"].clone();
+        assert_eq!(made["needsConfirmation"], false);
+        let at = format!("{PATH}/{}", made["id"].as_str().unwrap());
+        let forget = |tx: &mut Tx<'_>| {
+            tx.execute("DELETE FROM secret_bindings", &[])?;
+            tx.execute("UPDATE project_mcp_servers SET unbound_version = version", &[])
+        };
+        let forgotten: emergent_store::Result<u64> = db.db.write(forget).await;
+        forgotten.unwrap();
+        assert_eq!(admin.get(&at).await.body["data"]["needsConfirmation"], true);
+        // Neither a project's token nor another change confirms it.
+        let scopes = [Scope::AdminRead, Scope::AdminWrite];
+        let of_project = server.client(Some(&server.token(&scopes, Some(server.default_project)).await));
+        for (client, change) in [(&of_project, json!({ "enabled": true })), (&admin, json!({ "timeoutSeconds": 7 }))] {
+            client.patch(&at, change).await.is(200);
+            assert_eq!(admin.get(&at).await.body["data"]["needsConfirmation"], true);
+        }
+        assert_eq!(admin.patch(&at, json!({ "enabled": true })).await.is(200)["needsConfirmation"], false);
+        admin.put("/api/admin/secrets/KEY", json!({ "value": "a-long-value" })).await;
+        let secrets = admin.get("/api/admin/secrets").await.body["data"].clone();
+        assert_eq!(secrets[0]["destinations"][0]["allowed"], true, "its secret goes where it went: {secrets}");
     }
 
     async fn what_cannot_stand_is_refused_with_its_field_and_nothing_is_written(db: TestDb) {

@@ -102,8 +102,8 @@ both_engines! {
         };
         let planned = install(json!({ "manifest": v1, "dryRun": true })).await;
         let plan = planned.is(200)["plan"].clone();
-        let uses = json!({ "programs": [], "hosts": ["https://a.example.com"], "schedules": [], "events": [],
-            "secrets": [{ "name": "HUB_TOKEN", "target": "https://a.example.com" }] });
+        let uses = json!({ "programs": [], "hosts": ["https://a.example.com/mcp"], "schedules": [], "events": [],
+            "secrets": [{ "name": "HUB_TOKEN", "target": "https://a.example.com/mcp" }] });
         assert_eq!((&plan["uses"], &plan["consent"]["adds"]), (&uses, &uses));
         for accept in [json!(null), json!(false), json!("0123")] {
             let refused = install(json!({ "manifest": v1, "accept": accept })).await;
@@ -118,12 +118,14 @@ both_engines! {
             let admin = admin.clone();
             async move { admin.post("/api/products/hub/upgrade", body).await }
         };
-        let same = upgrade(json!({ "manifest": product("1.1.0", "https://a.example.com/v2") })).await;
+        let other_path = upgrade(json!({ "manifest": product("1.1.0", "https://a.example.com/v2") })).await;
+        other_path.refused(409, "consent_required");
+        let same = upgrade(json!({ "manifest": product("1.1.0", "https://A.example.com:443/mcp") })).await;
         assert_eq!(same.is(200)["plan"].get("consent"), None, "nothing is new");
         let v2 = product("2.0.0", "https://b.example.com/mcp");
         let refused = upgrade(json!({ "manifest": v2 })).await;
         let adds = refused.refused(409, "consent_required")["details"]["adds"].clone();
-        assert_eq!(adds["hosts"], json!(["https://b.example.com"]));
+        assert_eq!(adds["hosts"], json!(["https://b.example.com/mcp"]));
         assert_eq!(admin.get("/api/products/hub").await.is(200)["version"], "1.1.0");
         upgrade(json!({ "manifest": v2, "accept": true })).await.is(200);
     }

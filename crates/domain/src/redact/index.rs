@@ -2,17 +2,22 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    fmt,
     sync::Arc,
 };
 
 use super::{MIN_SECRET_BYTES, forms};
 use crate::ids::ProjectId;
 
-/// How many values of each name are remembered. A replaced value may still be in use somewhere;
-/// older ones are dropped.
+/// How many values of each name are remembered besides those that are held. A replaced value may still be
+/// in use somewhere; older ones are dropped.
 const VALUES_PER_NAME: usize = 3;
-/// How many values of one project are remembered: twice as many as it can have secrets.
+/// How many values of one project are remembered: twice as many as it can have secrets. Values that are held
+/// are kept beyond this.
 const MAX_VALUES_PER_PROJECT: usize = 2_000;
+/// How many bytes of matches inside other matches are compared in one text. Only a secret that repeats itself
+/// needs more.
+const MAX_OVERLAP_BYTES: usize = 1 << 20;
 /// A shorter number is too likely to be an ordinary number.
 const MIN_NUMBER_DIGITS: usize = 8;
 
@@ -28,9 +33,37 @@ pub(super) struct SecretIndex {
     starts: Vec<u64>,
 }
 
-struct IndexedSecret {
+pub(super) struct IndexedSecret {
     name: String,
     value: String,
+    /// Shared with everybody who holds the secret.
+    holders: Arc<()>,
+}
+
+impl IndexedSecret {
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.holders) > 1
+    }
+}
+
+/// A value that somebody still uses, such as an open connection that has sent it. The redactor remembers the
+/// value as long as this exists.
+#[derive(Clone)]
+pub struct HeldSecret {
+    secret: Arc<IndexedSecret>,
+    _holder: Arc<()>,
+}
+
+impl HeldSecret {
+    fn new(secret: &Arc<IndexedSecret>) -> Self {
+        Self { secret: Arc::clone(secret), _holder: Arc::clone(&secret.holders) }
+    }
+}
+
+impl fmt::Debug for HeldSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeldSecret({})", self.secret.name)
+    }
 }
 
 struct Form {
@@ -41,19 +74,22 @@ struct Form {
     revealing_bytes: usize,
 }
 
-/// Selects the projects whose secrets are searched for.
-#[derive(Clone, Copy, Default)]
-pub(super) enum ProjectFilter {
+/// Selects the secrets that are searched for.
+#[derive(Clone, Default)]
+pub(super) enum SecretFilter {
     #[default]
     All,
-    Only(ProjectId),
+    Project(ProjectId),
+    /// Only these.
+    Held(Arc<[HeldSecret]>),
 }
 
-impl ProjectFilter {
-    fn includes(self, form: &Form) -> bool {
+impl SecretFilter {
+    fn includes(&self, form: &Form) -> bool {
         match self {
-            ProjectFilter::All => true,
-            ProjectFilter::Only(project) => form.project == project,
+            SecretFilter::All => true,
+            SecretFilter::Project(project) => form.project == *project,
+            SecretFilter::Held(held) => held.iter().any(|one| Arc::ptr_eq(&one.secret, &form.secret)),
         }
     }
 }
@@ -63,48 +99,64 @@ pub(super) struct Hit<'a> {
     pub start: usize,
     pub end: usize,
     pub name: &'a str,
-    /// The whole value of the secret.
+    /// The whole value of the secret; empty for a part of a text that is left out as a whole.
     pub value: &'a str,
 }
 
 impl SecretIndex {
-    pub fn is_empty_for(&self, projects: ProjectFilter) -> bool {
-        match projects {
-            ProjectFilter::All => self.forms.is_empty(),
-            ProjectFilter::Only(project) => !self.projects.contains_key(&project),
+    pub fn is_empty_for(&self, filter: &SecretFilter) -> bool {
+        match filter {
+            SecretFilter::All => self.forms.is_empty(),
+            SecretFilter::Project(project) => !self.projects.contains_key(project),
+            SecretFilter::Held(held) => held.is_empty(),
         }
     }
 
-    /// Returns whether this value is the newest one of the name.
-    pub fn has_current(&self, project: ProjectId, name: &str, value: &str) -> bool {
-        let latest =
-            self.projects.get(&project).and_then(|values| values.iter().rfind(|secret| secret.name == name));
-        latest.is_some_and(|secret| secret.value == value)
+    /// Returns the value if it is the newest one of the name.
+    pub fn hold_current(&self, project: ProjectId, name: &str, value: &str) -> Option<HeldSecret> {
+        let newest = self.projects.get(&project)?.iter().rfind(|secret| secret.name == name)?;
+        (newest.value == value).then(|| HeldSecret::new(newest))
     }
 
-    pub fn insert(&mut self, project: ProjectId, name: &str, value: &str) {
-        if self.has_current(project, name, value) {
-            return;
+    /// Adds a value, which becomes the newest one of the name.
+    pub fn insert(&mut self, project: ProjectId, name: &str, value: &str) -> HeldSecret {
+        if let Some(current) = self.hold_current(project, name, value) {
+            return current;
         }
-        let new = Arc::new(IndexedSecret { name: name.to_owned(), value: value.to_owned() });
         let values = self.projects.entry(project).or_default();
-        let mut removed = Vec::new();
-        // A value that is added again becomes the newest one.
-        if let Some(index) = values.iter().position(|secret| secret.name == name && secret.value == value) {
-            removed.extend(values.remove(index));
+        let known = values.iter().position(|secret| secret.name == name && secret.value == value);
+        if let Some(known) = known.and_then(|index| values.remove(index)) {
+            let held = HeldSecret::new(&known);
+            values.push_back(known);
+            return held;
         }
+        let new = Arc::new(IndexedSecret {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            holders: Arc::default(),
+        });
+        // The new value is held from here on, so it is not removed at once.
+        let held = HeldSecret::new(&new);
         values.push_back(Arc::clone(&new));
-        if values.iter().filter(|secret| secret.name == name).count() > VALUES_PER_NAME {
-            let oldest = values.iter().position(|secret| secret.name == name);
+        let mut removed = Vec::new();
+        loop {
+            let is_old = |secret: &Arc<IndexedSecret>| secret.name == name && !secret.is_held();
+            // The new value will not be held for ever.
+            if values.iter().filter(|secret| is_old(secret)).count() < VALUES_PER_NAME {
+                break;
+            }
+            let oldest = values.iter().position(is_old);
             removed.extend(oldest.and_then(|index| values.remove(index)));
         }
-        if values.len() > MAX_VALUES_PER_PROJECT {
-            removed.extend(values.remove(eviction_index(values)));
+        while values.len() > MAX_VALUES_PER_PROJECT {
+            let Some(index) = eviction_index(values) else { break };
+            removed.extend(values.remove(index));
         }
         for secret in removed {
             self.remove(&secret);
         }
         self.index(project, &new);
+        held
     }
 
     fn index(&mut self, project: ProjectId, secret: &Arc<IndexedSecret>) {
@@ -134,26 +186,35 @@ impl SecretIndex {
         }
     }
 
-    /// Returns the hits in the order of the text. They do not overlap.
-    pub fn find_all(&self, text: &[u8], projects: ProjectFilter) -> Vec<Hit<'_>> {
-        let (mut hits, mut position) = (Vec::new(), 0);
-        while position + MIN_SECRET_BYTES <= text.len() {
-            match self.longest_match(&text[position..], projects) {
-                Some((secret, length)) => {
-                    let (name, value) = (secret.name.as_str(), secret.value.as_str());
-                    hits.push(Hit { start: position, end: position + length, name, value });
-                    position += length;
+    /// Returns the hits in the order of the text. They may overlap: where one secret ends, another one may have
+    /// begun before.
+    pub fn find_all(&self, text: &[u8], filter: &SecretFilter) -> Vec<Hit<'_>> {
+        let mut hits: Vec<Hit<'_>> = Vec::new();
+        let (mut covered, mut budget) = (0, MAX_OVERLAP_BYTES);
+        for position in 0..(text.len() + 1).saturating_sub(MIN_SECRET_BYTES) {
+            let Some((secret, length)) = self.longest_match(&text[position..], filter) else { continue };
+            let (name, value, end) = (secret.name.as_str(), secret.value.as_str(), position + length);
+            if position < covered {
+                if length > budget {
+                    // Nobody can tell any more what else is hidden here, so nothing of the rest is shown.
+                    hits.push(Hit { start: position, end: text.len(), name, value: "" });
+                    break;
                 }
-                None => position += 1,
+                budget -= length;
+                if end <= covered && hits.last().is_some_and(|last| last.value == value) {
+                    continue;
+                }
             }
+            hits.push(Hit { start: position, end, name, value });
+            covered = covered.max(end);
         }
         hits
     }
 
     /// Returns the name of the secret that equals a number.
-    pub fn find_number(&self, digits: &str, projects: ProjectFilter) -> Option<&str> {
+    pub fn find_number(&self, digits: &str, filter: &SecretFilter) -> Option<&str> {
         let forms = self.forms.get(digits.as_bytes().first_chunk::<MIN_SECRET_BYTES>()?)?;
-        let same = |form: &&Form| projects.includes(form) && form.bytes == digits.as_bytes();
+        let same = |form: &&Form| filter.includes(form) && form.bytes == digits.as_bytes();
         forms
             .iter()
             .find(same)
@@ -162,13 +223,13 @@ impl SecretIndex {
     }
 
     /// Returns the secret at the start of a text, and the length of the match.
-    fn longest_match(&self, text: &[u8], projects: ProjectFilter) -> Option<(&IndexedSecret, usize)> {
+    fn longest_match(&self, text: &[u8], filter: &SecretFilter) -> Option<(&IndexedSecret, usize)> {
         let start = text.first_chunk::<MIN_SECRET_BYTES>()?;
         let pair = prefix_bucket(start);
         if self.starts.get(pair / 64)? & (1 << (pair % 64)) == 0 {
             return None;
         }
-        let candidates = self.forms.get(start)?.iter().filter(|form| projects.includes(form));
+        let candidates = self.forms.get(start)?.iter().filter(|form| filter.includes(form));
         candidates
             .filter_map(|form| {
                 let same = form.bytes.iter().zip(text).take_while(|(a, b)| a == b).count();
@@ -184,11 +245,22 @@ impl SecretIndex {
     }
 }
 
-/// Returns the index of the value to drop first: the oldest that was replaced, or else the oldest.
-fn eviction_index(values: &VecDeque<Arc<IndexedSecret>>) -> usize {
+/// Returns the index of the value to drop first: the oldest that was replaced, or else the oldest. `None` if all
+/// of them are held.
+fn eviction_index(values: &VecDeque<Arc<IndexedSecret>>) -> Option<usize> {
     let mut later = HashSet::new();
-    let replaced = values.iter().enumerate().rev().filter(|(_, secret)| !later.insert(secret.name.as_str()));
-    replaced.last().map_or(0, |(index, _)| index)
+    let (mut oldest, mut oldest_replaced) = (None, None);
+    for (index, secret) in values.iter().enumerate().rev() {
+        let is_replaced = !later.insert(secret.name.as_str());
+        if secret.is_held() {
+            continue;
+        }
+        oldest = Some(index);
+        if is_replaced {
+            oldest_replaced = Some(index);
+        }
+    }
+    oldest_replaced.or(oldest)
 }
 
 fn prefix_bucket(start: &[u8; MIN_SECRET_BYTES]) -> usize {

@@ -4,7 +4,7 @@ use std::{io::Read, path::PathBuf};
 
 use emergent_domain::mcp_server::ToolStatus;
 use emergent_wire::mcp_server::{
-    InspectionView, McpServerView, McpToolView, NameConflictView, UpdateMcpServer,
+    AcceptMcpTool, InspectionView, McpServerView, McpToolView, NameConflictView, UpdateMcpServer,
 };
 use serde_json::{Value, json};
 
@@ -52,6 +52,10 @@ pub enum McpServer {
         /// Every tool of the server that is held back
         #[arg(long, conflicts_with = "tool")]
         all: bool,
+        /// The digest of the definition that you looked at, or its beginning: nothing is accepted if the tool
+        /// has another one by now
+        #[arg(long, requires = "tool", conflicts_with = "all")]
+        digest: Option<String>,
     },
     /// Switch a server on or off, or change how its tools are accepted and how long they may take
     Set {
@@ -75,6 +79,7 @@ pub enum McpServer {
 const PATH: &str = "/api/admin/mcp-servers";
 /// How much of a tool's description a table shows.
 const MAX_DESCRIPTION_CHARS: usize = 80;
+const SHORT_DIGEST_CHARS: usize = 12;
 
 impl McpServer {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
@@ -124,15 +129,20 @@ impl McpServer {
                 if as_json {
                     output::print_json(&tools)
                 } else {
-                    show_tools(tools.iter().map(|tool| &**tool))
+                    show_tools(tools.iter().map(|tool| &**tool), held)
                 }
             }
-            McpServer::Accept { name, tool, .. } => {
+            McpServer::Accept { name, tool, digest, .. } => {
                 let server = resolve_server(client, &name).await?;
-                let tools = match tool {
-                    Some(tool) => vec![tool],
-                    None => held_names(&list_tools(client, &server).await?),
-                };
+                let mut tools = list_tools(client, &server).await?;
+                match &tool {
+                    Some(tool) => tools.retain(|listed| listed.name == *tool),
+                    None => tools.retain(|listed| listed.held_back),
+                }
+                if let (Some(tool), true) = (&tool, tools.is_empty()) {
+                    return Err(Error::Usage(format!("`{name}` has no tool `{tool}`")));
+                }
+                check_digest(&tools, digest.as_deref())?;
                 accept_tools(client, &server, &tools, as_json).await
             }
             McpServer::Set { name, enabled, trust, pin, timeout } => {
@@ -170,23 +180,43 @@ async fn list_tools(client: &Client, server: &McpServerView) -> Result<Vec<Recei
     client.get(&server_path(server, "/tools")).await?.data().await
 }
 
-fn held_names(tools: &[Received<McpToolView>]) -> Vec<String> {
-    tools.iter().filter(|tool| tool.held_back).map(|tool| tool.name.clone()).collect()
+/// Refuses to accept a tool whose digest does not begin with what somebody looked at.
+fn check_digest(tools: &[Received<McpToolView>], expected: Option<&str>) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    match tools.iter().find(|tool| expected.is_empty() || !tool.digest.starts_with(expected)) {
+        None => Ok(()),
+        Some(tool) => Err(Error::Usage(format!(
+            "`{}` has another definition by now, with the digest {}: look at it again",
+            tool.name,
+            short_digest(tool)
+        ))),
+    }
 }
 
-/// Accepts tools one after the other.
+/// As much of a digest as a table shows.
+fn short_digest(tool: &McpToolView) -> &str {
+    tool.digest.get(..SHORT_DIGEST_CHARS).unwrap_or(&tool.digest)
+}
+
+/// Accepts tools one after the other, each with the digest of what was listed. A tool that changes meanwhile is
+/// not accepted.
 async fn accept_tools(
     client: &Client,
     server: &McpServerView,
-    tools: &[String],
+    tools: &[Received<McpToolView>],
     as_json: bool,
 ) -> Result<()> {
     let mut accepted: Vec<Received<McpToolView>> = Vec::new();
     for tool in tools {
-        let path = server_path(server, &format!("/tools/{}/accept", encode(tool)));
-        accepted.push(client.post(&path, &json!({})).await?.data().await?);
+        let path = server_path(server, &format!("/tools/{}/accept", encode(&tool.name)));
+        let body = AcceptMcpTool { digest: Some(tool.digest.clone()) };
+        accepted.push(client.post(&path, &body).await?.data().await?);
         if !as_json {
-            output::print_line(&format!("{tool} is accepted as it is now"))?;
+            output::print_line(&format!(
+                "{} is accepted as it is now: {}",
+                tool.name,
+                short_description(tool)
+            ))?;
         }
     }
     match accepted.as_slice() {
@@ -302,6 +332,11 @@ fn show(server: &McpServerView) -> Result<()> {
     if server.conflicts > 0 {
         rows.push(("conflicts", format!("{} tools have the name of others", server.conflicts)));
     }
+    if server.needs_confirmation {
+        let how =
+            format!("not confirmed by an operator: `emergent mcp-server set {} --enabled true`", server.name);
+        rows.push(("configured", how));
+    }
     rows.push(("pinned", server.pin_policy.to_string()));
     rows.push(("trusted", if server.trust { "yes, new tools are accepted" } else { "no" }.to_owned()));
     rows.push(("timeout", format!("{} s", server.timeout_seconds)));
@@ -324,10 +359,11 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
     let (protocol, took) =
         (inspection.protocol.as_deref().unwrap_or_default(), duration(inspection.duration_ms));
     output::print_line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
-    show_tools(&inspection.tools)
+    show_tools(&inspection.tools, false)
 }
 
-fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()> {
+/// Prints tools, with digests for those who decide whether to accept them.
+fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>, with_digest: bool) -> Result<()> {
     let tools: Vec<_> = tools.into_iter().collect();
     let rows: Vec<_> = tools
         .iter()
@@ -339,15 +375,17 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()
                 (ToolStatus::Changed, false) => "changed",
                 (ToolStatus::Gone, _) => "gone",
             };
-            let description = tool.description.lines().next().unwrap_or_default();
-            vec![
-                tool.name.clone(),
-                status.to_owned(),
-                description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
-            ]
+            let mut row = vec![tool.name.clone(), status.to_owned(), short_description(tool)];
+            if with_digest {
+                row.insert(2, short_digest(tool).to_owned());
+            }
+            row
         })
         .collect();
-    output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)?;
+    match with_digest {
+        true => output::print_table(&["TOOL", "STATUS", "DIGEST", "DESCRIPTION"], &rows)?,
+        false => output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)?,
+    }
     for tool in tools {
         let (name, qualified) = (&tool.name, &tool.qualified_name);
         match &tool.conflict {
@@ -362,6 +400,11 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The first line of what a tool says it does.
+fn short_description(tool: &McpToolView) -> String {
+    tool.description.lines().next().unwrap_or_default().chars().take(MAX_DESCRIPTION_CHARS).collect()
 }
 
 /// The servers with a tool of the same name, besides the one of this tool.

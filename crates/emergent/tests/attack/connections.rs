@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
+    bystander::Bystander,
     common::{Api, Home},
     project_token,
 };
@@ -32,6 +33,7 @@ async fn assert_served(api: &Api, path: &str) {
 async fn half_sent_headers_keep_nobody_out_and_are_closed() {
     let home = Home::sqlite();
     let server = home.start().await;
+    let bystander = Bystander::start(&server).await;
     let mut half_sent: Vec<TcpStream> = (0..1_100).map(|_| connect(server.url())).collect();
     for stream in &mut half_sent {
         stream.write_all(b"GET /api/graph/objects HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap();
@@ -43,6 +45,7 @@ async fn half_sent_headers_keep_nobody_out_and_are_closed() {
     let (started, mut rest) = (Instant::now(), Vec::new());
     let _ = first.read_to_end(&mut rest);
     assert!(started.elapsed() < Duration::from_secs(15), "a header has a deadline");
+    bystander.assert_served(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,6 +54,7 @@ async fn slow_bodies_of_one_token_leave_room_for_others() {
     let server = home.start().await;
     let attacker = project_token(&server, "attacker", &["graph:write"]).await;
     let other = project_token(&server, "other", &["graph:read"]).await;
+    let bystander = Bystander::start(&server).await;
     let header = attacker.request(Method::POST, "/").build().unwrap();
     let token = header.headers()["authorization"].to_str().unwrap().to_owned();
     let mut slow: Vec<TcpStream> = (0..400).map(|_| connect(server.url())).collect();
@@ -68,6 +72,7 @@ async fn slow_bodies_of_one_token_leave_room_for_others() {
     let refused = attacker.post("/api/graph/objects", &object).await;
     assert_eq!((refused.status, refused.code()), (429, "overloaded"), "{}", refused.body);
     assert!(refused.body["error"]["message"].as_str().unwrap().contains("of this token"));
+    bystander.assert_served(&server).await;
     drop(slow);
 }
 
@@ -83,6 +88,7 @@ async fn exports_that_nobody_reads_do_not_silence_the_server() {
         let created = attacker.post("/api/graph/objects/bulk", &json!({ "objects": objects })).await;
         assert!(created.status < 300, "{}", created.body);
     }
+    let bystander = Bystander::start(&server).await;
     let header = attacker.request(Method::GET, "/").build().unwrap();
     let token = header.headers()["authorization"].to_str().unwrap().to_owned();
     let mut unread: Vec<TcpStream> = (0..60).map(|_| connect(server.url())).collect();
@@ -97,6 +103,7 @@ async fn exports_that_nobody_reads_do_not_silence_the_server() {
         assert_served(&server.api, "/ready").await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+    bystander.assert_served(&server).await;
     drop(unread);
 }
 

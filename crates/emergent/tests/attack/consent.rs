@@ -78,13 +78,8 @@ async fn start(home: &Home) -> (Server, Api, Api) {
     (server, operator, attacker)
 }
 
-fn home() -> Home {
-    Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true")
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edited_server_does_not_send_a_secret_elsewhere() {
-    let home = home();
+async fn edit_a_server(home: Home) {
+    let home = home.with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
     let (_server, operator, attacker) = start(&home).await;
     let (hub, evil) = (Host::listen().await, Host::listen().await);
     let id = add(&operator, &hub.server("hub")).await;
@@ -97,6 +92,12 @@ async fn an_edited_server_does_not_send_a_secret_elsewhere() {
     for said in ["HUB_TOKEN", &hub.url, &evil.url, "emergent secret allow HUB_TOKEN --mcp-server hub"] {
         assert!(refused.contains(said), "{refused}");
     }
+    // Another customer of the same host.
+    attacker.patch(&path, &json!({ "url": format!("{}/customers/evil", hub.url) })).await.data();
+    hub.heard.lock().unwrap().clear();
+    let refused = inspect(&attacker, &id).await;
+    assert!(refused.contains("another path of") && refused.contains(&hub.url), "{refused}");
+    assert_eq!(hub.heard(), "", "nobody even connected");
     // By the way of a server of its own, of a variable, and of an old transport.
     let mut others = [evil.server("second"), evil.server("third"), evil.server("fourth")];
     others[1]["headers"] = json!({ "X-Note": "${START}{HUB_TOKEN}" });
@@ -130,9 +131,8 @@ async fn an_edited_server_does_not_send_a_secret_elsewhere() {
     assert!(hub.heard().contains(VALUE), "where it was given for, it goes on");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_does_not_send_a_secret_elsewhere() {
-    let home = home();
+async fn upgrade_a_product(home: Home) {
+    let home = home.with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
     let (_server, operator, attacker) = start(&home).await;
     let (hub, evil) = (Host::listen().await, Host::listen().await);
     let product = |version: &str, servers: &[Value]| json!({ "name": "acme.hub", "version": version, "mcp": { "servers": servers } });
@@ -147,8 +147,8 @@ async fn an_upgrade_does_not_send_a_secret_elsewhere() {
     let refused = operator.post(upgrade, &json!({ "manifest": v2 })).await;
     assert_eq!((refused.status, refused.code()), (409, "consent_required"));
     let adds = &refused.body["error"]["details"]["adds"];
-    assert_eq!((&adds["hosts"], &adds["programs"]), (&json!([evil.url]), &json!([])));
-    assert_eq!(adds["secrets"], json!([{ "name": "HUB_TOKEN", "target": evil.url }]));
+    assert_eq!((&adds["hosts"], &adds["programs"]), (&json!([format!("{}/mcp", evil.url)]), &json!([])));
+    assert_eq!(adds["secrets"], json!([{ "name": "HUB_TOKEN", "target": format!("{}/mcp", evil.url) }]));
     // A project's consent is not enough for a secret that the operator gave.
     attacker.post(upgrade, &json!({ "manifest": v2, "accept": true })).await.data();
     let v3 = product("3.0.0", &[hub.server("hub"), evil.server("renamed")]);
@@ -160,9 +160,8 @@ async fn an_upgrade_does_not_send_a_secret_elsewhere() {
     assert!(hub.heard().contains(VALUE));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_is_not_started_when_its_pattern_is_withdrawn() {
-    let home = Home::sqlite().with("EMERGENT_STDIO_PROGRAMS", "touch out/started-*");
+async fn withdraw_a_pattern(home: Home) {
+    let home = home.with("EMERGENT_STDIO_PROGRAMS", "touch out/started-*");
     // A program can write to folders beside the data folder.
     std::fs::create_dir(home.folder().join("out")).unwrap();
     let server = home.start().await;
@@ -190,4 +189,34 @@ async fn a_program_is_not_started_when_its_pattern_is_withdrawn() {
     }
     inspect(&operators, &id).await;
     assert!(home.folder().join("out/started-project").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edited_server_does_not_send_a_secret_elsewhere() {
+    edit_a_server(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edited_server_does_not_send_a_secret_elsewhere_on_postgres() {
+    edit_a_server(Home::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_does_not_send_a_secret_elsewhere() {
+    upgrade_a_product(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_does_not_send_a_secret_elsewhere_on_postgres() {
+    upgrade_a_product(Home::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_not_started_when_its_pattern_is_withdrawn() {
+    withdraw_a_pattern(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_not_started_when_its_pattern_is_withdrawn_on_postgres() {
+    withdraw_a_pattern(Home::postgres().await).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emergent_testkit::ShellMcpServer;
 use reqwest::Method;
 use serde_json::json;
 
@@ -23,18 +24,9 @@ const SCOPES: &[&str] = &[
 ];
 
 /// A server of one tool that takes long, and that stays when its input ends.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"wait","description":"Waits.","inputSchema":{"type":"object"}}]}}\n' "$id";;
-    *'"tools/call"'*) sleep 100;;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-sleep 1000
-"#;
+fn program() -> String {
+    ShellMcpServer::with_tool("wait", "Waits.").on_call("sleep 100").at_end("sleep 1000").script()
+}
 
 /// How many processes have this text in their command line.
 fn processes(tag: &str) -> usize {
@@ -49,7 +41,7 @@ async fn everything_of_a_deleted_project_ends(home: Home, tag: &str) {
     let owner = project_token(&server, "doomed", SCOPES).await;
     let operator = server.api.in_project("doomed");
     operator.put("/api/admin/secrets/KEY", &json!({ "value": "a secret of the project" })).await.data();
-    let program = stdio_server("sh", &["-c", PROGRAM, tag]);
+    let program = stdio_server("sh", &["-c", &program(), tag]);
     let id =
         operator.post("/api/admin/mcp-servers", &program).await.data()["id"].as_str().unwrap().to_owned();
     operator.post(&format!("/api/admin/mcp-servers/{id}/inspect"), &json!({})).await.data();

@@ -6,6 +6,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use crate::{
+    bystander::Bystander,
     common::{Api, Home},
     create_agent, project_token, start_run, with_slow_model,
 };
@@ -34,10 +35,12 @@ async fn long_runs_of_one_project_do_not_hold_up_another(home: Home) {
     let other = project_token(&server, "other", SCOPES).await;
     let (greedy, worker) =
         (create_agent(&attacker, "slow", &[]).await, create_agent(&other, "quick", &[]).await);
+    let bystander = Bystander::start(&server).await;
     stream::iter(0..700).for_each_concurrent(16, async |_| drop(start_run(&attacker, &greedy).await)).await;
     for _ in 0..3 {
         assert_runs_soon(&other, &worker).await;
     }
+    bystander.assert_served(&server).await;
     // The attacker had its part of the slots, and no more.
     let running = attacker.all(&format!("{greedy}/runs?status=running")).await.len();
     assert_eq!(running, 192);

@@ -5,6 +5,7 @@
 mod common;
 
 mod access;
+mod bystander;
 mod connections;
 mod consent;
 mod deletion;

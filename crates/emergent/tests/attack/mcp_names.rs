@@ -2,27 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
+use emergent_testkit::ShellMcpServer;
 use serde_json::{Value, json};
 
 use crate::common::{Api, Home, Server};
 
-/// A server whose tools are the words of the file `$NAMES`. It writes the name of each called tool to `$HEARD`.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*)
-      tools=$(for name in $(cat "$NAMES"); do printf ',{"name":"%s","inputSchema":{"type":"object"}}' "$name"; done)
-      tools=$(printf '%s' "$tools" | sed 's/^,//')
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "$tools";;
-    *'"tools/call"'*)
-      printf '%s\n' "$line" >> "$HEARD"
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}\n' "$id";;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-"#;
+/// A server whose tools are the words of the file `$NAMES`. It writes the request of each call to `$HEARD`.
+fn program() -> ShellMcpServer {
+    ShellMcpServer::with_names().on_call(r#"printf '%s\n' "$line" >> "$HEARD"; answer done"#)
+}
 
 /// The agent calls every name that it can think of, then ends.
 const SCRIPT: &str = "rules:
@@ -46,8 +34,7 @@ fn heard(folder: &Path, server: &str) -> String {
 async fn add(api: &Api, folder: &Path, name: &str, tools: &str) -> String {
     announce(folder, name, tools);
     let file = |kind: &str| folder.join(format!("{name}.{kind}")).to_str().unwrap().to_owned();
-    let spec = json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
-                       "env": { "NAMES": file("names"), "HEARD": file("heard") } });
+    let spec = program().spec(name, json!({ "NAMES": file("names"), "HEARD": file("heard") }));
     let path = format!("{SERVERS}/{}", api.post(SERVERS, &spec).await.data()["id"].as_str().unwrap());
     inspect(api, &path).await;
     path

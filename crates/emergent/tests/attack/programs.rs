@@ -9,9 +9,7 @@ use crate::{
 
 const ADMIN: &[&str] = &["admin:read", "admin:write"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_of_one_project_cannot_run_a_program() {
-    let home = Home::sqlite();
+async fn run_a_program(home: Home) {
     let server = home.start().await;
     let attacker = project_token(&server, "attacked", ADMIN).await;
     let shell = stdio_server("sh", &["-c", "cat data/admin-token"]);
@@ -36,9 +34,7 @@ async fn a_token_of_one_project_cannot_run_a_program() {
     assert_eq!(attacker.get("/api/products").await.data(), json!([]));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_of_the_operator_cannot_be_changed_by_a_project() {
-    let home = Home::sqlite();
+async fn change_a_program(home: Home) {
     let server = home.start().await;
     let attacker = project_token(&server, "attacked", ADMIN).await;
     let operator = server.api.in_project("attacked");
@@ -57,9 +53,8 @@ async fn a_program_of_the_operator_cannot_be_changed_by_a_project() {
     assert_eq!(attacker.patch(&path, &json!({ "enabled": true })).await.status, 403);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operator_can_admit_programs_for_projects() {
-    let home = Home::sqlite().with("EMERGENT_STDIO_PROGRAMS", "TOKEN=* cat notes-*; true");
+async fn admit_programs(home: Home) {
+    let home = home.with("EMERGENT_STDIO_PROGRAMS", "TOKEN=* cat notes-*; true");
     let server = home.start().await;
     let admin = project_token(&server, "trusted", ADMIN).await;
     let add = async |name: &str, command: &str, args: &[&str], env: serde_json::Value| {
@@ -185,4 +180,34 @@ async fn a_program_cannot_kill_the_server_or_its_supervisor() {
     assert_eq!(read("done").trim(), "done", "the supervisor was not killed, and so neither was the program");
     assert_eq!(read("own").trim(), "own", "it may signal what it started");
     assert_eq!(server.api.get("/health").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_one_project_cannot_run_a_program() {
+    run_a_program(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_one_project_cannot_run_a_program_on_postgres() {
+    run_a_program(Home::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_of_the_operator_cannot_be_changed_by_a_project() {
+    change_a_program(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_of_the_operator_cannot_be_changed_by_a_project_on_postgres() {
+    change_a_program(Home::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operator_can_admit_programs_for_projects() {
+    admit_programs(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operator_can_admit_programs_for_projects_on_postgres() {
+    admit_programs(Home::postgres().await).await;
 }

@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    bystander::Bystander,
     common::{Api, Home, Server},
     project_token,
 };
@@ -43,10 +44,12 @@ async fn assert_others_are_served(home: Home) {
     let attacker = project_token(&server, "attacker", &["graph:read", "graph:write"]).await;
     let other = project_token(&server, "other", &["graph:read", "graph:write"]).await;
     let path = expensive_path(&attacker).await;
+    let bystander = Bystander::start(&server).await;
     let attack = join_all((0..8).map(|_| attacker.get(&path)));
     let others = measure_others(&server, &other);
     let (answers, slowest) = tokio::join!(attack, others);
     assert!(slowest < PATIENCE, "others waited {slowest:?}");
+    bystander.assert_served(&server).await;
     for answer in answers {
         assert!(
             matches!((answer.status, answer.code()), (422, "query_timeout") | (429, "overloaded")),

@@ -47,7 +47,7 @@ impl RunDriver {
                     }
                     let span = self.tool_span(index);
                     self.run_tool_call(index, effect).instrument(span.span()).await?;
-                    self.record_tool_span(&span, &self.calls[index]);
+                    self.record_tool_span(&span, &self.without_secrets(index, self.calls[index].clone()));
                 }
                 // The tool was removed from the definition while nobody drove the run, or its server cannot be
                 // used any more.
@@ -241,7 +241,9 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Records the result of one call in a transaction of its own.
+    /// Records the result of one call in a transaction of its own. The record of an external tool has none of the
+    /// project's secrets. The model gets the result as the tool returns it, without those that its server was
+    /// sent: a placeholder for any other would come back to the server, and confirm a guess.
     pub(crate) async fn record_result(
         &mut self,
         index: usize,
@@ -250,12 +252,24 @@ impl RunDriver {
         started_at: Instant,
     ) -> Result<()> {
         let call = self.finished_call(index, status, output, started_at);
+        let shown = call.output.clone();
         let mut batch = RecordBatch::default();
-        self.calls[index] = self.recorder.add_result(&mut batch, call);
+        let recorded = self.recorder.add_result(&mut batch, self.without_secrets(index, call));
+        self.calls[index] = RecordedToolCall { output: shown, ..recorded };
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Returns a call with its result, scrubbed and redacted as it is recorded.
+    /// Returns a call of an external tool without the secrets of the project. Values in the graph belong to the
+    /// user and are not redacted: an agent that sees a placeholder would write the placeholder back.
+    fn without_secrets(&self, index: usize, mut call: RecordedToolCall) -> RecordedToolCall {
+        if let (Some(Effect::External { .. }), Some(output)) = (self.call_effect(index), &mut call.output) {
+            let redactor = self.executor.settings().redactor.for_project(self.run.project);
+            redactor.except(&call.input).redact_value(output);
+        }
+        call
+    }
+
+    /// Returns a call with its result, scrubbed as it is recorded.
     fn finished_call(
         &self,
         index: usize,
@@ -264,12 +278,6 @@ impl RunDriver {
         started_at: Instant,
     ) -> RecordedToolCall {
         crate::scrub::scrub_value(&mut output);
-        // An external tool may return a secret that was sent to it. Values in the graph belong to the user
-        // and are not redacted: an agent that sees a placeholder would write the placeholder back.
-        if matches!(self.call_effect(index), Some(Effect::External { .. })) {
-            let redactor = self.executor.settings().redactor.for_project(self.run.project);
-            redactor.except(&self.calls[index].input).redact_value(&mut output);
-        }
         self.executor.telemetry().record_tool_call(&self.calls[index].tool, status, started_at.elapsed());
         RecordedToolCall {
             status,

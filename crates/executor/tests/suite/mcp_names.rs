@@ -13,7 +13,7 @@ use emergent_domain::{
 };
 use emergent_secrets::{KeySource, Secret, Secrets};
 use emergent_testkit::{
-    TestDb, both_engines,
+    ShellMcpServer, TestDb, both_engines,
     scripted::{ScriptedModel, calls, says},
 };
 use emergent_tools::remote::{McpServers, NewServer, RemoteSettings};
@@ -21,20 +21,9 @@ use serde_json::{Value, json};
 use support::{Harness, HarnessOptions, assert_ended, with_tools};
 
 /// A server whose tools are the words of a file, and that answers with its name.
-const PROGRAM: &str = r#"
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
-    *'"tools/list"'*)
-      tools=$(for name in $(cat "$NAMES"); do printf ',{"name":"%s","inputSchema":{"type":"object"}}' "$name"; done)
-      tools=$(printf '%s' "$tools" | sed 's/^,//')
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' "$id" "$tools";;
-    *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$id" "$WHO";;
-    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
-  esac
-done
-"#;
+fn program() -> ShellMcpServer {
+    ShellMcpServer::with_names().on_call(r#"answer "$WHO""#)
+}
 
 struct World {
     folder: tempfile::TempDir,
@@ -74,9 +63,7 @@ impl World {
     async fn add_program(&self, name: &str, tools: &str, env: Value) -> McpServerId {
         let mut variables = json!({ "NAMES": self.announce(name, tools), "WHO": format!("by {name}") });
         variables.as_object_mut().unwrap().extend(env.as_object().unwrap().clone());
-        self.add(json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
-                         "env": variables }))
-            .await
+        self.add(program().spec(name, variables)).await
     }
 
     async fn inspect(&self, id: McpServerId) {

@@ -1,5 +1,6 @@
-//! The output of external tools is recorded without the project's secrets, and the model sees the
-//! recorded output. Values in the graph belong to the user and are not redacted.
+//! The output of external tools is recorded without the project's secrets. The model gets what the tool returns,
+//! which its server's secrets were removed from (see the tests of `tools`). Values in the graph belong to the
+//! user and are not redacted.
 
 use crate::support;
 
@@ -27,7 +28,7 @@ async fn open(db: &Db, answer: Value) -> (Harness, Redactor) {
 }
 
 both_engines! {
-    async fn a_secret_from_outside_is_neither_recorded_nor_shown_to_the_model(db: TestDb) {
+    async fn a_secret_from_outside_is_not_recorded_and_no_placeholder_tells_the_model(db: TestDb) {
         let leak = json!({ "env": { "API_KEY": SECRET }, SECRET: [format!("Bearer {SECRET}")] });
         let (harness, redactor) = open(&db, leak).await;
         redactor.add_secret(harness.project, "API_KEY", SECRET);
@@ -42,7 +43,7 @@ both_engines! {
         let record = harness.timeline(run.id).await;
         assert!(record.matches(name).count() >= 3 && !record.contains("of the run"), "{record}");
         let seen: String = harness.model.requests().iter().map(|request| format!("{:?}", request.turns)).collect();
-        assert!(seen.contains(name) && !seen.contains("of the run"), "{seen}");
+        assert!(!seen.contains(name), "the model would repeat it to the server: {seen}");
         harness.close().await;
     }
 

@@ -38,6 +38,26 @@ pub enum Error {
 }
 
 impl Error {
+    /// The text of the error without what the server said, for places that others than the caller see: a server
+    /// may repeat what the caller sent.
+    pub fn without_quotes(&self) -> String {
+        match self {
+            Self::InvalidMessage(_) => "sent something that is not MCP".to_owned(),
+            Self::Http { status, .. } => format!("answered HTTP {status}"),
+            Self::NeedsUserInput(_) => "needs input from a person".to_owned(),
+            Self::NoCommonVersion(_) => "supports no version of MCP that this client supports".to_owned(),
+            Self::Rpc(error) => format!("refused the call (error {})", error.code),
+            Self::Start { .. }
+            | Self::Unreachable(_)
+            | Self::Lost(_)
+            | Self::TooLarge { .. }
+            | Self::TooManyMessages(_)
+            | Self::Timeout(_)
+            | Self::Unauthorised(_)
+            | Self::SessionGone => self.to_string(),
+        }
+    }
+
     /// Whether the server itself fails. A server that refuses a call is healthy.
     pub fn is_server_failure(&self) -> bool {
         !matches!(self, Self::Rpc(_) | Self::NeedsUserInput(_))

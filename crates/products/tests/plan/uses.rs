@@ -45,9 +45,9 @@ fn everything_that_a_product_uses_is_listed() {
         lines(&plan.uses),
         [
             "program K=${A} npx -y x",
-            "host https://example.com",
+            "host https://example.com/mcp",
             "secret A K=${A} npx -y x",
-            "secret B https://example.com",
+            "secret B https://example.com/mcp",
             "schedule 0 7 * * * Europe/Berlin by-clock",
             "schedule 0 8 * * * UTC by-hand",
             "event on_document_ingested by-event",
@@ -63,15 +63,20 @@ fn only_what_an_upgrade_adds_has_to_be_accepted() {
     let v1 = version("1.0.0", json!([http("one", a, key.clone()), http("two", b, json!({}))]));
     for (servers, expected) in [
         (json!([http("one", a, key.clone()), http("two", b, json!({}))]), vec![]),
-        (json!([http("renamed", "https://a.test/other", key.clone())]), vec![]),
+        (json!([http("renamed", "https://A.test:443/mcp", key.clone())]), vec![]),
+        // A host may serve other customers at other paths.
+        (
+            json!([http("one", "https://a.test/other", key.clone())]),
+            vec!["host https://a.test/other", "secret KEY https://a.test/other"],
+        ),
         (json!([]), vec![]),
         (
             json!([http("one", "https://c.test/", key.clone())]),
-            vec!["host https://c.test", "secret KEY https://c.test"],
+            vec!["host https://c.test/", "secret KEY https://c.test/"],
         ),
-        (json!([http("one", "http://a.test/", json!({}))]), vec!["host http://a.test"]),
-        // Both are known, but the second host did not get the secret.
-        (json!([http("two", b, key.clone())]), vec!["secret KEY https://b.test"]),
+        (json!([http("one", "http://a.test/", json!({}))]), vec!["host http://a.test/"]),
+        // Both are known, but the second address did not get the secret.
+        (json!([http("two", b, key.clone())]), vec!["secret KEY https://b.test/mcp"]),
     ] {
         let v2 = version("2.0.0", servers.clone());
         let plan = plan("p", &after(&[&v1]), Some(&v2)).unwrap();

@@ -6,9 +6,9 @@ use emergent_domain::{
     author::Author,
     change::{ChangeKind, FeedPosition},
     cursor::Page,
-    ids::{AgentId, FiringId, McpServerId, ObjectId, ProjectId, ScheduleId, TokenId, WorkflowId},
+    ids::{AgentId, FiringId, ObjectId, ProjectId, ScheduleId, TokenId, WorkflowId},
     json::JsonObject,
-    mcp_server::{ConfiguredBy, McpServer, PinPolicy, ServerSpec, ToolStatus},
+    mcp_server::{ConfiguredBy, McpServer, ToolStatus},
     object::Object,
     time::Timestamp,
     trigger::{
@@ -172,31 +172,10 @@ both_engines! {
 
     async fn of_mcp_servers_and_their_tools(db: TestDb) {
         let project = ProjectId::new();
+        let spec = json!({ "name": "s", "transport": "stdio", "command": "true", "env": { "KEY": "value" } });
         let server = McpServer {
-            id: McpServerId::new(),
-            project,
-            product: None,
-            spec: ServerSpec::Stdio {
-                name: "s".into(),
-                description: String::new(),
-                command: "true".into(),
-                args: Vec::new(),
-                env: [("KEY".to_owned(), "value".to_owned())].into(),
-            },
             configured_by: ConfiguredBy::Project(TokenId::new()),
-            unbound_version: None,
-            tool_filter: vec!["*".into()],
-            pin_policy: PinPolicy::Pin,
-            trust: false,
-            timeout_seconds: 60,
-            enabled: true,
-            version: 1,
-            listed_at: None,
-            tools_accepted_at: None,
-            last_error: None,
-            last_error_at: None,
-            created_at: now(),
-            updated_at: now(),
+            ..emergent_testkit::fixtures::mcp_server(project, spec)
         };
         let (id, written) = (server.id, server.clone());
         let tool = StoredTool {

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::{mcp_server::McpServer, time::Timestamp};
+use emergent_domain::{
+    mcp_server::McpServer,
+    redact::{HeldSecret, Redactor},
+    time::Timestamp,
+};
 use emergent_mcp::client::{Client, ClientOptions, Error as McpError, Target};
 use emergent_net::backoff::Backoff;
 use emergent_store::mcp_servers;
@@ -21,7 +25,8 @@ use tracing::{debug, info, warn};
 use super::{
     McpServers,
     breaker::{Breaker, FailureKind},
-    target, wait_for_stop,
+    target::{self, ResolvedTarget},
+    wait_for_stop,
 };
 
 /// How many times a lost connection is reopened in the background. After that, the next call reopens it.
@@ -43,6 +48,8 @@ pub struct ServerConnection {
     closed: watch::Sender<bool>,
     /// The digest of each tool in the last listing, by the name of the tool.
     pub listed: RwLock<HashMap<String, String>>,
+    /// The secrets that the last connection sent, and that the server may say.
+    sent: RwLock<Arc<[HeldSecret]>>,
     connected: AtomicBool,
     /// Whether the row of the server has an error that this process stored.
     pub has_stored_error: AtomicBool,
@@ -57,6 +64,7 @@ impl ServerConnection {
             attempts: AtomicU64::new(0),
             closed: watch::channel(false).0,
             listed: RwLock::default(),
+            sent: RwLock::default(),
             connected: AtomicBool::new(false),
             has_stored_error: AtomicBool::new(false),
         })
@@ -73,6 +81,11 @@ impl ServerConnection {
     /// The digest of a tool in the last listing; `None` if the server has no such tool.
     pub fn current_digest(&self, tool: &str) -> Option<String> {
         self.listed.read().get(tool).cloned()
+    }
+
+    /// The secrets that the server was sent.
+    pub fn sent_secrets(&self) -> Arc<[HeldSecret]> {
+        Arc::clone(&self.sent.read())
     }
 
     /// Closes a client that was lost or fails. A client that was connected in the meantime stays open.
@@ -97,6 +110,13 @@ impl ServerConnection {
 }
 
 impl McpServers {
+    /// Hides the secrets that a server was sent in what the server says, on the way to a model or a caller. Those
+    /// of other servers are not searched for: a placeholder would come back to the server with the next call,
+    /// and confirm a guess. Records are searched for all secrets of the project.
+    pub(super) fn sent_redactor(&self, connection: &ServerConnection) -> Redactor {
+        self.redactor().for_secrets(&connection.sent_secrets())
+    }
+
     /// The open client of a connection; connects if there is none. The error completes a sentence that begins
     /// with the server's name, such as "is being closed".
     pub(super) async fn client(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
@@ -136,8 +156,12 @@ impl McpServers {
         }
         // If the settings are to blame and not the server, the breaker does not count it: a secret that is set
         // has effect at once.
-        let target = match target::resolve_target(&connection.server, self.secrets(), self.settings()).await {
-            Ok(target) => target,
+        let resolved = target::resolve_target(&connection.server, self.secrets(), self.settings()).await;
+        let target = match resolved {
+            Ok(ResolvedTarget { target, sent }) => {
+                *connection.sent.write() = sent.into();
+                target
+            }
             Err(reason) => return Err(self.record_failed_connect(connection, &reason).await),
         };
         let now = self.clock().now();
@@ -168,13 +192,13 @@ impl McpServers {
         }
     }
 
-    /// Logs and stores that a server could not be connected. Returns the reason without secrets.
+    /// Logs and stores that a server could not be connected. Returns the reason without the secrets of the
+    /// server.
     async fn record_failed_connect(&self, connection: &ServerConnection, reason: &str) -> String {
         let name = connection.server.name();
-        let reason = self.redactor().for_project(connection.server.project).redact_text(reason).into_owned();
         warn!(server = name, "MCP server `{name}` {reason}");
-        self.record_error(connection, &reason).await;
-        reason
+        self.record_error(connection, reason).await;
+        self.sent_redactor(connection).redact_text(reason).into_owned()
     }
 
     /// Connects and lists the tools. A tool is called only after its current digest is known, so that a
@@ -206,10 +230,11 @@ impl McpServers {
         }
     }
 
-    /// Stores the last error of a server, so that every process shows it.
+    /// Stores the last error of a server, without any secret of the project, so that every process shows it.
     pub(super) async fn record_error(&self, connection: &ServerConnection, reason: &str) {
         connection.has_stored_error.store(true, Ordering::Release);
-        let (reason, now) = (reason.replace('\0', ""), self.clock().now());
+        let redactor = self.redactor().for_project(connection.server.project);
+        let (reason, now) = (redactor.redact_text(reason).replace('\0', ""), self.clock().now());
         self.record_contact(connection, Some((reason, now))).await;
     }
 
@@ -269,9 +294,7 @@ impl McpServers {
             if let Some(servers) = weak_servers.upgrade()
                 && !connection.is_connected()
             {
-                let redactor = servers.redactor().for_project(connection.server.project);
-                let reason = redactor.redact_text(&close_reason.to_string()).into_owned();
-                servers.record_error(&connection, &reason).await;
+                servers.record_error(&connection, &close_reason.without_quotes()).await;
             }
             for attempt in 0..MAX_RECONNECTS {
                 let delay = BACKOFF.delay(attempt);
@@ -291,7 +314,8 @@ impl McpServers {
         });
     }
 
-    /// Records the outcome of a call in the breaker.
+    /// Records the outcome of a call in the breaker. What the server said is left out: it may repeat what the
+    /// caller sent, and others would see there whether that is a secret.
     pub(super) async fn record_call(
         &self,
         connection: &Arc<ServerConnection>,
@@ -300,11 +324,7 @@ impl McpServers {
     ) {
         match outcome {
             Err(error) if error.is_server_failure() => {
-                let reason = self
-                    .redactor()
-                    .for_project(connection.server.project)
-                    .redact_text(&error.to_string())
-                    .into_owned();
+                let reason = error.without_quotes();
                 connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
                 self.record_error(connection, &reason).await;
                 // The server may be in a broken state, so the next call opens a new connection.

@@ -30,7 +30,7 @@ impl McpServers {
         client: &Client,
     ) -> Result<(), String> {
         let Err(reason) = self.refresh(connection, client).await else { return Ok(()) };
-        let reason = self.redactor().for_project(connection.server.project).redact_text(&reason).into_owned();
+        let reason = self.sent_redactor(connection).redact_text(&reason).into_owned();
         connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
         self.record_error(connection, &reason).await;
         Err(reason)
@@ -84,7 +84,7 @@ impl McpServers {
 
     /// Redacts the description of a tool, since a server may put the secrets that it was given into it.
     fn without_secrets(&self, connection: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
-        let redactor = self.redactor().for_project(connection.server.project);
+        let redactor = self.sent_redactor(connection);
         let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
         let redacted = RawValue::from_string(redacted).or_else(|_| {
             // The JSON became invalid, because a secret of digits was redacted inside of a number.
@@ -140,7 +140,7 @@ fn record_listing(
         return Ok(Some(ListingReport::default()));
     }
     let stored_tools = mcp_tools::list_for_server(tx, server.id)?;
-    // Whoever configured the server consented to the tools that it has now.
+    // Whoever added the server consented to the tools that it has now.
     let is_first = row.tools_accepted_at.is_none();
     let acceptance = pins::Acceptance { accept_new: is_first || row.trust, policy: row.pin_policy };
     let updates = pins::updates_for_listing(&stored_tools, listed, acceptance, now);

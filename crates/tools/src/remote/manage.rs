@@ -27,6 +27,9 @@ const MAX_SERVERS: usize = 100;
 const MAX_GLOBS: usize = 200;
 const MAX_GLOB_BYTES: usize = 128;
 
+/// How much of an unknown digest an error quotes: all of a real one.
+const MAX_QUOTED_CHARS: usize = 64;
+
 /// A server to be added.
 #[derive(Debug, Clone)]
 pub struct NewServer {
@@ -75,24 +78,12 @@ impl McpServers {
         self.check_program(&new.spec, by)?;
         let now = self.clock().now();
         let server = McpServer {
-            id: McpServerId::new(),
-            project,
-            product: None,
-            spec: new.spec,
-            configured_by: by,
-            unbound_version: None,
             tool_filter: new.tool_filter,
             pin_policy: new.pin_policy,
             trust: new.trust,
             timeout_seconds: new.timeout_seconds,
             enabled: new.enabled,
-            version: 1,
-            listed_at: None,
-            tools_accepted_at: None,
-            last_error: None,
-            last_error_at: None,
-            created_at: now,
-            updated_at: now,
+            ..McpServer::new(project, new.spec, by, now)
         };
         self.db()
             .write(move |tx| {
@@ -111,8 +102,9 @@ impl McpServers {
     }
 
     /// Changes a server. For a server that a product installed, only `enabled`, `trust`, the pin policy and the
-    /// timeout can be changed; the product determines the rest. If the program or the address changes, the
-    /// next listing is a first one: its new tools are accepted.
+    /// timeout can be changed; the product determines the rest. If the program or the address changes, tools
+    /// that were accepted stay accepted as they are, and others are held back. An operator who enables a
+    /// server confirms it, also if it is enabled already.
     pub async fn update(
         &self,
         project: ProjectId,
@@ -135,6 +127,9 @@ impl McpServers {
                     )));
                 }
                 let spec = apply_patch(&current.spec, &patch.spec)?;
+                let is_confirmed = current.needs_confirmation()
+                    && by == ConfiguredBy::Operator
+                    && (patch.enabled == Some(true) || spec != current.spec);
                 let is_configured = spec != current.spec || (patch.enabled == Some(true) && !current.enabled);
                 let updated = McpServer {
                     configured_by: if is_configured { by } else { current.configured_by },
@@ -142,9 +137,7 @@ impl McpServers {
                     tool_filter: patch.tool_filter.clone().unwrap_or_else(|| current.tool_filter.clone()),
                     pin_policy: patch.pin_policy.unwrap_or(current.pin_policy),
                     trust: patch.trust.unwrap_or(current.trust),
-                    tools_accepted_at: current
-                        .tools_accepted_at
-                        .filter(|_| spec.has_same_target(&current.spec)),
+                    unbound_version: current.unbound_version.filter(|_| !is_confirmed),
                     timeout_seconds: patch.timeout_seconds.unwrap_or(current.timeout_seconds),
                     enabled: patch.enabled.unwrap_or(current.enabled),
                     updated_at: servers.clock().now(),
@@ -170,9 +163,12 @@ impl McpServers {
                 mcp_servers::update(tx, &updated)?;
                 if updated.spec != current.spec {
                     bindings::bind_server(tx, Some(&current), &updated, by, updated.updated_at)?;
+                } else if is_confirmed {
+                    bindings::keep_for_next_version(tx, &current, updated.updated_at)?;
                 }
                 let entry = settings_entry(AuditAction::McpServerUpdate, &updated)
-                    .detail("changed", changed_settings(&current, &updated));
+                    .detail("changed", changed_settings(&current, &updated))
+                    .detail("confirmed", is_confirmed);
                 audit::record(tx, &entry, updated.updated_at)?;
                 mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
@@ -198,21 +194,33 @@ impl McpServers {
         Ok(())
     }
 
-    /// Accepts a new or changed tool: pins its current digest, so that it is no longer held back.
+    /// Accepts a new or changed tool: pins its current definition, so that it is no longer held back. `digest`
+    /// is that of the definition that somebody looked at. If the server says something else by now, nothing
+    /// is accepted.
     pub async fn accept_tool(
         &self,
         project: ProjectId,
         id: McpServerId,
         name: &str,
+        digest: Option<&str>,
         by: Option<TokenId>,
     ) -> Result<StoredTool, Error> {
         let (name, now) = (name.to_owned(), self.clock().now());
+        let digest = digest.map(str::to_owned);
         self.db()
             .write(move |tx| {
                 let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 let stored = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
                 let mut stored = stored
                     .ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
+                if let Some(digest) = digest.as_ref().filter(|digest| **digest != stored.digest) {
+                    return Err(Error::Conflict(format!(
+                        "the tool `{name}` has another definition than the one with the digest `{}`: look at \
+                         it again, and send its digest `{}`",
+                        shortened(digest),
+                        stored.digest
+                    )));
+                }
                 match stored.status {
                     ToolStatus::Live => return Ok(stored),
                     ToolStatus::Gone => {
@@ -352,6 +360,11 @@ fn audited_target(spec: &ServerSpec) -> String {
             format!("{scheme}://{host}")
         }
     }
+}
+
+/// The beginning of a text that somebody sent, for an error.
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 fn name_taken(name: &str) -> Error {

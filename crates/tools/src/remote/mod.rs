@@ -39,7 +39,7 @@ pub(crate) use availability::FailedServers;
 use connection::ServerConnection;
 pub use error::Error;
 pub use manage::{NewServer, ServerPatch};
-pub use project_tools::{HeldTool, NameConflict, RemoteTools};
+pub use project_tools::{AcceptedTool, HeldTool, NameConflict, RemoteTools};
 pub use status::{Inspection, ServerWithCounts, Status, is_held_back};
 
 /// The tools of this many projects are cached.
@@ -211,6 +211,7 @@ impl McpServers {
 
     /// Closes stale connections until `stop` becomes true, then all connections.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+        self.warn_of_unconfirmed().await;
         let mut changed = self.db().waiter(mcp_servers::CHANGED_CHANNEL);
         loop {
             tokio::select! {
@@ -219,6 +220,27 @@ impl McpServers {
             }
         }
         self.shutdown().await;
+    }
+
+    /// Says which programs are started only because they were configured before it was recorded by whom.
+    async fn warn_of_unconfirmed(&self) {
+        let unconfirmed = match self.db().read(mcp_servers::list_unconfirmed).await {
+            Ok(unconfirmed) => unconfirmed,
+            Err(error) => {
+                let error: emergent_store::Error = error;
+                return warn!(error = %error, "the MCP servers could not be read");
+            }
+        };
+        for (project, server) in unconfirmed {
+            let name = server.name();
+            warn!(
+                project,
+                server = name,
+                "the MCP server `{name}` was configured before it was recorded by whom, and has the rights of an \
+                 operator's: look at it, then confirm it with a token that spans projects (`emergent mcp-server \
+                 set {name} --enabled true --project {project}`), or disable it"
+            );
+        }
     }
 
     /// Closes the connections of servers that were changed, disabled or deleted.

@@ -9,6 +9,7 @@ use std::{
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
     mcp_server::{McpServer, ToolStatus},
+    time::Timestamp,
     tool_name::external,
 };
 use emergent_mcp::client::RemoteTool;
@@ -32,12 +33,23 @@ pub struct RemoteTools {
     /// The server that each bare name means: the one whose tool of this name was accepted first. It keeps the
     /// name while it is disabled, or its tool is held back or gone, so that no other server can take it over.
     pub owners: Arc<HashMap<String, String>>,
+    /// Every tool that was accepted, the first accepted first, also those that are not offered now.
+    pub accepted: Arc<Vec<AcceptedTool>>,
     /// The names that tools of several servers have.
     pub conflicts: Arc<Vec<NameConflict>>,
     /// The tools of enabled servers that are held back.
     pub held: Arc<Vec<HeldTool>>,
     /// All servers of the project, as they were when the revision changed.
     pub(crate) servers: Arc<Vec<McpServer>>,
+}
+
+/// A tool that was accepted, whether it is offered now or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedTool {
+    pub server: String,
+    /// The escaped name.
+    pub name: String,
+    pub since: Timestamp,
 }
 
 /// Accepted tools of several servers that have the same name.
@@ -67,6 +79,7 @@ impl RemoteTools {
             tools: Arc::default(),
             revision: -1,
             owners: Arc::default(),
+            accepted: Arc::default(),
             conflicts: Arc::default(),
             held: Arc::default(),
             servers: Arc::default(),
@@ -85,8 +98,8 @@ struct Rows {
     revision: i64,
     servers: Vec<McpServer>,
     tools: Vec<(McpServerId, StoredTool)>,
-    /// Server and announced name of every tool that was accepted, the first accepted first.
-    accepted: Vec<(McpServerId, String)>,
+    /// Server and announced name of every tool that was accepted, and since when, the first accepted first.
+    accepted: Vec<(McpServerId, String, Timestamp)>,
 }
 
 impl Rows {
@@ -130,9 +143,14 @@ impl McpServers {
 
     /// Builds the tools that are offered to a project from its rows, and caches them.
     fn cache(&self, project: ProjectId, rows: Rows) -> RemoteTools {
-        let (owners, conflicts) = name_owners(&rows.servers, &rows.accepted);
-        let ranks: HashMap<(McpServerId, &str), usize> =
-            rows.accepted.iter().enumerate().map(|(rank, (id, name))| ((*id, name.as_str()), rank)).collect();
+        let accepted = accepted_tools(&rows.servers, &rows.accepted);
+        let (owners, conflicts) = name_owners(&accepted);
+        let ranks: HashMap<(McpServerId, &str), usize> = rows
+            .accepted
+            .iter()
+            .enumerate()
+            .map(|(rank, (id, name, _))| ((*id, name.as_str()), rank))
+            .collect();
         let enabled = rows.servers.iter().filter(|server| server.enabled);
         let connections: HashMap<McpServerId, Arc<ServerConnection>> =
             enabled.map(|server| (server.id, self.connection(server))).collect();
@@ -157,6 +175,7 @@ impl McpServers {
             tools: Arc::new(ranked.into_iter().map(|(_, tool)| tool).collect()),
             revision: rows.revision,
             owners: Arc::new(owners),
+            accepted: Arc::new(accepted),
             conflicts: Arc::new(conflicts),
             held: Arc::new(held),
             servers: Arc::new(rows.servers),
@@ -179,25 +198,30 @@ impl McpServers {
     }
 }
 
-/// The server that each bare name means, and the names that several servers have. `accepted` has the first
-/// accepted tool first. Tools that the filter of their server excludes have no names.
-fn name_owners(
-    servers: &[McpServer],
-    accepted: &[(McpServerId, String)],
-) -> (HashMap<String, String>, Vec<NameConflict>) {
+/// The accepted tools that have names: those that the filter of their server does not exclude.
+fn accepted_tools(servers: &[McpServer], accepted: &[(McpServerId, String, Timestamp)]) -> Vec<AcceptedTool> {
     let by_id: HashMap<McpServerId, &McpServer> = servers.iter().map(|server| (server.id, server)).collect();
+    let named = accepted.iter().filter_map(|(id, announced, since)| {
+        let server = by_id.get(id)?;
+        external::filter_allows(&server.tool_filter, server.name(), announced).then(|| AcceptedTool {
+            server: server.name().to_owned(),
+            name: external::escape(announced).into_owned(),
+            since: *since,
+        })
+    });
+    named.collect()
+}
+
+/// The server that each bare name means, and the names that several servers have. `accepted` has the first
+/// accepted tool first.
+fn name_owners(accepted: &[AcceptedTool]) -> (HashMap<String, String>, Vec<NameConflict>) {
     let (mut owners, mut conflicts) =
         (HashMap::<String, String>::new(), BTreeMap::<String, Vec<String>>::new());
-    for (id, announced) in accepted {
-        let Some(server) = by_id.get(id) else { continue };
-        if !external::filter_allows(&server.tool_filter, server.name(), announced) {
-            continue;
-        }
-        let name = external::escape(announced).into_owned();
-        match owners.get(&name) {
-            Some(_) => conflicts.entry(name).or_default().push(server.name().to_owned()),
+    for AcceptedTool { server, name, .. } in accepted {
+        match owners.get(name) {
+            Some(_) => conflicts.entry(name.clone()).or_default().push(server.clone()),
             None => {
-                owners.insert(name, server.name().to_owned());
+                owners.insert(name.clone(), server.clone());
             }
         }
     }
@@ -227,50 +251,25 @@ fn warn_of_conflicts(project: ProjectId, remote: &RemoteTools, before: Option<&R
 
 #[cfg(test)]
 mod tests {
-    use emergent_domain::{
-        mcp_server::{ConfiguredBy, PinPolicy, ServerSpec},
-        time::Timestamp,
-    };
+    use emergent_testkit::fixtures;
+    use serde_json::json;
 
     use super::*;
 
     fn server(name: &str, filter: &str) -> McpServer {
-        let now = Timestamp::from_micros(0);
-        McpServer {
-            id: McpServerId::new(),
-            project: ProjectId::new(),
-            product: None,
-            spec: ServerSpec::Http {
-                name: name.into(),
-                description: String::new(),
-                url: "https://x.test/".into(),
-                headers: BTreeMap::new(),
-                env: BTreeMap::new(),
-            },
-            configured_by: ConfiguredBy::Operator,
-            unbound_version: None,
-            tool_filter: vec![filter.into()],
-            pin_policy: PinPolicy::Pin,
-            trust: false,
-            timeout_seconds: 60,
-            enabled: true,
-            version: 1,
-            listed_at: None,
-            tools_accepted_at: None,
-            last_error: None,
-            last_error_at: None,
-            created_at: now,
-            updated_at: now,
-        }
+        let spec = json!({ "name": name, "transport": "http", "url": "https://x.test/" });
+        McpServer { tool_filter: vec![filter.into()], ..fixtures::mcp_server(ProjectId::new(), spec) }
     }
 
     #[test]
     fn a_bare_name_means_the_tool_that_was_accepted_first() {
         let servers = [server("one", "*"), server("two", "*"), server("three", "other_*")];
         let accepted: Vec<_> = [(0, "a.b"), (1, "find"), (0, "find"), (2, "find"), (1, "a_b")]
-            .map(|(index, name): (usize, &str)| (servers[index].id, name.to_owned()))
+            .map(|(index, name): (usize, &str)| {
+                (servers[index].id, name.to_owned(), Timestamp::from_micros(0))
+            })
             .into();
-        let (owners, conflicts) = name_owners(&servers, &accepted);
+        let (owners, conflicts) = name_owners(&accepted_tools(&servers, &accepted));
         assert_eq!(owners["find"], "two");
         assert_eq!((owners["a%2Eb"].as_str(), owners["a_b"].as_str()), ("one", "two"));
         let conflict = NameConflict { name: "find".into(), owner: "two".into(), others: vec!["one".into()] };

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use emergent_domain::mcp_server::{McpServer, ServerSpec};
+use emergent_domain::{
+    mcp_server::{McpServer, ServerSpec},
+    redact::HeldSecret,
+};
 use emergent_mcp::client::{Endpoint, Program, Sandbox, Target};
 use emergent_net::{address, http};
 use emergent_secrets::{
@@ -17,14 +20,20 @@ use reqwest::{
 
 use super::RemoteSettings;
 
+/// A target with the secrets that are sent to it.
+pub struct ResolvedTarget {
+    pub target: Target,
+    pub sent: Vec<HeldSecret>,
+}
+
 /// The target of a server, with its secrets. The error names the field that cannot be resolved.
 pub async fn resolve_target(
     server: &McpServer,
     secrets: &Secrets,
     settings: &RemoteSettings,
-) -> Result<Target, String> {
-    let destination = Destination::for_server(server);
-    match &server.spec {
+) -> Result<ResolvedTarget, String> {
+    let mut resolver = Resolver { destination: Destination::for_server(server), secrets, sent: Vec::new() };
+    let target = match &server.spec {
         ServerSpec::Stdio { command, args, env, .. } => {
             if !settings.allow_stdio {
                 return Err(STDIO_DISABLED_MESSAGE.into());
@@ -35,9 +44,9 @@ pub async fn resolve_target(
             let mut resolved = BTreeMap::new();
             for (name, value) in env {
                 let field = format!("env.{name}");
-                resolved.insert(name.clone(), resolve(&destination, secrets, &field, value).await?);
+                resolved.insert(name.clone(), resolver.resolve(&field, value).await?);
             }
-            Ok(Target::Stdio(Program {
+            Target::Stdio(Program {
                 command: command.clone(),
                 args: args.clone(),
                 env: resolved,
@@ -46,15 +55,16 @@ pub async fn resolve_target(
                     hidden: settings.hidden_folder.clone(),
                     supervisor: settings.supervisor.clone(),
                 },
-            }))
+            })
         }
-        ServerSpec::Http { url, headers, env, .. } => Ok(Target::Http(
-            endpoint(&destination, secrets, settings, url, &headers_with_env(headers, env)).await?,
-        )),
-        ServerSpec::Sse { url, headers, env, .. } => Ok(Target::Sse(
-            endpoint(&destination, secrets, settings, url, &headers_with_env(headers, env)).await?,
-        )),
-    }
+        ServerSpec::Http { url, headers, env, .. } => {
+            Target::Http(endpoint(&mut resolver, settings, url, &headers_with_env(headers, env)).await?)
+        }
+        ServerSpec::Sse { url, headers, env, .. } => {
+            Target::Sse(endpoint(&mut resolver, settings, url, &headers_with_env(headers, env)).await?)
+        }
+    };
+    Ok(ResolvedTarget { target, sent: resolver.sent })
 }
 
 /// The error for a server that is a program, where programs are not run.
@@ -73,8 +83,7 @@ fn program_withdrawn_message(spec: &ServerSpec) -> String {
 
 /// The endpoint with these headers, which may refer to secrets.
 async fn endpoint(
-    destination: &Destination,
-    secrets: &Secrets,
+    resolver: &mut Resolver<'_>,
     settings: &RemoteSettings,
     url: &str,
     headers: &[(String, String)],
@@ -84,7 +93,7 @@ async fn endpoint(
     let mut resolved = HeaderMap::new();
     for (name, value) in headers {
         let field = format!("headers.{name}");
-        let text = resolve(destination, secrets, &field, value).await?;
+        let text = resolver.resolve(&field, value).await?;
         let invalid = |_| format!("`{field}` has characters that no header can have");
         let mut value = HeaderValue::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         value.set_sensitive(true);
@@ -101,16 +110,21 @@ pub fn required_secrets(spec: &ServerSpec) -> BTreeSet<String> {
     secret_uses(spec).into_iter().map(|secret_use| secret_use.name).collect()
 }
 
-/// The text of a field, with its references to secrets replaced by their values.
-async fn resolve(
-    destination: &Destination,
-    secrets: &Secrets,
-    field: &str,
-    text: &str,
-) -> Result<String, String> {
-    let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
-    let value = secrets.resolve(destination, &template).await;
-    value
-        .map(|secret| secret.expose().to_owned())
-        .map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))
+/// Replaces references to secrets by their values, and notes which ones.
+struct Resolver<'a> {
+    destination: Destination,
+    secrets: &'a Secrets,
+    sent: Vec<HeldSecret>,
+}
+
+impl Resolver<'_> {
+    /// The text of a field, with its references to secrets replaced by their values.
+    async fn resolve(&mut self, field: &str, text: &str) -> Result<String, String> {
+        let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
+        let resolved = self.secrets.resolve(&self.destination, &template).await;
+        let resolved =
+            resolved.map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))?;
+        self.sent.extend(resolved.held.iter().cloned());
+        Ok(resolved.expose().to_owned())
+    }
 }

@@ -63,16 +63,25 @@ impl ServerTool {
         ToolError::Failed(format!("the MCP server `{}` {reason}", self.connection.server.name()))
     }
 
-    async fn call_server(&self, servers: &McpServers, input: Value) -> Result<Value, ToolError> {
-        let connection = match self.connection.is_closed() {
-            false => Arc::clone(&self.connection),
-            true => servers
-                .current_connection(&self.connection.server)
-                .await
-                .map_err(|reason| self.failed(&reason))?,
-        };
-        let client = servers.client(&connection).await.map_err(|reason| self.failed(&reason))?;
-        self.check_pin(&connection)?;
+    /// The connection to the server as it is now, which may have been changed since a run got the tool.
+    async fn current_connection(&self, servers: &McpServers) -> Result<Arc<ServerConnection>, ToolError> {
+        match self.connection.is_closed() {
+            false => Ok(Arc::clone(&self.connection)),
+            true => {
+                let current = servers.current_connection(&self.connection.server).await;
+                current.map_err(|reason| self.failed(&reason))
+            }
+        }
+    }
+
+    async fn call_server(
+        &self,
+        servers: &McpServers,
+        connection: &Arc<ServerConnection>,
+        input: Value,
+    ) -> Result<Value, ToolError> {
+        let client = servers.client(connection).await.map_err(|reason| self.failed(&reason))?;
+        self.check_pin(connection)?;
         let Value::Object(arguments) = input else {
             return Err(ToolError::Refused("the input must be an object".into()));
         };
@@ -88,7 +97,7 @@ impl ServerTool {
         });
         let schema = self.info.input_schema.as_value();
         let result = client.call_tool(&self.announced, schema, arguments, self.timeout, Some(progress)).await;
-        servers.record_call(&connection, &client, result.as_ref().map(|_| ())).await;
+        servers.record_call(connection, &client, result.as_ref().map(|_| ())).await;
         match result {
             Ok(result) => content::to_output(result).map_err(ToolError::Refused),
             Err(McpError::Rpc(error)) => Err(ToolError::Refused(format!(
@@ -142,10 +151,13 @@ impl Tool for ServerTool {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
+        let connection = self.current_connection(&servers).await?;
+        let sent_by_caller = input.clone();
+        let result = self.call_server(&servers, &connection, input).await;
         // A server may return the secrets that it was given. What the caller sent stays, so that the answer
         // confirms no guess.
-        let redactor = servers.redactor().for_project(self.connection.server.project).except(&input);
-        match self.call_server(&servers, input).await {
+        let redactor = servers.sent_redactor(&connection).except(&sent_by_caller);
+        match result {
             Ok(mut answer) => {
                 redactor.redact_value(&mut answer);
                 Ok(ToolOutput::Answer(answer))

@@ -7,14 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use emergent_domain::{agent::Visibility, ids::AgentId, token::Scope, tool_name};
+use emergent_domain::{agent::Visibility, ids::AgentId, time::Timestamp, token::Scope, tool_name};
 use emergent_executor::Executor;
 use emergent_mcp::server::{Annotations, Fault, JsonFields, Tool as Listed, ToolList};
 use emergent_store::agents as rows;
 use emergent_tools::{Effect, Tool, ToolInfo};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{host::McpCaller, resources};
+use super::{
+    agent_labels::{Labels, NewLabel, ToolLabels, label_agents},
+    host::McpCaller,
+    resources,
+};
 
 /// Scopes as one number, so that tokens with the same scopes share a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +65,7 @@ pub(super) enum CatalogEntry {
 /// An agent that can be called as a tool.
 pub(super) struct AgentTool {
     pub id: AgentId,
+    created_at: Timestamp,
     pub name: String,
     description: String,
 }
@@ -78,9 +83,6 @@ const IDEMPOTENT: &[&str] = &[
     "schema_pack_assign",
 ];
 
-const AGENT_PREFIX: &str = "agent_";
-const MAX_TOOL_NAME_CHARS: usize = 128;
-
 impl Catalog {
     /// Reads the tools and agents of the caller's project.
     pub async fn load(
@@ -89,21 +91,19 @@ impl Catalog {
         selection: ToolSelection,
     ) -> Result<Self, Fault> {
         let (mut entries, mut missing_scopes) = (BTreeMap::new(), BTreeMap::new());
+        let agents = external_agents(executor, caller).await?;
+        let labels = agent_labels(executor, caller, &agents).await;
         for (name, tool) in project_tools(executor, caller, selection).await {
             // A tool without a scope is for agents only.
             let Some(scope) = tool.info().scope else { continue };
+            let name = labels.renamed_tools.get(&name).cloned().unwrap_or(name);
             if caller.has_scope(scope) {
                 entries.insert(name, CatalogEntry::Tool(tool));
             } else {
                 missing_scopes.insert(name, scope);
             }
         }
-        for agent in external_agents(executor, caller).await? {
-            let name = agent_tool_name(&agent.name);
-            // An external tool may have the same name; the first one is offered.
-            if entries.contains_key(&name) {
-                continue;
-            }
+        for (name, agent) in labels.agents.into_iter().zip(agents) {
             if caller.has_scope(Scope::AgentsInvoke) {
                 entries.insert(name, CatalogEntry::Agent(agent));
             } else {
@@ -159,7 +159,17 @@ async fn project_tools(
     }
 }
 
-/// Returns the agents of the project that are visible to clients.
+/// Returns the labels of agents, and the tools that would have the same ones. All tools that were accepted count,
+/// whether their servers can be reached or not, so a label always means the same.
+async fn agent_labels(executor: &Executor, caller: &McpCaller, agents: &[AgentTool]) -> Labels {
+    let labelled = executor.tools().project_labels(caller.project).await;
+    let tools: ToolLabels = labelled.iter().map(|tool| (tool.label.clone(), tool.accepted_at)).collect();
+    let agents: Vec<_> =
+        agents.iter().map(|agent| NewLabel { agent: &agent.name, created_at: agent.created_at }).collect();
+    label_agents(&agents, &tools)
+}
+
+/// Returns the agents of the project that are visible to clients, the oldest first.
 async fn external_agents(executor: &Executor, caller: &McpCaller) -> Result<Vec<AgentTool>, Fault> {
     let project = caller.project;
     let agents = executor.graph().db().read(move |tx| rows::list_all(tx, project)).await;
@@ -167,20 +177,16 @@ async fn external_agents(executor: &Executor, caller: &McpCaller) -> Result<Vec<
         .map_err(Fault::internal)?
         .into_iter()
         .filter(|agent| agent.definition.visibility == Visibility::External);
-    Ok(external
+    let mut agents: Vec<AgentTool> = external
         .map(|agent| AgentTool {
             id: agent.id,
+            created_at: agent.created_at,
             name: agent.definition.name,
             description: agent.definition.description,
         })
-        .collect())
-}
-
-/// Returns the name of the tool for an agent. Names of tools consist of at most 128 letters, digits, `_`, `-`
-/// and `.`; names of agents may contain other characters.
-fn agent_tool_name(agent: &str) -> String {
-    let to_allowed = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
-    AGENT_PREFIX.chars().chain(agent.chars().map(to_allowed)).take(MAX_TOOL_NAME_CHARS).collect()
+        .collect();
+    agents.sort_by_key(|agent| (agent.created_at, agent.id));
+    Ok(agents)
 }
 
 fn listed_tool(name: &str, entry: &CatalogEntry) -> Result<Listed, Fault> {
@@ -261,13 +267,6 @@ fn raw(value: &Value) -> Result<Box<RawValue>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tool_name_of_an_agent_has_only_allowed_characters() {
-        assert_eq!(agent_tool_name("research-assistant"), "agent_research-assistant");
-        assert_eq!(agent_tool_name("über agent"), "agent__ber_agent");
-        assert_eq!(agent_tool_name(&"x".repeat(500)).len(), 128);
-    }
 
     #[test]
     fn tokens_share_a_catalog_if_and_only_if_their_scopes_are_the_same() {

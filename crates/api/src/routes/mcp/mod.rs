@@ -1,6 +1,7 @@
 //! `/mcp`: the project's tools, prompts and resources for clients of the Model Context Protocol. The
 //! protocol itself is in `emergent_mcp::server`; this module connects it to HTTP, tokens and projects.
 
+mod agent_labels;
 mod agents;
 mod catalog;
 mod catalog_cache;

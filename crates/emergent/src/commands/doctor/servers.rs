@@ -57,6 +57,16 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
             problem_finding(SECTION, format!("`{name}` {reason}{circuit_breaker}{suffix}"), fix)
         }
     }];
+    if server.needs_confirmation {
+        let found = format!(
+            "`{name}` was configured before it was recorded by whom, and has the rights of an operator's{suffix}"
+        );
+        let fix = format!(
+            "look at it with `emergent mcp-server show {name}{flag}`; with a token that spans projects, `emergent \
+             mcp-server set {name} --enabled true{flag}` confirms it, and `--enabled false` switches it off"
+        );
+        findings.push(problem_finding(SECTION, found, fix));
+    }
     // These are the tools as last listed, so a server that does not respond has them too.
     let tools: Vec<McpToolView> = client.get(&format!("{path}/tools")).await?.data().await?;
     let held_back: Vec<&str> =

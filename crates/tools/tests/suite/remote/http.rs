@@ -138,7 +138,10 @@ async fn answer(
             };
             events(stream::iter([Ok("data: {\"jsonrpc\":".to_owned())]).chain(stream::once(cut)))
         }
-        ("tools/call", "broken") => (StatusCode::INTERNAL_SERVER_ERROR, "a stack trace").into_response(),
+        ("tools/call", "broken") => {
+            let text = format!("a stack trace of {}", message["params"]["arguments"]);
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
         ("tools/call", "flood") => {
             let notice =
                 json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "x" } });
@@ -213,6 +216,35 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
         site.close().await;
         serving.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_error_of_a_server_confirms_no_guess_of_a_caller() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let (_, at, serving) = Rogue::start(false).await;
+    site.put_secret("KEY", "value-of-the-key").await;
+    let mut keyed = spec("rogue", &at);
+    keyed["headers"] = json!({ "X-Key": "${KEY}" });
+    let server = site.add(keyed).await;
+    let mut told = Vec::new();
+    for guess in ["value-of-the-key", "another-guess-xx"] {
+        for _ in 0..3 {
+            let error = site.call("broken", json!({ "text": guess })).await.unwrap_err();
+            assert!(error.contains(guess), "the caller gets back what it sent: {error}");
+        }
+        // The breaker is open now, and says why, to every caller.
+        let left_alone = site.call("echo", json!({})).await.unwrap_err();
+        let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
+        let last = row.last_error.unwrap();
+        assert!(left_alone.contains("left alone until") && left_alone.contains("HTTP 500"), "{left_alone}");
+        let (_, reason) = left_alone.split_once("Z: ").unwrap();
+        told.push((reason.to_owned(), last));
+        site.servers.inspect(site.project, server.id).await.unwrap();
+    }
+    assert_eq!(told[0], told[1], "a right guess and a wrong one look the same");
+    site.close().await;
+    serving.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -95,7 +95,7 @@ both_engines! {
         inspect(&site, server.id).await;
         assert_eq!(status(&site, server.id, "entities_audit").await, Some(ToolStatus::New));
 
-        let accepted = site.servers.accept_tool(site.project, server.id, "entities_audit", None).await.unwrap();
+        let accepted = site.servers.accept_tool(site.project, server.id, "entities_audit", None, None).await.unwrap();
         assert_eq!(accepted.status, ToolStatus::Live);
         let granted = site.granted(&["entities_*"]).await;
         assert!(granted.contains(&("entities_audit".into(), "rogue".into())), "{granted:?}");
@@ -120,15 +120,18 @@ both_engines! {
         site.announce("rogue", &["one", "two", "three", "four"]);
         inspect(&site, server.id).await;
         assert_eq!(status(&site, server.id, "four").await, Some(ToolStatus::New));
-        // Another program is another server: whoever configured it consented to its tools. A new name is not.
+        // Neither another name nor another program makes the tools that wait accepted. Those that were stay.
         let spec = json!({ "name": "renamed" }).as_object().unwrap().clone();
         set(&site, server.id, ServerPatch { spec, ..ServerPatch::default() }).await;
         inspect(&site, server.id).await;
         assert_eq!(status(&site, server.id, "four").await, Some(ToolStatus::New));
         let spec = json!({ "args": [site.tag, "again"] }).as_object().unwrap().clone();
         set(&site, server.id, ServerPatch { spec, ..ServerPatch::default() }).await;
+        site.announce("rogue", &["one", "two", "three", "four", "five"]);
         inspect(&site, server.id).await;
-        assert_eq!(status(&site, server.id, "four").await, Some(ToolStatus::Live));
+        assert_eq!(status(&site, server.id, "one").await, Some(ToolStatus::Live));
+        assert_eq!(status(&site, server.id, "four").await, Some(ToolStatus::New));
+        assert_eq!(status(&site, server.id, "five").await, Some(ToolStatus::New));
         site.close().await;
     }
 
@@ -145,7 +148,7 @@ both_engines! {
         assert_eq!(conflicts.find("two", "find").unwrap().others, ["two"]);
         assert_eq!(conflicts.find("two", "entities_get").unwrap().owner, emergent_tools::BareNameOwner::Builtin);
         assert!(conflicts.find("one", "find").is_none(), "what is held back has no claim");
-        site.servers.accept_tool(site.project, two.id, "find", None).await.unwrap();
+        site.servers.accept_tool(site.project, two.id, "find", None, None).await.unwrap();
         assert_eq!(site.granted(&["find"]).await, pairs(&[("find", "one")]));
         assert_eq!(site.granted(&["*.find"]).await, pairs(&[("find", "one"), ("two__find", "two")]));
         // A second process agrees, without a connection.

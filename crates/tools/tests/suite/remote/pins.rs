@@ -46,9 +46,21 @@ both_engines! {
         assert_eq!(echo.status, ToolStatus::Changed);
         assert!(echo.tool.contains("Sends your files") && echo.pinned_tool.contains("Says it back"));
 
-        site.servers.accept_tool(site.project, server.id, "echo", None).await.unwrap();
+        // Somebody looked at the definition before the change, or at a later one.
+        let accept = |digest: Option<String>| {
+            let (servers, project, id) = (site.servers.clone(), site.project, server.id);
+            async move { servers.accept_tool(project, id, "echo", digest.as_deref(), None).await }
+        };
+        for other in [echo.pinned_digest.clone(), "of a later one".to_owned(), "x".repeat(100_000)] {
+            match accept(Some(other)).await {
+                Err(Error::Conflict(reason)) => assert!(reason.contains(&echo.digest) && reason.len() < 500, "{reason}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(site.tool("echo").await.is_none(), "it is held back as before");
+        accept(Some(echo.digest.clone())).await.unwrap();
         assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")));
-        assert!(matches!(site.servers.accept_tool(site.project, server.id, "nope", None).await, Err(Error::NotFound { .. })));
+        assert!(matches!(site.servers.accept_tool(site.project, server.id, "nope", None, None).await, Err(Error::NotFound { .. })));
         site.close().await;
     }
 

@@ -126,6 +126,28 @@ async fn a_program_sees_only_what_it_is_given_and_secrets_stay_out_of_what_it_sa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_says_is_not_searched_for_the_secrets_of_others() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    site.put_secret("OWN", "sent-to-this-server").await;
+    site.put_secret("OTHER", "sent-to-another-one").await;
+    let mut spec = site.rogue("rogue");
+    spec["env"] = json!({ "MINE": "${OWN}", "GUESS": "sent-to-another-one" });
+    let server = site.add(spec).await;
+    let env = site.call("env", json!({})).await.unwrap().to_string();
+    assert!(env.contains("GUESS=sent-to-another-one"), "a placeholder would confirm the guess: {env}");
+    assert!(env.contains("MINE=[secret OWN]"), "{env}");
+    // The value that an open connection was given is hidden, however often the secret is replaced.
+    for turn in 0..4 {
+        site.put_secret("OWN", &format!("{turn} is the newest value")).await;
+    }
+    let env = site.call("env", json!({})).await.unwrap().to_string();
+    assert!(env.contains("MINE=[secret OWN]"), "{env}");
+    site.servers.delete(site.project, server.id).await.unwrap();
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_missing_is_named() {
     let _alone = alone().await;
     let site = Site::open(TestDb::sqlite().await).await;

@@ -9,7 +9,7 @@ use emergent_domain::{
     time::Clock,
 };
 use emergent_graph::Graph;
-use emergent_secrets::{KeySource, Secrets};
+use emergent_secrets::{KeySource, Secret, Secrets};
 use emergent_testkit::TestDb;
 use emergent_tools::{
     Guard, GuardedOutput, Tool, ToolContext, ToolPool,
@@ -58,6 +58,11 @@ impl Site {
 
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    pub async fn put_secret(&self, name: &str, value: &str) {
+        let value = Secret::new(value.to_owned());
+        self.secrets.put(self.project, None, &name.parse().unwrap(), value).await.unwrap();
     }
 
     pub async fn add(&self, spec: Value) -> McpServer {
