@@ -133,6 +133,6 @@ impl ProjectState {
     /// Returns the names of the tools that a server listed most recently, each with whether it is held back.
     pub fn tools_of(&self, server: McpServerId) -> impl Iterator<Item = (&str, bool)> {
         let tools = self.tools.iter().filter(move |(id, _)| *id == server);
-        tools.map(|tool| (tool.1.as_str(), self.held_tools.contains(tool)))
+        tools.map(move |tool| (tool.1.as_str(), self.held_tools.contains(tool)))
     }
 }

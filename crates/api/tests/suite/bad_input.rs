@@ -89,8 +89,8 @@ both_engines! {
             ("/api/graph/objects/zebra", "id"),
             ("/api/admin/agents/zebra", "agentId"),
             ("/api/admin/agents/zebra/runs/0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60", "agentId"),
-            ("/api/coordination/workflows/5", "id"),
-            ("/api/graph/relationships?from_id=zebra", "from_id"),
+            ("/api/coordination/workflows/5", "workflowId"),
+            ("/api/graph/relationships?fromId=zebra", "fromId"),
             ("/api/coordination/tasks?workflowId=zebra", "workflowId"),
             ("/api/admin/audit?token=zebra", "token"),
         ] {
