@@ -76,6 +76,11 @@ async fn a_server_is_added_used_and_removed_on_a_data_folder() {
     assert!(!command_output(home.run(&["mcp-server", "tools", "stories", "--held"])).contains("tell"));
     let none = command_output(home.run(&["mcp-server", "accept", "stories", "--all"]));
     assert!(none.contains("no tools that are held back"), "{none}");
+    let stale = home.run(&["mcp-server", "accept", "stories", "tell", "--digest", "not-a-digest"]);
+    assert!(!stale.status.success() && String::from_utf8_lossy(&stale.stderr).contains("another definition"));
+    let digest = tools[0]["digest"].as_str().unwrap();
+    let accepted = home.run(&["mcp-server", "accept", "stories", "tell", "--digest", &digest[..12]]);
+    assert!(command_output(accepted).contains("accepted as it is now: Tells."));
     let shown =
         command_output(home.run(&["mcp-server", "set", "stories", "--timeout", "5", "--trust", "true"]));
     assert!(

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The most memory that the server may ever have had, whatever the attack is.
-pub const MAX_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 1 << 30;
 /// How long ninety-nine of a hundred requests may take.
 const MAX_P99: Duration = Duration::from_secs(1);
 /// A percentile of fewer requests would mean nothing.
@@ -30,11 +30,6 @@ pub fn peak_memory(server: &Server) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("VmHWM");
     let kilobytes: u64 = line.split_whitespace().nth(1).expect("a number").parse().expect("a number");
     kilobytes << 10
-}
-
-pub fn assert_memory(server: &Server) {
-    let peak = peak_memory(server);
-    assert!(peak < MAX_MEMORY, "the server had {} MB", peak >> 20);
 }
 
 /// A client of another project. It reads and writes until it is stopped, and measures each request.
@@ -82,7 +77,7 @@ impl Bystander {
         let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
         eprintln!("{} requests, p50 {p50:?}, p99 {p99:?}, {} MB", times.len(), peak_memory(server) >> 20);
         assert!(p99 < MAX_P99, "p99 {p99:?} of {} requests", times.len());
-        assert_memory(server);
+        assert!(peak_memory(server) < MAX_MEMORY, "the server had {} MB", peak_memory(server) >> 20);
     }
 }
 

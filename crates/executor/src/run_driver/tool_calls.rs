@@ -254,7 +254,8 @@ impl RunDriver {
         let call = self.finished_call(index, status, output, started_at);
         let shown = call.output.clone();
         let mut batch = RecordBatch::default();
-        let recorded = self.recorder.add_result(&mut batch, self.without_secrets(index, call));
+        let call = self.without_secrets(index, call);
+        let recorded = self.recorder.add_result(&mut batch, call);
         self.calls[index] = RecordedToolCall { output: shown, ..recorded };
         self.recorder.commit(batch, self.machine.steps()).await
     }

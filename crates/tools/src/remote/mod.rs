@@ -238,7 +238,7 @@ impl McpServers {
                 server = name,
                 "the MCP server `{name}` was configured before it was recorded by whom, and has the rights of an \
                  operator's: look at it, then confirm it with a token that spans projects (`emergent mcp-server \
-                 set {name} --enabled true --project {project}`), or disable it"
+                 set {name} --enabled true -p {project}`), or disable it"
             );
         }
     }
