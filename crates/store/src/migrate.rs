@@ -111,6 +111,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
+    Migration {
+        version: 15,
+        name: "deletion",
+        shared: include_str!("migrations/0015_deletion.sql"),
+        sqlite: include_str!("migrations/0015_deletion.sqlite.sql"),
+        postgres: include_str!("migrations/0015_deletion.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.
