@@ -10,22 +10,22 @@ use emergent_domain::{
     workflow::{Escalation, Workflow, WorkflowStatus},
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
-use emergent_net::backoff::Backoff;
 use emergent_store::{
     Tx,
     lease_keeper::{LeaseExpired, LeaseKeeper},
     requester::{Requester, on_behalf_of},
-    workflows,
+    workflows::{self, ClaimLimits},
 };
 use tokio::{
     sync::{Mutex, watch},
     task::AbortHandle,
-    time::{Duration, sleep},
+    time::{Duration, Instant, sleep},
 };
 use tracing::{error, warn};
 
 use crate::{
     dispatcher::{Dispatcher, LEASE, RunningDriver},
+    driver_failures::{AfterFailure, DriverFailures},
     error::{Error, Result},
     transactions::new_event,
     workflow_driver::WorkflowDriver,
@@ -35,9 +35,6 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The most workflows that are claimed in one transaction.
 const CLAIM_BATCH: usize = 64;
-/// After this many failures in a row, a workflow is escalated to a person.
-const MAX_FAILURES: u32 = 6;
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
 impl Dispatcher {
     /// Drives workflows until `stop` is true. A workflow that is not finished then stays as it is, and
@@ -146,13 +143,17 @@ impl Dispatcher {
         if capacity == 0 {
             return Ok(());
         }
-        let (now, full_projects) = (self.executor().graph().clock().now(), self.full_projects());
-        let owner_name = Arc::clone(owner);
+        let (now, owner_name) = (self.executor().graph().clock().now(), Arc::clone(owner));
+        let limits = ClaimLimits {
+            total: capacity,
+            per_project: emergent_executor::project_share(self.settings().max_workflows),
+            owned: self.count_driven_by_project(),
+        };
         let db = self.executor().graph().db();
         // A renewal waits for a claim, so a claim has the same priority.
         let claim = on_behalf_of(
             Requester::Priority,
-            db.write(move |tx| workflows::claim(tx, &owner_name, &full_projects, now, now + LEASE, capacity)),
+            db.write(move |tx| workflows::claim(tx, &owner_name, &limits, now, now + LEASE)),
         );
         let claimed: Result<Vec<Workflow>, emergent_store::Error> = claim.await;
         for workflow in claimed? {
@@ -174,21 +175,21 @@ impl Dispatcher {
         let task = tokio::spawn(async move {
             let _guard = DriverGuard { dispatcher: dispatcher.clone(), workflow: id, number };
             let mut driver = WorkflowDriver::new(&dispatcher, &workflow, &owner);
-            for failures in 0u32.. {
-                let error = match driver.run().await {
-                    Ok(()) => return,
-                    Err(error) => error,
-                };
+            let mut failures = DriverFailures::new(id);
+            loop {
+                let begin = Instant::now();
+                let Err(error) = driver.run().await else { return };
                 error!(workflow.id = %id, error = %error, "workflow `{id}` was interrupted, driving it again");
-                // A failure of the database is not caused by the workflow, so it is never escalated.
-                let workflow_failed = !matches!(error, Error::Store(_));
-                if workflow_failed
-                    && failures >= MAX_FAILURES
-                    && dispatcher.escalate_unwritable(&workflow, &owner, &error).await
-                {
-                    return;
-                }
-                sleep(BACKOFF.delay(failures)).await;
+                let delay = match failures.record(&error, begin.elapsed()) {
+                    AfterFailure::Retry { delay } => delay,
+                    AfterFailure::Escalate { delay } => {
+                        if dispatcher.escalate_unwritable(&workflow, &owner, &error).await {
+                            return;
+                        }
+                        delay
+                    }
+                };
+                sleep(delay).await;
             }
         });
         let running = RunningDriver { number, project, handle: task.abort_handle() };

@@ -111,14 +111,13 @@ impl Dispatcher {
         self.0.drivers.lock().len()
     }
 
-    /// The projects that may not have another workflow driven by this process.
-    pub(crate) fn full_projects(&self) -> Vec<ProjectId> {
+    /// How many workflows of each project this process drives.
+    pub(crate) fn count_driven_by_project(&self) -> HashMap<ProjectId, usize> {
         let mut counts: HashMap<ProjectId, usize> = HashMap::new();
         for driver in self.0.drivers.lock().values() {
             *counts.entry(driver.project).or_default() += 1;
         }
-        let limit = emergent_executor::project_share(self.settings().max_workflows);
-        counts.into_iter().filter(|(_, count)| *count >= limit).map(|(project, _)| project).collect()
+        counts
     }
 
     /// Adds the metrics of the workflows that this process drives to a registry, which shares their

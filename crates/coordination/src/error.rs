@@ -41,4 +41,17 @@ impl Error {
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }
+
+    /// Whether the database is the cause, and not the workflow: it does not answer, is busy or full, or has a
+    /// row that only a newer server can read.
+    pub(crate) fn is_database_failure(&self) -> bool {
+        let error = match self {
+            Self::Store(error) | Self::Graph(emergent_graph::Error::Store(error)) => Some(error),
+            Self::Executor(error) => error.store_error(),
+            _ => None,
+        };
+        error.is_some_and(|error| {
+            error.is_transient() || matches!(error, emergent_store::Error::Unreadable { .. })
+        })
+    }
 }

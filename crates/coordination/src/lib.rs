@@ -17,6 +17,7 @@ mod discussion;
 mod dispatch_loop;
 mod dispatchable;
 mod dispatcher;
+mod driver_failures;
 mod ended_runs;
 pub mod error;
 mod foreign_blockers;

@@ -194,7 +194,8 @@ impl WorkflowTx<'_, '_> {
         };
         let refusal = match admitted {
             Ok(run) => return Ok(run),
-            Err(emergent_executor::Error::Store(error)) => return Err(Error::Store(error)),
+            // The database failed, and did not refuse the run: the driver tries again.
+            Err(error) if error.store_error().is_some() => return Err(error.into()),
             Err(other) => other.to_string(),
         };
         Err(Error::NotStarted { task, turn, budget: self.is_budget_spent()?, why: refusal })

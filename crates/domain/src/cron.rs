@@ -243,6 +243,9 @@ impl Zone {
     }
 }
 
+/// No name of a time zone is longer.
+const MAX_ZONE_BYTES: usize = 64;
+
 impl FromStr for Zone {
     /// The problem as the rest of a sentence that begins with the field name.
     type Err = String;
@@ -250,6 +253,12 @@ impl FromStr for Zone {
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "UTC" {
             return Ok(Self::utc());
+        }
+        // The message does not repeat such a text, and it is compared with nothing.
+        if text.len() > MAX_ZONE_BYTES {
+            return Err(format!(
+                "is longer than {MAX_ZONE_BYTES} bytes; names look like `Europe/Berlin` or `UTC`"
+            ));
         }
         jiff::tz::db().get(text).map(Self).map_err(|_| {
             let names: Vec<String> =

@@ -20,9 +20,21 @@ use crate::{
 pub const DATABASE: &str = "emergent.db";
 /// The file name of the key of the secrets.
 pub const KEY_FILE: &str = "secret-key";
+/// The name of the database while it is being restored, and the files that SQLite adds to it.
+pub const PARTIAL: &str = "emergent.db.restoring";
+pub const PARTIAL_LOG: &str = "emergent.db.restoring-wal";
+pub const PARTIAL_SHARED_MEMORY: &str = "emergent.db.restoring-shm";
 /// What may be in a folder that a backup is restored to.
-const ALLOWED_BEFORE_RESTORE: &[&str] =
-    &["lock", KEY_FILE, "secret-key.lock", "rehearsals", "emergent.db.restoring", "lost+found"];
+const ALLOWED_BEFORE_RESTORE: &[&str] = &[
+    "lock",
+    KEY_FILE,
+    "secret-key.lock",
+    "rehearsals",
+    PARTIAL,
+    PARTIAL_LOG,
+    PARTIAL_SHARED_MEMORY,
+    "lost+found",
+];
 
 pub struct DataDir {
     path: PathBuf,

@@ -14,6 +14,7 @@ use emergent_graph::Actor;
 use emergent_store::{
     Tx, agents,
     budget::NewModelCall,
+    projects,
     runs::{self, conversation::Conversation},
 };
 use serde_json::json;
@@ -133,6 +134,10 @@ fn admit_run(
     owner: Option<Arc<str>>,
 ) -> Result<AdmittedRun> {
     start.check()?;
+    // A run that is admitted after its project was deleted would be cancelled by nobody.
+    if !projects::hold_live(tx, agent.project)? {
+        return Err(Error::not_found("project", agent.project));
+    }
     check_visibility(tx, agent, admission)?;
     // A resumed child keeps its depth: a resumption must not give it more tools.
     let depth = match admission.parent {

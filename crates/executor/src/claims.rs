@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use emergent_domain::{ids::ProjectId, run::Run, time::Timestamp};
 use emergent_store::{Tx, runs::claim};
+use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
@@ -18,6 +19,8 @@ use crate::{
 /// How long a silent runner keeps its runs. As runners poll every second, another one claims them
 /// within eleven seconds.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
+/// How often the runner tries to claim runs without being woken.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The most runs that one transaction claims.
 const CLAIM_BATCH: usize = 256;
 
@@ -39,6 +42,8 @@ pub(crate) struct Claims {
     order: ClaimOrder,
     /// Where the list of waiting projects continues, if it is longer than one statement returns.
     after: ProjectId,
+    /// When the queue was read; `None` when runs were claimed since.
+    read_at: Option<Instant>,
 }
 
 /// What there is to claim.
@@ -61,11 +66,21 @@ struct Batch {
 impl Claims {
     pub fn new(executor: &Executor, runner: &RunnerHandle) -> Self {
         let (executor, runner) = (executor.clone(), runner.clone());
-        Self { executor, runner, order: ClaimOrder::default(), after: first_project() }
+        Self { executor, runner, order: ClaimOrder::default(), after: first_project(), read_at: None }
+    }
+
+    /// Records that runs were queued. Until the queue is read, no slot is given to a run that is newer.
+    pub fn note_queued(&self) {
+        if self.runner.slots.free() == 0 {
+            self.runner.waiting.lock().add_unread();
+        }
     }
 
     /// Claims as many runs as one transaction may, and starts their drivers.
     pub async fn claim(&mut self) -> Claimed {
+        if !is_read_due(self.runner.slots.free(), self.read_at.map(|at| at.elapsed())) {
+            return Claimed::Waiting;
+        }
         // The read comes first, because a write transaction is needed only if there is something to claim.
         let queue = match self.read_queue().await {
             Ok(queue) => queue,
@@ -74,22 +89,24 @@ impl Claims {
                 return Claimed::None;
             }
         };
-        let nothing_claimed = if queue.projects.is_empty() { Claimed::None } else { Claimed::Waiting };
-        if self.runner.slots.free() == 0 {
-            *self.runner.waiting.lock() = WaitingProjects::new(queue.startable);
+        self.read_at = Some(Instant::now());
+        let Queue { projects, startable, has_orphans } = queue;
+        let nothing_claimed = if projects.is_empty() { Claimed::None } else { Claimed::Waiting };
+        *self.runner.waiting.lock() = WaitingProjects::new(projects.iter().copied(), !startable.is_empty());
+        if self.runner.slots.free() == 0 || (startable.is_empty() && !has_orphans) {
             return nothing_claimed;
         }
-        if queue.startable.is_empty() && !queue.has_orphans {
-            *self.runner.waiting.lock() = WaitingProjects::None;
-            return nothing_claimed;
-        }
-        match self.claim_batch(queue.startable).await {
+        match self.claim_batch(startable.clone()).await {
             Ok(Batch { runs, order }) => {
                 self.order = order;
                 if runs.is_empty() {
-                    *self.runner.waiting.lock() = WaitingProjects::None;
+                    // What cannot be claimed now, for example because another server claims it, is in nobody's
+                    // way.
+                    let full = projects.into_iter().filter(|project| !startable.contains(project));
+                    *self.runner.waiting.lock() = WaitingProjects::new(full, false);
                     return nothing_claimed;
                 }
+                self.read_at = None;
                 for (run, slot) in runs {
                     run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
                 }
@@ -140,6 +157,12 @@ fn first_project() -> ProjectId {
     ProjectId(Uuid::nil())
 }
 
+/// Whether the queue is to be read. While no slot is free, nothing can be claimed: the queue is then read once
+/// per interval, however many runs are queued meanwhile.
+fn is_read_due(free_slots: usize, since_read: Option<Duration>) -> bool {
+    free_slots > 0 || since_read.is_none_or(|since| since >= POLL_INTERVAL)
+}
+
 /// How many more runs a transaction may claim.
 fn capacity(slots: &Slots, batch: &Batch) -> usize {
     slots.free().min(CLAIM_BATCH.saturating_sub(batch.runs.len()))
@@ -182,7 +205,8 @@ fn claim_orphaned(
     }
 }
 
-/// Claims queued runs of these projects, and divides the free slots between them.
+/// Claims queued runs of these projects, and divides the free slots between them. A project whose runs cannot
+/// be claimed, or that has fewer than its share, leaves the rest of its share to the others.
 fn claim_queued(
     tx: &mut Tx<'_>,
     slots: &Arc<Slots>,
@@ -192,28 +216,47 @@ fn claim_queued(
     batch: &mut Batch,
 ) -> Result<(), emergent_store::Error> {
     let mut waiting = projects.to_vec();
-    while !waiting.is_empty() {
+    loop {
         let candidate = |project: ProjectId| Candidate {
             project,
             in_use: slots.in_use(project),
             left: slots.left_for(project),
         };
         let candidates: Vec<Candidate> = waiting.iter().copied().map(candidate).collect();
-        let free = capacity(slots, batch);
-        let shares = batch.order.divide(free, &candidates);
-        waiting.clear();
+        let shares = batch.order.divide(capacity(slots, batch), &candidates);
+        let mut exhausted: HashSet<ProjectId> = HashSet::new();
         for share in shares {
             let mut runs = claim::lock_queued(tx, share.project, share.runs)?;
-            // A project with fewer runs than its share leaves slots to the others.
-            if runs.len() == share.runs {
-                waiting.push(share.project);
-            }
             let acquired: Vec<RunSlot> =
                 std::iter::from_fn(|| slots.try_acquire(share.project)).take(runs.len()).collect();
             runs.truncate(acquired.len());
+            // It has no more runs, or somebody else took the slots of the project meanwhile.
+            if runs.len() < share.runs {
+                exhausted.insert(share.project);
+            }
+            if !runs.is_empty() {
+                batch.order.record(share.project);
+            }
             claim::mark_started(tx, owner, now, &mut runs)?;
             batch.runs.extend(runs.into_iter().zip(acquired));
         }
+        // Otherwise every share was used, and no slot is left that one of the projects may use.
+        if exhausted.is_empty() {
+            return Ok(());
+        }
+        waiting.retain(|project| !exhausted.contains(project));
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_runner_reads_the_queue_once_per_interval() {
+        let (soon, later) = (Some(Duration::from_millis(10)), Some(POLL_INTERVAL));
+        assert!(is_read_due(0, None) && is_read_due(0, later));
+        assert!(!is_read_due(0, soon), "nothing can be claimed");
+        assert!(is_read_due(1, soon));
+    }
 }

@@ -50,14 +50,17 @@ impl Error {
         Self::NotFound { what, id: id.to_string() }
     }
 
+    /// The error of the database, if that is the cause.
+    pub fn store_error(&self) -> Option<&emergent_store::Error> {
+        match self {
+            Self::Store(error) | Self::Graph(emergent_graph::Error::Store(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether the storage of the database is the cause. Such an error says nothing about the run.
     pub(crate) fn is_storage_fault(&self) -> bool {
-        match self {
-            Self::Store(error) | Self::Graph(emergent_graph::Error::Store(error)) => {
-                error.storage_fault().is_some()
-            }
-            _ => false,
-        }
+        self.store_error().is_some_and(|error| error.storage_fault().is_some())
     }
 }
 

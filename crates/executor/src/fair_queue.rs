@@ -4,7 +4,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, HashSet},
 };
 
 use emergent_domain::ids::ProjectId;
@@ -38,8 +38,8 @@ pub(crate) struct ClaimOrder {
 
 impl ClaimOrder {
     /// Divides free slots between the candidates, one slot after the other. The shares are in the order
-    /// in which they begin.
-    pub fn divide(&mut self, free: usize, candidates: &[Candidate]) -> Vec<Share> {
+    /// in which they begin. Candidates that are equal in everything else come in the order of the list.
+    pub fn divide(&self, free: usize, candidates: &[Candidate]) -> Vec<Share> {
         let last = |project: &ProjectId| self.last.get(project).copied().unwrap_or(0);
         let mut next: BinaryHeap<_> = candidates
             .iter()
@@ -61,43 +61,45 @@ impl ClaimOrder {
                 next.push(Reverse((in_use + 1, last, index)));
             }
         }
+        shares
+    }
+
+    /// Records that runs of a project were claimed.
+    pub fn record(&mut self, project: ProjectId) {
         if self.last.len() > MAX_ORDERED {
             self.last.clear();
         }
-        for share in &shares {
-            self.count += 1;
-            self.last.insert(share.project, self.count);
-        }
-        shares
+        self.count += 1;
+        self.last.insert(project, self.count);
     }
 }
 
-/// The projects whose queued runs could start if a slot were free.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum WaitingProjects {
-    #[default]
-    None,
-    One(ProjectId),
-    Several,
+/// What a runner knows about the runs that wait for its slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct WaitingProjects {
+    /// Runs were queued since the queue was read, and it is not known whose they are.
+    is_unread: bool,
+    /// The projects with queued runs that can be claimed.
+    queued: HashSet<ProjectId>,
+    /// Whether one of them could start a run if a slot were free.
+    has_startable: bool,
 }
 
 impl WaitingProjects {
-    pub fn new(projects: impl IntoIterator<Item = ProjectId>) -> Self {
-        let mut projects = projects.into_iter();
-        match (projects.next(), projects.next()) {
-            (None, _) => Self::None,
-            (Some(project), None) => Self::One(project),
-            (Some(_), Some(_)) => Self::Several,
-        }
+    /// What was read: the projects with queued runs, and whether one of them may use more slots.
+    pub fn new(queued: impl IntoIterator<Item = ProjectId>, has_startable: bool) -> Self {
+        Self { is_unread: false, queued: queued.into_iter().collect(), has_startable }
     }
 
-    /// Whether another project than this one waits.
-    pub fn includes_other_than(self, project: ProjectId) -> bool {
-        match self {
-            Self::None => false,
-            Self::One(waiting) => waiting != project,
-            Self::Several => true,
-        }
+    /// Records that a run was queued which this value does not include.
+    pub fn add_unread(&mut self) {
+        self.is_unread = true;
+    }
+
+    /// Whether a new run of a project has to wait: behind the queued runs of the same project, which are older,
+    /// or behind another project, because the runner decides which project is next.
+    pub fn is_before(&self, project: ProjectId) -> bool {
+        self.is_unread || self.has_startable || self.queued.contains(&project)
     }
 }
 
@@ -139,17 +141,34 @@ mod tests {
         let mut total = vec![0; 3];
         for _ in 0..6 {
             let shares = order.divide(1, &waiting);
+            shares.iter().for_each(|share| order.record(share.project));
             total = total.iter().zip(counts(&shares, &waiting)).map(|(a, b)| a + b).collect();
         }
         assert_eq!(total, [2, 2, 2]);
     }
 
     #[test]
-    fn only_another_project_is_in_the_way() {
+    fn a_tie_goes_to_the_project_whose_last_share_was_the_longest_ago() {
+        let waiting = candidates([(3, 5), (3, 5)]);
+        let mut order = ClaimOrder::default();
+        assert_eq!(counts(&order.divide(1, &waiting), &waiting), [1, 0], "the order of the list");
+        order.record(waiting[0].project);
+        assert_eq!(counts(&order.divide(1, &waiting), &waiting), [0, 1]);
+        assert_eq!(counts(&order.divide(1, &waiting), &waiting), [0, 1], "a share alone does not count");
+        order.record(waiting[1].project);
+        assert_eq!(counts(&order.divide(1, &waiting), &waiting), [1, 0]);
+    }
+
+    #[test]
+    fn a_new_run_waits_behind_its_own_project_and_behind_others_that_could_start() {
         let (one, other) = (ProjectId::new(), ProjectId::new());
-        assert!(!WaitingProjects::new([]).includes_other_than(one));
-        assert!(!WaitingProjects::new([one]).includes_other_than(one));
-        assert!(WaitingProjects::new([other]).includes_other_than(one));
-        assert!(WaitingProjects::new([one, other]).includes_other_than(one));
+        assert!(!WaitingProjects::default().is_before(one));
+        assert!(WaitingProjects::new([one], true).is_before(one));
+        assert!(WaitingProjects::new([one], false).is_before(one), "its older runs are first");
+        assert!(WaitingProjects::new([other], true).is_before(one));
+        assert!(!WaitingProjects::new([other], false).is_before(one), "the other may use no more slots");
+        let mut unread = WaitingProjects::default();
+        unread.add_unread();
+        assert!(unread.is_before(one));
     }
 }

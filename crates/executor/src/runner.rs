@@ -21,13 +21,11 @@ use tracing::{info, warn};
 
 use crate::{
     Error, Executor, Result,
-    claims::{Claimed, Claims, LEASE},
+    claims::{Claimed, Claims, LEASE, POLL_INTERVAL},
     run_task,
     slots::RunnerHandle,
 };
 
-/// How often the runner tries to claim runs without being woken.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the runner compares the runs it drives with the runs it owns in the database.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long runs may continue to their next record when the server shuts down.
@@ -134,7 +132,7 @@ impl Runner {
                 _ = check.tick() => self.reconcile(&mut unknown).await,
                 () = cancelled.wait(RECONCILE_INTERVAL) => self.reconcile(&mut unknown).await,
                 () = self.runner.slots.freed.notified(), if claimed == Claimed::Waiting => {}
-                () = queued.wait(pause) => {}
+                is_queued = queued.wait_for_wake(pause) => if is_queued { claims.note_queued() },
             }
         }
     }

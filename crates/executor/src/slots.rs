@@ -25,11 +25,35 @@ pub(crate) struct Slots {
     pub freed: Notify,
 }
 
-/// One of the slots of a runner, and one of the part that the project may use.
-#[expect(dead_code, reason = "dropping them releases the slot")]
+/// One of the slots of a runner, and one of the part that the project may use. Dropping it releases both.
 struct Permits {
-    project: OwnedSemaphorePermit,
-    slot: OwnedSemaphorePermit,
+    // Fields are dropped in this order: the project is the last, because it notifies the runner.
+    _slot: OwnedSemaphorePermit,
+    _project: ProjectPermit,
+}
+
+/// One of the part of a project, or the wait for it. Whoever drops it, also in the middle of a wait, leaves
+/// nothing behind: the project is forgotten when it was the last, and the runner learns that there is capacity.
+struct ProjectPermit {
+    slots: Arc<Slots>,
+    project: ProjectId,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl ProjectPermit {
+    fn unacquired(slots: &Arc<Slots>, project: ProjectId) -> Self {
+        Self { slots: Arc::clone(slots), project, permit: None }
+    }
+}
+
+impl Drop for ProjectPermit {
+    fn drop(&mut self) {
+        let was_acquired = self.permit.take().is_some();
+        self.slots.remove_idle(self.project);
+        if was_acquired {
+            self.slots.freed.notify_one();
+        }
+    }
 }
 
 impl Slots {
@@ -55,25 +79,26 @@ impl Slots {
 
     /// Acquires a slot for a run of a project, if one is free and the project may use it.
     pub fn try_acquire(self: &Arc<Self>, project: ProjectId) -> Option<RunSlot> {
-        let permits = self.try_permits(project);
-        if permits.is_none() {
-            self.remove_idle(project);
-        }
-        permits.map(|permits| RunSlot { slots: Arc::clone(self), project, permits: Some(permits) })
+        let permits = self.try_permits(project)?;
+        Some(RunSlot { slots: Arc::clone(self), project, permits: Some(permits) })
     }
 
-    fn try_permits(&self, project: ProjectId) -> Option<Permits> {
-        let project = self.permits_of(project).try_acquire_owned().ok()?;
+    fn try_permits(self: &Arc<Self>, project: ProjectId) -> Option<Permits> {
+        let mut permit = ProjectPermit::unacquired(self, project);
+        let part = self.permits_of(project).try_acquire_owned().ok()?;
+        // If no slot is free, the part is released without a notification: nothing has changed.
         let slot = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Permits { project, slot })
+        permit.permit = Some(part);
+        Some(Permits { _slot: slot, _project: permit })
     }
 
     /// Waits for a slot. `None` is not returned in practice: the semaphores are never closed.
-    async fn permits(&self, project: ProjectId) -> Option<Permits> {
+    async fn permits(self: &Arc<Self>, project: ProjectId) -> Option<Permits> {
         // The project comes first: a run that waits for the part of its project must not hold a slot.
-        let project = self.permits_of(project).acquire_owned().await.ok()?;
+        let mut permit = ProjectPermit::unacquired(self, project);
+        permit.permit = Some(self.permits_of(project).acquire_owned().await.ok()?);
         let slot = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Permits { project, slot })
+        Some(Permits { _slot: slot, _project: permit })
     }
 
     fn permits_of(&self, project: ProjectId) -> Arc<Semaphore> {
@@ -100,12 +125,9 @@ pub(crate) struct RunSlot {
 }
 
 impl RunSlot {
-    /// Releases the slot, if it is acquired, and notifies the runner.
+    /// Releases the slot, if it is acquired. The runner is notified.
     pub fn release(&mut self) {
-        if self.permits.take().is_some() {
-            self.slots.remove_idle(self.project);
-            self.slots.freed.notify_one();
-        }
+        self.permits = None;
     }
 
     /// Waits until the slot is acquired. An acquired slot stays as it is.
@@ -121,18 +143,12 @@ impl RunSlot {
     }
 }
 
-impl Drop for RunSlot {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
 /// The runner of this process as other tasks see it: its owner name and its slots.
 #[derive(Clone)]
 pub(crate) struct RunnerHandle {
     pub owner: Arc<str>,
     pub slots: Arc<Slots>,
-    /// The projects whose queued runs wait for a free slot.
+    /// The projects whose queued runs wait.
     pub waiting: Arc<Mutex<WaitingProjects>>,
     /// The runtime that drives all runs of the runner, also those that another runtime admits.
     pub runtime: Handle,
@@ -144,10 +160,10 @@ impl RunnerHandle {
         Self { owner, slots, waiting: Arc::default(), runtime: Handle::current() }
     }
 
-    /// Acquires up to `limit` free slots for a project without waiting. None while a run of another project
-    /// waits for a slot: the runner decides which run is next.
+    /// Acquires up to `limit` free slots for a project without waiting. None while an older run of the project
+    /// or a run of another project waits for a slot: the runner decides which run is next.
     fn try_acquire_slots(&self, project: ProjectId, limit: usize) -> Vec<RunSlot> {
-        if self.waiting.lock().includes_other_than(project) {
+        if self.waiting.lock().is_before(project) {
             return Vec::new();
         }
         std::iter::from_fn(|| self.slots.try_acquire(project)).take(limit).collect()
@@ -198,5 +214,23 @@ mod tests {
         drop((taken, theirs, waits));
         assert_eq!(slots.free(), 8);
         assert!(slots.projects.lock().is_empty(), "projects without a slot use no memory");
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_a_slot_that_is_given_up_leaves_nothing_behind() {
+        let slots = Arc::new(Slots::new(2, 1));
+        let (one, two, third) = (ProjectId::new(), ProjectId::new(), ProjectId::new());
+        let taken = (slots.try_acquire(one).unwrap(), slots.try_acquire(two).unwrap());
+        // The first waits for a slot, and has the part of its project; the second waits for that part.
+        for project in [third, one] {
+            let mut waits = RunSlot { slots: Arc::clone(&slots), project, permits: None };
+            let acquired = tokio::time::timeout(std::time::Duration::from_millis(10), waits.acquire()).await;
+            assert!(acquired.is_err(), "no slot is free");
+        }
+        assert_eq!((slots.left_for(third), slots.projects.lock().len()), (1, 2));
+        let freed = tokio::time::timeout(std::time::Duration::from_millis(10), slots.freed.notified()).await;
+        assert!(freed.is_ok(), "the part of the project is free again, and the runner learns of it");
+        drop(taken);
+        assert!(slots.projects.lock().is_empty());
     }
 }

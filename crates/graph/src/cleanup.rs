@@ -2,22 +2,23 @@
 //! later, and each project loses what it does not keep any longer. One server works on a job at a time, and
 //! every transaction deletes a bounded number of rows, so that others can write in between.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use emergent_domain::{
     ids::{ProjectId, RunId},
     project::Project,
     time::Timestamp,
 };
+use emergent_net::errors::error_chain;
 use emergent_store::{
     Tx,
     jobs::{self, NewJob},
     projects::{self, DeletedProject},
     purge,
-    retention::{self, RunCursor},
+    retention::{self, EventExpiry, RunCursor},
 };
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
@@ -27,16 +28,16 @@ use crate::{
 };
 
 /// The queue of these jobs.
-pub const QUEUE: &str = "cleanup";
+pub const QUEUE: &str = purge::QUEUE;
 /// The key of the job that deletes what is not kept any longer.
 const EXPIRED_KEY: &str = "expired";
 /// How many rows one transaction deletes.
 const BATCH: usize = 500;
 /// How many trees of runs are looked up at once.
 const RUN_PAGE: usize = 100;
-/// A transaction that began before a project was deleted may still start a run in it. It has ended after
-/// this time.
-const STRAGGLERS: Duration = Duration::from_secs(5);
+/// A transaction that began before a project was deleted may still start something in it, such as a workflow.
+/// Every transaction has ended after this time.
+const STRAGGLERS: Duration = Duration::from_secs(120);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long the rows of a deleted project are kept.
@@ -51,14 +52,16 @@ impl Default for CleanupSettings {
     }
 }
 
-/// Ends what a project does that this transaction has deleted. A job ends what is left after this
-/// transaction, and what is started at the same moment.
+/// Ends what a project does that this transaction has deleted. One job ends what is left after this transaction,
+/// and a later one what was started at the same moment.
 pub(crate) fn end_project(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
     purge::end_access(tx, project, now)?;
     purge::cancel_work(tx, project, now, BATCH)?;
-    let key = format!("end:{project}");
-    let job = NewJob { project: Some(project), key: Some(&key), ..NewJob::new(QUEUE, now) };
-    jobs::enqueue(tx, &job)?;
+    for (name, run_at) in [("end", now), ("end-again", now + STRAGGLERS)] {
+        let key = format!("{name}:{project}");
+        let job = NewJob { project: Some(project), key: Some(&key), run_at, ..NewJob::new(QUEUE, now) };
+        jobs::enqueue(tx, &job)?;
+    }
     Ok(())
 }
 
@@ -79,7 +82,7 @@ impl Graph {
                 let graph = graph.clone();
                 async move {
                     match claimed.job.project {
-                        Some(project) => graph.end_deleted_project(project).await?,
+                        Some(project) => graph.end_work(project).await?,
                         None => graph.delete_expired(settings).await?,
                     }
                     Ok::<_, crate::Error>(JobOutcome::Done)
@@ -88,80 +91,76 @@ impl Graph {
             .await;
     }
 
-    /// Ends everything that a deleted project still does, and looks again for what was started meanwhile.
-    async fn end_deleted_project(&self, project: ProjectId) -> Result<()> {
-        for pause in [Duration::ZERO, STRAGGLERS] {
-            tokio::time::sleep(pause).await;
-            self.end_work(project).await?;
-        }
-        Ok(())
-    }
-
     /// Ends everything that a deleted project does at this moment. Does nothing for a live project.
     pub async fn end_work(&self, project: ProjectId) -> Result<()> {
         let now = self.clock().now();
-        let end = move |tx: &mut Tx<'_>| {
-            if projects::get(tx, project)?.is_some() {
-                return Ok(true);
+        let end_access = move |tx: &mut Tx<'_>| {
+            let is_deleted = projects::get(tx, project)?.is_none();
+            if is_deleted {
+                purge::end_access(tx, project, now)?;
             }
-            purge::end_access(tx, project, now)?;
-            purge::cancel_work(tx, project, now, BATCH)
+            Ok::<_, crate::Error>(is_deleted)
         };
-        while !self.db().write(end).await? {}
+        if !self.db().write(end_access).await? {
+            return Ok(());
+        }
+        while !self.db().write(move |tx| purge::cancel_work(tx, project, now, BATCH)).await? {}
         Ok(())
     }
 
-    /// Removes the rows of projects that were deleted long enough ago, then what the live ones do not keep.
+    /// Removes the rows of projects that were deleted long enough ago, and what the live ones do not keep. A
+    /// project that fails does not keep the others from their turn; the first error is returned at the end.
     pub async fn delete_expired(&self, settings: CleanupSettings) -> Result<()> {
-        let before = self.clock().now() - settings.deleted_project_retention;
+        let now = self.clock().now();
+        let before = now - settings.deleted_project_retention;
+        let mut failures = Failures::default();
+        let (mut expiries, mut purged) = (HashMap::new(), Vec::new());
         for project in self.db().read(move |tx| projects::list_to_purge(tx, before)).await? {
-            self.purge_project(project).await?;
+            if failures.record(project.id, self.purge_rows(project).await).is_some() {
+                expiries.insert(project.id, EventExpiry { before: now + DAY, up_to: None });
+                purged.push(project.id);
+            }
         }
         for project in self.db().read(projects::list_with_retention).await? {
-            self.delete_expired_of(&project).await?;
+            let deleted = self.delete_expired_of(&project).await;
+            if let Some(Some(expiry)) = failures.record(project.id, deleted) {
+                expiries.insert(project.id, expiry);
+            }
         }
-        Ok(())
+        self.delete_events(expiries).await?;
+        for project in purged {
+            self.db().write(move |tx| projects::mark_purged(tx, project, now)).await?;
+            info!(project.id = %project, "removed the rows of a deleted project");
+        }
+        failures.first.map_or(Ok(()), Err)
     }
 
-    /// Removes all rows of a deleted project.
-    async fn purge_project(&self, project: DeletedProject) -> Result<()> {
+    /// Removes all rows of a deleted project, except its changes in the feed.
+    async fn purge_rows(&self, project: DeletedProject) -> Result<()> {
         self.end_work(project.id).await?;
         for step in purge::Step::ALL {
             while !self.db().write(move |tx| purge::delete_rows(tx, project, step, BATCH)).await? {}
         }
-        let now = self.clock().now();
-        self.delete_events(project.id, now + DAY, None).await?;
-        let mut last = Uuid::nil();
-        loop {
-            let read = move |tx: &mut Tx<'_>| purge::list_model_calls(tx, project.id, last, BATCH);
-            let calls = self.db().read(read).await?;
-            let Some(newest) = calls.last() else { break };
-            last = *newest;
-            self.db().write(move |tx| purge::delete_model_calls(tx, &calls)).await?;
-        }
-        self.db().write(move |tx| projects::mark_purged(tx, project.id, now)).await?;
-        info!(project.id = %project.id, "removed the rows of a deleted project");
         Ok(())
     }
 
-    /// Deletes what a project does not keep any longer.
-    async fn delete_expired_of(&self, project: &Project) -> Result<()> {
+    /// Deletes the runs and firings that a project does not keep any longer, and returns which changes of its
+    /// feed it does not keep either.
+    async fn delete_expired_of(&self, project: &Project) -> Result<Option<EventExpiry>> {
         let (id, now) = (project.id, self.clock().now());
         let before = |days: i64| now - DAY.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX));
         if let Some(days) = project.retention.runs_days {
             // A run is deleted after the runs that resumed it, so there may be more each time.
             while self.delete_runs(id, before(days)).await? > 0 {}
         }
-        if let Some(days) = project.retention.events_days {
-            let up_to = self.db().read(move |tx| retention::get_trigger_position(tx, id)).await?;
-            self.delete_events(id, before(days), up_to).await?;
-        }
         if let Some(days) = project.retention.firings_days {
             let before = before(days);
             let delete = move |tx: &mut Tx<'_>| retention::delete_firings(tx, id, before, BATCH);
             while self.db().write(delete).await? >= BATCH {}
         }
-        Ok(())
+        let Some(days) = project.retention.events_days else { return Ok(None) };
+        let up_to = self.db().read(move |tx| retention::get_trigger_position(tx, id)).await?;
+        Ok(Some(EventExpiry { before: before(days), up_to }))
     }
 
     /// Deletes runs that ended before a time, and returns how many trees of runs there were.
@@ -192,22 +191,42 @@ impl Graph {
         Ok(deleted)
     }
 
-    /// Deletes the changes of a project before a time from its feed.
-    async fn delete_events(
-        &self,
-        project: ProjectId,
-        before: Timestamp,
-        up_to: Option<emergent_domain::change::FeedPosition>,
-    ) -> Result<()> {
+    /// Deletes the changes from the feed that these projects do not keep.
+    async fn delete_events(&self, expiries: HashMap<ProjectId, EventExpiry>) -> Result<()> {
+        let expiries = Arc::new(expiries);
         let mut after = 0;
         loop {
-            let read =
-                move |tx: &mut Tx<'_>| retention::find_expired_events(tx, project, before, up_to, after);
+            let read = {
+                let expiries = Arc::clone(&expiries);
+                move |tx: &mut Tx<'_>| retention::find_expired_events(tx, &expiries, after)
+            };
             let Some(window) = self.db().read(read).await? else { return Ok(()) };
             after = window.end;
-            for seqs in window.seqs.chunks(BATCH) {
-                let seqs = seqs.to_vec();
-                self.db().write(move |tx| retention::delete_events(tx, project, &seqs)).await?;
+            for (project, seqs) in window.expired {
+                for seqs in seqs.chunks(BATCH) {
+                    let seqs = seqs.to_vec();
+                    self.db().write(move |tx| retention::delete_events(tx, project, &seqs)).await?;
+                }
+            }
+        }
+    }
+}
+
+/// The errors of a cleanup that went on with other projects.
+#[derive(Default)]
+struct Failures {
+    first: Option<crate::Error>,
+}
+
+impl Failures {
+    /// Returns what the cleanup of a project returned; `None` if it failed.
+    fn record<T>(&mut self, project: ProjectId, outcome: Result<T>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                warn!(project.id = %project, error = %error_chain(&error), "the cleanup of a project failed");
+                self.first.get_or_insert(error);
+                None
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use emergent_store::{
+    Tx,
     jobs::{self, JobStatus},
     projects,
 };
@@ -18,6 +19,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub const DONE_JOB_RETENTION: Duration = DAY;
 /// How long a dead job can still be revived.
 pub const DEAD_JOB_RETENTION: Duration = Duration::from_secs(90 * DAY.as_secs());
+/// How many jobs one transaction deletes.
+const JOB_BATCH: usize = 500;
 /// After how many passes what projects do not keep is deleted: every hour.
 const PASSES_PER_CLEANUP: u64 = 6;
 /// The window is much longer than the interval between two passes, so that differing clocks of
@@ -28,11 +31,13 @@ impl Graph {
     /// Cleans up periodically until `stop` is set.
     pub async fn run_housekeeping(&self, mut stop: watch::Receiver<bool>) {
         for pass in 0u64.. {
-            let mut done = self.prune().await;
-            if done.is_ok() && pass.is_multiple_of(PASSES_PER_CLEANUP) {
-                done = self.start_cleanup().await;
-            }
-            if let Err(error) = done {
+            let pruned = self.prune().await;
+            // One does not wait for the other: what cannot be pruned must not keep everything else for ever.
+            let started = match pass.is_multiple_of(PASSES_PER_CLEANUP) {
+                true => self.start_cleanup().await,
+                false => Ok(()),
+            };
+            for error in [pruned, started].into_iter().filter_map(Result::err) {
                 warn!(error = %error, "the cleanup failed; the next attempt is in {} minutes", INTERVAL.as_secs() / 60);
             }
             tokio::select! {
@@ -52,18 +57,18 @@ impl Graph {
     /// of deleted projects.
     pub async fn prune(&self) -> Result<()> {
         let now = self.clock().now();
-        self.db()
-            .write(move |tx| {
-                jobs::prune(tx, JobStatus::Done, now - DONE_JOB_RETENTION)?;
-                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOB_RETENTION)
-            })
-            .await?;
-        self.purge_hidden_documents().await?;
+        for (status, retention) in
+            [(JobStatus::Done, DONE_JOB_RETENTION), (JobStatus::Dead, DEAD_JOB_RETENTION)]
+        {
+            let prune = move |tx: &mut Tx<'_>| jobs::prune(tx, status, now - retention, JOB_BATCH);
+            while self.db().write(prune).await? >= JOB_BATCH {}
+        }
+        let purged = self.purge_hidden_documents().await;
         // Another server may have deleted the project, or a concurrent search may have filled the
         // cache again.
         for project in self.db().read(move |tx| projects::deleted_since(tx, now - RECENTLY_DELETED)).await? {
             self.db().vectors().remove_project(project);
         }
-        Ok(())
+        purged
     }
 }

@@ -6,7 +6,7 @@
 //! Until it is done, SQLite cannot shorten the write-ahead log, which therefore grows with what is written
 //! meanwhile.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use emergent_domain::ids::{ProjectId, RunId, WorkflowId};
 use rusqlite::{
@@ -14,6 +14,7 @@ use rusqlite::{
     backup::{Backup, StepResult},
     config::DbConfig,
 };
+use tokio::time::Instant;
 
 use crate::{
     engine::sqlite_connection::BUSY_TIMEOUT,
@@ -187,26 +188,66 @@ fn has_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
     )
 }
 
-/// The work that a server would continue: its workflows and its runs.
+/// The work that a server would continue, or that a person could resume: workflows and runs of live projects.
 #[derive(Debug, Default)]
 pub struct ActiveWork {
     pub workflows: Vec<(ProjectId, WorkflowId)>,
     pub runs: Vec<(ProjectId, RunId)>,
+    /// The deleted projects that still have such work.
+    pub deleted_projects: Vec<ProjectId>,
 }
 
-/// Lists the active workflows and runs of all projects, oldest first.
+/// Lists the workflows and runs of all projects that have not ended, oldest first.
 pub fn list_active(tx: &mut Tx<'_>) -> Result<ActiveWork> {
-    let workflows = tx.query(
-        "SELECT project_id, id FROM workflows WHERE status IN ('planning', 'running') ORDER BY created_at, id",
-        &[],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    let runs = tx.query(
-        "SELECT project_id, id FROM agent_runs WHERE status IN ('queued', 'running') ORDER BY created_at, id",
-        &[],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    Ok(ActiveWork { workflows, runs })
+    const WORKFLOWS: &str = "workflows AS w WHERE w.status IN ('planning', 'running', 'escalated')";
+    const RUNS: &str = "agent_runs AS w WHERE w.status IN ('queued', 'running')";
+    let project = |deleted: &str| {
+        format!("EXISTS (SELECT 1 FROM projects AS p WHERE p.id = w.project_id AND p.deleted_at {deleted})")
+    };
+    let live = |rows: &str| {
+        let live = project("IS NULL");
+        format!("SELECT w.project_id, w.id FROM {rows} AND {live} ORDER BY w.created_at, w.id")
+    };
+    let gone = project("IS NOT NULL");
+    let deleted = format!(
+        "SELECT w.project_id FROM {WORKFLOWS} AND {gone} UNION SELECT w.project_id FROM {RUNS} AND {gone}"
+    );
+    Ok(ActiveWork {
+        workflows: tx.query(&live(WORKFLOWS), &[], |row| Ok((row.get(0)?, row.get(1)?)))?,
+        runs: tx.query(&live(RUNS), &[], |row| Ok((row.get(0)?, row.get(1)?)))?,
+        deleted_projects: tx.query(&deleted, &[], |row| row.get(0))?,
+    })
+}
+
+/// How long [`merge_log`] waits until the last handle of a closed database is gone.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes a database that was closed just now one complete file without a write-ahead log, on disk.
+pub async fn merge_log(file: &Path) -> Result<()> {
+    let end = Instant::now() + CLOSE_TIMEOUT;
+    while !try_merge_log(file)? {
+        if Instant::now() >= end {
+            return Err(Error::Conflict("another connection has the file open".into()));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    std::fs::File::open(file).and_then(|file| file.sync_all()).map_err(|source| open_error(file, source))
+}
+
+/// False while another connection is open.
+fn try_merge_log(file: &Path) -> Result<bool> {
+    let conn = open(file)?;
+    let mode = conn.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
+    conn.close().map_err(|(_, error)| error)?;
+    match mode {
+        Err(error) if is_busy(&error) => Ok(false),
+        mode => Ok(mode? == "delete"),
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
 /// Opens an existing file for a copy from it or to it.

@@ -414,10 +414,12 @@ pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> 
     Ok(!requeued.is_empty())
 }
 
-/// Deletes the jobs with this status that finished before a time. Returns how many there were.
-pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp) -> Result<u64> {
-    let sql = "DELETE FROM jobs WHERE status = $1 AND finished_at IS NOT NULL AND finished_at < $2";
-    tx.execute(sql, params![status.as_str(), before])
+/// Deletes up to `limit` jobs with this status that finished before a time, and returns how many there were.
+pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp, limit: usize) -> Result<usize> {
+    let sql = "DELETE FROM jobs WHERE id IN (
+                   SELECT id FROM jobs WHERE status = $1 AND finished_at IS NOT NULL AND finished_at < $2 LIMIT $3)";
+    let deleted = tx.execute(sql, params![status.as_str(), before, limit])?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }
 
 /// The number of jobs of one queue with one status.

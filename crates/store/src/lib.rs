@@ -52,6 +52,7 @@ pub mod storage_health;
 pub mod tasks;
 pub mod tokens;
 pub mod transfer;
+mod transient;
 pub mod transition;
 pub mod traversal;
 pub mod triggers;

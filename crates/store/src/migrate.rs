@@ -135,11 +135,20 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
     Migration {
-        version: 17,
+        version: 14,
         name: "binding_paths",
-        shared: include_str!("migrations/0017_binding_paths.sql"),
+        indexes: "",
+        shared: include_str!("migrations/0014_binding_paths.sql"),
         sqlite: "",
         postgres: "",
+    },
+    Migration {
+        version: 15,
+        name: "deletion",
+        indexes: include_str!("migrations/0015_deletion.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0015_deletion.sqlite.sql"),
+        postgres: include_str!("migrations/0015_deletion.postgres.sql"),
     },
 ];
 

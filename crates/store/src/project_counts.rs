@@ -10,11 +10,12 @@ use crate::{
     error::{Error, Result},
     params,
     row::TableRow,
+    runs,
     tx::Tx,
 };
 
 /// The most active rows of all projects that are counted. It keeps a scrape short, and no queue is longer.
-const MAX_ROWS: i64 = 100_000;
+const MAX_ROWS: usize = 100_000;
 
 /// The counts of one project, of all servers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,8 +34,8 @@ pub struct ProjectCounts {
 /// project may have many rows that have ended.
 pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<ProjectCounts> {
     Ok(ProjectCounts {
-        queued_runs: count_runs(tx, project, "queued")?,
-        running_runs: count_runs(tx, project, "running")?,
+        queued_runs: runs::count_project_queued(tx, project, MAX_ROWS)?,
+        running_runs: count_running(tx, project)?,
         active_workflows: tx.query(
             "SELECT status, count(*) FROM
                  (SELECT project_id, status FROM workflows WHERE status IN ('planning', 'running') LIMIT $2) AS active
@@ -53,13 +54,12 @@ pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<ProjectCounts> {
     })
 }
 
-/// `status` is a literal in the statement, so that the partial index of that status is used.
-fn count_runs(tx: &mut Tx<'_>, project: ProjectId, status: &'static str) -> Result<i64> {
-    let sql = format!(
-        "SELECT count(*) FROM (SELECT project_id FROM agent_runs WHERE status = '{status}' LIMIT $2) AS active
-         WHERE project_id = $1"
-    );
-    Ok(tx.query_opt(&sql, params![project, MAX_ROWS], |row| row.get(0))?.unwrap_or(0))
+/// The runs of all projects that are running have an index, and are as few as the servers have slots.
+fn count_running(tx: &mut Tx<'_>, project: ProjectId) -> Result<i64> {
+    let sql =
+        "SELECT count(*) FROM (SELECT project_id FROM agent_runs WHERE status = 'running' LIMIT $2) AS active
+               WHERE project_id = $1";
+    Ok(tx.query_opt(sql, params![project, MAX_ROWS], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// Events that this version does not know are left out.

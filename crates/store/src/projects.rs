@@ -63,6 +63,12 @@ pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     tx.query_opt(&sql, params![id], Project::from_row)
 }
 
+/// Whether a project is live. It stays so until the transaction ends: its deletion waits for this transaction.
+pub fn hold_live(tx: &mut Tx<'_>, id: ProjectId) -> Result<bool> {
+    let sql = format!("SELECT 1 FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_share());
+    Ok(tx.query_opt(&sql, params![id], |_| Ok(()))?.is_some())
+}
+
 pub fn get_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE name = $1 AND deleted_at IS NULL");
     tx.query_opt(&sql, params![name], Project::from_row)

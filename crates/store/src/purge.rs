@@ -7,7 +7,7 @@ use emergent_domain::{
 use uuid::Uuid;
 
 use crate::{
-    deletion::{Child, Family, delete_children, delete_family, delete_in},
+    deletion::{Allowance, Child, Family, delete_children, delete_family, delete_in, size_sql},
     error::Result,
     mcp_servers, page, params,
     projects::DeletedProject,
@@ -19,6 +19,8 @@ use crate::{
     workflows,
 };
 
+/// The queue of the jobs that end and remove projects.
+pub const QUEUE: &str = "cleanup";
 /// The reason that cancelled runs of a deleted project record.
 const REASON: &str = "its project was deleted";
 /// How many rows with their own rows one step removes.
@@ -55,7 +57,7 @@ pub fn cancel_work(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: u
         tx.wake(&workflows::changed_channel(*id))?;
         tx.wake(&workflows::events_channel(*id))?;
     }
-    let queued = delete_own(tx, "embedding_queue", "no", project, limit)?;
+    let queued = delete_children(tx, &EMBEDDING_QUEUE, &[project.0], &mut Allowance::new(limit))?;
     Ok(cancelled < limit && ended.len() < limit && queued < limit)
 }
 
@@ -88,97 +90,141 @@ impl Step {
 
 const WORKFLOWS: Family = Family {
     table: "workflows",
-    children: &[Child { table: "workflow_events", parent: "workflow_id", key: "seq" }],
+    large: &["settings", "summary"],
+    children: &[Child { table: "workflow_events", parent: "workflow_id", key: "seq", large: &["data"] }],
 };
 const AGENTS: Family = Family {
     table: "agent_definitions",
-    children: &[Child { table: "agent_definition_versions", parent: "agent_id", key: "version" }],
+    large: &[],
+    children: &[Child {
+        table: "agent_definition_versions",
+        parent: "agent_id",
+        key: "version",
+        large: &["definition"],
+    }],
 };
 const SERVERS: Family = Family {
     table: "project_mcp_servers",
-    children: &[Child { table: "mcp_server_tools", parent: "server_id", key: "name" }],
+    large: &["config"],
+    children: &[Child {
+        table: "mcp_server_tools",
+        parent: "server_id",
+        key: "name",
+        large: &["tool", "pinned_tool"],
+    }],
 };
 const RELATIONSHIPS: Family = Family {
     table: "graph_relationships",
+    large: &["properties"],
     children: &[
-        Child { table: "graph_relationship_versions", parent: "relationship_id", key: "version" },
-        Child { table: "graph_sources", parent: "entity_id", key: "chunk_id" },
+        Child {
+            table: "graph_relationship_versions",
+            parent: "relationship_id",
+            key: "version",
+            large: &["properties"],
+        },
+        Child { table: "graph_sources", parent: "entity_id", key: "chunk_id", large: &[] },
     ],
 };
 const OBJECTS: Family = Family {
     table: "graph_objects",
+    large: &["properties", "labels"],
     children: &[
-        Child { table: "graph_object_versions", parent: "object_id", key: "version" },
-        Child { table: "graph_sources", parent: "entity_id", key: "chunk_id" },
+        Child {
+            table: "graph_object_versions",
+            parent: "object_id",
+            key: "version",
+            large: &["properties", "labels"],
+        },
+        Child { table: "graph_sources", parent: "entity_id", key: "chunk_id", large: &[] },
     ],
 };
 const DOCUMENTS: Family = Family {
     table: "documents",
-    children: &[Child { table: "graph_sources", parent: "document_id", key: "chunk_id" }],
+    large: &["content", "metadata"],
+    children: &[Child { table: "graph_sources", parent: "document_id", key: "chunk_id", large: &[] }],
 };
 
-/// The tables with a column `project_id`, and what identifies their rows within a project.
-const OWN_ROWS: [(&str, &str); 15] = [
-    ("trigger_firings", "id"),
-    ("schedules", "id"),
-    ("event_triggers", "agent_id"),
-    ("trigger_cursors", "project_id"),
-    ("budget_limits", "agent"),
-    ("budget_counters", "name"),
-    ("embedding_queue", "no"),
-    ("embedding_models", "project_id"),
-    ("installed_products", "id"),
-    ("product_prompts", "name"),
-    ("secrets", "name"),
-    ("secret_bindings", "id"),
-    ("template_packs", "id"),
-    ("project_template_packs", "pack_id"),
-    ("tokens", "id"),
-];
+/// A table with a column `project_id`.
+const fn own_rows(table: &'static str, key: &'static str, large: &'static [&'static str]) -> Child {
+    Child { table, parent: "project_id", key, large }
+}
 
-/// Removes about `limit` rows of a deleted project; false when there may be more of this kind.
+/// The tables whose rows are found by their project alone.
+const OWN_ROWS: [Child; 16] = [
+    own_rows("trigger_firings", "id", &[]),
+    own_rows("schedules", "id", &["config"]),
+    own_rows("event_triggers", "agent_id", &["config"]),
+    own_rows("trigger_cursors", "project_id", &[]),
+    own_rows("budget_limits", "agent", &[]),
+    own_rows("budget_counters", "name", &[]),
+    own_rows("model_calls", "id", &[]),
+    EMBEDDING_QUEUE,
+    own_rows("embedding_models", "project_id", &[]),
+    own_rows("installed_products", "id", &["manifest"]),
+    own_rows("product_prompts", "name", &["prompt"]),
+    own_rows("secrets", "name", &[]),
+    own_rows("secret_bindings", "id", &[]),
+    own_rows("template_packs", "id", &["pack"]),
+    own_rows("project_template_packs", "pack_id", &[]),
+    own_rows("tokens", "id", &[]),
+];
+const EMBEDDING_QUEUE: Child = own_rows("embedding_queue", "no", &[]);
+
+/// Removes about `limit` rows of a deleted project, and fewer if they are large; false when there may be more of
+/// this kind.
 pub fn delete_rows(tx: &mut Tx<'_>, project: DeletedProject, step: Step, limit: usize) -> Result<bool> {
+    let mut allowance = Allowance::new(limit);
     match step {
-        Step::Objects => remove_objects(tx, project, limit),
-        Step::Documents => remove_documents(tx, project, limit),
-        Step::Relationships => remove_family(tx, &RELATIONSHIPS, project, &LIVE_AND_DELETED, limit),
-        Step::Runs => remove_family(tx, &RUNS, project, &ANY, limit),
-        Step::Workflows => remove_family(tx, &WORKFLOWS, project, &ANY, limit),
-        Step::Agents => remove_family(tx, &AGENTS, project, &ANY, limit),
-        Step::Servers => remove_family(tx, &SERVERS, project, &ANY, limit),
+        Step::Objects => remove_objects(tx, project, &mut allowance),
+        Step::Documents => remove_documents(tx, project, limit, &mut allowance),
+        Step::Relationships => remove_family(tx, &RELATIONSHIPS, project, &LIVE_AND_DELETED, &mut allowance),
+        Step::Runs => remove_family(tx, &RUNS, project, &ANY, &mut allowance),
+        Step::Workflows => remove_family(tx, &WORKFLOWS, project, &ANY, &mut allowance),
+        Step::Agents => remove_family(tx, &AGENTS, project, &ANY, &mut allowance),
+        Step::Servers => remove_family(tx, &SERVERS, project, &ANY, &mut allowance),
         Step::Rest => {
-            for (table, key) in OWN_ROWS {
-                if delete_own(tx, table, key, project.id, limit)? >= limit {
+            for rows in &OWN_ROWS {
+                delete_children(tx, rows, &[project.id.0], &mut allowance)?;
+                if allowance.is_spent() {
                     return Ok(false);
                 }
             }
-            Ok(true)
+            Ok(delete_jobs(tx, project.id, limit)? < limit)
         }
     }
 }
 
-/// The model calls of a project after an id, in the order of their ids. They have no index by project, so the
-/// caller reads them outside of a write transaction.
-pub fn list_model_calls(tx: &mut Tx<'_>, project: ProjectId, after: Uuid, limit: usize) -> Result<Vec<Uuid>> {
-    let sql = "SELECT id FROM model_calls WHERE id > $2 AND project_id = $1 ORDER BY id LIMIT $3";
-    tx.query(sql, params![project, after, limit], |row| row.get(0))
-}
-
-pub fn delete_model_calls(tx: &mut Tx<'_>, ids: &[Uuid]) -> Result<()> {
-    delete_in(tx, "model_calls", "id", ids)?;
-    Ok(())
+/// Deletes up to `limit` jobs of a project, and returns how many there were. Left are running jobs and those that
+/// end the project: their workers complete them, and they are pruned later as all completed jobs.
+fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<usize> {
+    let deleted = tx.execute(
+        "DELETE FROM jobs WHERE id IN (
+             SELECT id FROM jobs WHERE project_id = $1
+                 AND (status IN ('done', 'dead') OR (status = 'queued' AND queue <> $3)) LIMIT $2)",
+        params![project, limit, QUEUE],
+    )?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }
 
 /// Conditions that together find all rows, each with an index.
 const ANY: [&str; 1] = [""];
 const LIVE_AND_DELETED: [&str; 2] = [" AND deleted_at IS NULL", " AND deleted_at IS NOT NULL"];
 
-fn list_ids(tx: &mut Tx<'_>, table: &str, project: DeletedProject, conditions: &[&str]) -> Result<Vec<Uuid>> {
+/// Some rows of a project, fewer if they are large.
+fn list_ids(
+    tx: &mut Tx<'_>,
+    family: &Family,
+    project: DeletedProject,
+    conditions: &[&str],
+    allowance: &Allowance,
+) -> Result<Vec<Uuid>> {
+    let (table, size) = (family.table, size_sql(tx.engine(), family.large));
     for condition in conditions {
-        let sql = format!("SELECT id FROM {table} WHERE project_id = $1{condition} LIMIT $2");
-        let ids = tx.query(&sql, params![project.id, PARENTS], |row| row.get(0))?;
-        if !ids.is_empty() {
-            return Ok(ids);
+        let sql = format!("SELECT id, {size} FROM {table} WHERE project_id = $1{condition} LIMIT $2");
+        let found = tx.query(&sql, params![project.id, PARENTS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if !found.is_empty() {
+            return Ok(allowance.take_rows(found));
         }
     }
     Ok(Vec::new())
@@ -190,18 +236,18 @@ fn remove_family(
     family: &Family,
     project: DeletedProject,
     conditions: &[&str],
-    limit: usize,
+    allowance: &mut Allowance,
 ) -> Result<bool> {
-    let ids = list_ids(tx, family.table, project, conditions)?;
+    let ids = list_ids(tx, family, project, conditions, allowance)?;
     if ids.is_empty() {
         return Ok(true);
     }
-    delete_family(tx, family, &ids, limit)?;
+    delete_family(tx, family, &ids, allowance)?;
     Ok(false)
 }
 
-fn remove_objects(tx: &mut Tx<'_>, project: DeletedProject, limit: usize) -> Result<bool> {
-    let ids = list_ids(tx, OBJECTS.table, project, &LIVE_AND_DELETED)?;
+fn remove_objects(tx: &mut Tx<'_>, project: DeletedProject, allowance: &mut Allowance) -> Result<bool> {
+    let ids = list_ids(tx, &OBJECTS, project, &LIVE_AND_DELETED, allowance)?;
     if ids.is_empty() {
         return Ok(true);
     }
@@ -209,27 +255,35 @@ fn remove_objects(tx: &mut Tx<'_>, project: DeletedProject, limit: usize) -> Res
     let values: Vec<Param<'_>> = ids.iter().copied().map(Param::from).collect();
     let numbers: Vec<i64> = tx.query(&sql, &values, |row| row.get(0))?;
     remove_from_search(tx, SearchIndex::Objects, "object", project.id, &numbers)?;
-    delete_family(tx, &OBJECTS, &ids, limit)?;
+    delete_family(tx, &OBJECTS, &ids, allowance)?;
     Ok(false)
 }
 
-fn remove_documents(tx: &mut Tx<'_>, project: DeletedProject, limit: usize) -> Result<bool> {
-    let ids = list_ids(tx, DOCUMENTS.table, project, &LIVE_AND_DELETED)?;
+fn remove_documents(
+    tx: &mut Tx<'_>,
+    project: DeletedProject,
+    limit: usize,
+    allowance: &mut Allowance,
+) -> Result<bool> {
+    let ids = list_ids(tx, &DOCUMENTS, project, &LIVE_AND_DELETED, allowance)?;
     if ids.is_empty() {
         return Ok(true);
     }
     let sql = format!(
-        "SELECT no FROM document_chunks WHERE document_id IN ({}) LIMIT $1",
+        "SELECT no, {} FROM document_chunks WHERE document_id IN ({}) LIMIT $1",
+        size_sql(tx.engine(), &["text"]),
         page::placeholders(2, ids.len())
     );
     let mut values = vec![Param::from(limit)];
     values.extend(ids.iter().copied().map(Param::from));
-    let numbers: Vec<i64> = tx.query(&sql, &values, |row| row.get(0))?;
+    let found = tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let numbers: Vec<i64> = allowance.take_rows(found);
+    if numbers.is_empty() {
+        delete_family(tx, &DOCUMENTS, &ids, allowance)?;
+        return Ok(false);
+    }
     remove_from_search(tx, SearchIndex::Chunks, "chunk", project.id, &numbers)?;
     delete_in(tx, "document_chunks", "no", &numbers)?;
-    if numbers.len() < limit {
-        delete_family(tx, &DOCUMENTS, &ids, limit)?;
-    }
     Ok(false)
 }
 
@@ -255,15 +309,4 @@ fn remove_from_search(
         tx.execute(&sql, &values)?;
     }
     Ok(())
-}
-
-/// Deletes up to `limit` rows of a project, and returns how many there were.
-fn delete_own(
-    tx: &mut Tx<'_>,
-    table: &'static str,
-    key: &'static str,
-    project: ProjectId,
-    limit: usize,
-) -> Result<usize> {
-    delete_children(tx, &Child { table, parent: "project_id", key }, &[project.0], limit)
 }

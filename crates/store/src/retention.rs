@@ -1,6 +1,8 @@
 //! Finds and deletes what a project does not keep any longer: ended runs, changes in the feed, settled
 //! firings. Callers decide about the time, and call the functions again while there is more.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     change::FeedPosition,
     ids::{ProjectId, RunId},
@@ -10,9 +12,9 @@ use emergent_domain::{
 use uuid::Uuid;
 
 use crate::{
-    deletion::{Child, Family, delete_family, delete_in},
+    deletion::{Allowance, Child, Family, delete_family, delete_in},
     error::Result,
-    page, params, projects,
+    feed, page, params, projects,
     tx::Tx,
     value::Param,
 };
@@ -20,10 +22,11 @@ use crate::{
 /// A run with its record.
 pub(crate) const RUNS: Family = Family {
     table: "agent_runs",
+    large: &["summary", "error_message"],
     children: &[
-        Child { table: "agent_run_messages", parent: "run_id", key: "seq" },
-        Child { table: "agent_run_tool_calls", parent: "run_id", key: "seq" },
-        Child { table: "agent_run_events", parent: "run_id", key: "seq" },
+        Child { table: "agent_run_messages", parent: "run_id", key: "seq", large: &["content"] },
+        Child { table: "agent_run_tool_calls", parent: "run_id", key: "seq", large: &["input", "output"] },
+        Child { table: "agent_run_events", parent: "run_id", key: "seq", large: &["data"] },
     ],
 };
 
@@ -31,7 +34,8 @@ pub(crate) const RUNS: Family = Family {
 pub type RunCursor = (Timestamp, RunId);
 
 /// Runs without a parent that ended before a time, the oldest first, after a cursor. Left out are runs that
-/// another run resumes, because that run continues their conversation, and runs of active workflows.
+/// another run resumes, because that run continues their conversation, runs of active workflows, and
+/// runs of workflows that failed after that time: a person may resume such a workflow, and it continues from them.
 pub fn list_expired_runs(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -45,7 +49,8 @@ pub fn list_expired_runs(
              AND r.status NOT IN ('queued', 'running') AND r.completed_at < $2 AND r.parent_run_id IS NULL
              AND NOT EXISTS (SELECT 1 FROM agent_runs AS later WHERE later.resumed_from = r.id)
              AND NOT EXISTS (SELECT 1 FROM workflows AS w
-                 WHERE w.id = r.workflow_id AND w.status IN ('planning', 'running', 'escalated'))
+                 WHERE w.id = r.workflow_id AND (w.status IN ('planning', 'running', 'escalated')
+                     OR (w.status = 'failed' AND w.updated_at >= $2)))
          ORDER BY r.created_at, r.id LIMIT $5",
         params![project, before, after.0, after.1, limit],
         |row| Ok((row.get(0)?, row.get(1)?)),
@@ -118,7 +123,7 @@ fn is_continued(tx: &mut Tx<'_>, tree: &[RunId]) -> Result<bool> {
 /// when nothing is left.
 pub fn delete_runs(tx: &mut Tx<'_>, project: ProjectId, runs: &[RunId], limit: usize) -> Result<bool> {
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
-    let done = delete_family(tx, &RUNS, &ids, limit)?;
+    let done = delete_family(tx, &RUNS, &ids, &mut Allowance::new(limit))?;
     if done {
         let runs = i64::try_from(runs.len()).unwrap_or(i64::MAX);
         projects::count_deleted(tx, project, DeletedCounts { runs, ..DeletedCounts::default() })?;
@@ -135,46 +140,67 @@ pub fn get_trigger_position(tx: &mut Tx<'_>, project: ProjectId) -> Result<Optio
     tx.query_opt(sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
 }
 
+/// Which changes of a project are deleted from its feed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EventExpiry {
+    /// Those that happened before this time.
+    pub before: Timestamp,
+    /// If it is set, only those up to this position.
+    pub up_to: Option<FeedPosition>,
+}
+
+impl EventExpiry {
+    fn includes(&self, position: FeedPosition, at: Timestamp) -> bool {
+        at < self.before
+            && self.up_to.is_none_or(|up_to| (position.txid, position.seq) <= (up_to.txid, up_to.seq))
+    }
+}
+
 /// A part of the feed of all projects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedWindow {
     /// The changes to delete.
-    pub seqs: Vec<i64>,
+    pub expired: HashMap<ProjectId, Vec<i64>>,
     /// Where the next window starts.
     pub end: i64,
 }
 
-/// The number of changes of all projects that one window spans. The feed has no index by project on SQLite.
+/// The number of changes of all projects that one window spans. The feed has no index by project on SQLite, so
+/// it is read once for all projects.
 const WINDOW: i64 = 20_000;
 
-/// Finds the changes of a project after `after` that happened before a time; `None` at the end of the feed, or
-/// where it reaches that time. With `up_to`, only changes up to that position.
+/// Finds the changes after `after` that these projects do not keep; `None` at the end of the feed, or where it
+/// reaches the newest time of `expiries`.
 pub fn find_expired_events(
     tx: &mut Tx<'_>,
-    project: ProjectId,
-    before: Timestamp,
-    up_to: Option<FeedPosition>,
+    expiries: &HashMap<ProjectId, EventExpiry>,
     after: i64,
 ) -> Result<Option<FeedWindow>> {
+    let Some(newest) = expiries.values().map(|expiry| expiry.before).max() else { return Ok(None) };
     let first: Option<(i64, Timestamp)> = tx.query_opt(
         "SELECT seq, at FROM graph_events WHERE seq > $1 ORDER BY seq LIMIT 1",
         params![after],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let Some((first, _)) = first.filter(|(_, at)| *at < before) else { return Ok(None) };
+    let Some((first, _)) = first.filter(|(_, at)| *at < newest) else { return Ok(None) };
     let end = first + WINDOW;
-    let mut params = vec![Param::from(project), Param::from(first), Param::from(end), Param::from(before)];
-    let condition = if up_to.is_some() { " AND (txid, seq) <= ($5, $6)" } else { "" };
-    params.extend(up_to.into_iter().flat_map(|up_to| [Param::from(up_to.txid), Param::from(up_to.seq)]));
-    let sql = format!(
-        "SELECT seq FROM graph_events
-         WHERE seq >= $2 AND seq <= $3 AND project_id = $1 AND at < $4{condition} ORDER BY seq"
-    );
-    Ok(Some(FeedWindow { seqs: tx.query(&sql, &params, |row| row.get(0))?, end }))
+    let changes = tx.query(
+        "SELECT project_id, txid, seq, at FROM graph_events WHERE seq >= $1 AND seq <= $2 AND at < $3 ORDER BY seq",
+        params![first, end, newest],
+        |row| Ok((row.get(0)?, FeedPosition { txid: row.get(1)?, seq: row.get(2)? }, row.get(3)?)),
+    )?;
+    let mut expired: HashMap<ProjectId, Vec<i64>> = HashMap::new();
+    for (project, position, at) in changes {
+        if expiries.get(&project).is_some_and(|expiry| expiry.includes(position, at)) {
+            expired.entry(project).or_default().push(position.seq);
+        }
+    }
+    Ok(Some(FeedWindow { expired, end }))
 }
 
 /// Deletes changes of a project, and counts them.
 pub fn delete_events(tx: &mut Tx<'_>, project: ProjectId, seqs: &[i64]) -> Result<()> {
+    feed::record_end(tx, seqs)?;
     let deleted = delete_in(tx, "graph_events", "seq", seqs)?;
     let events = i64::try_from(deleted).unwrap_or(i64::MAX);
     projects::count_deleted(tx, project, DeletedCounts { events, ..DeletedCounts::default() })

@@ -139,6 +139,18 @@ pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, position: FeedPosition) -
     Ok(())
 }
 
+/// Moves the cursors of all projects to the end of the feed, so that no change before it triggers anything.
+pub fn skip_unread_changes(tx: &mut Tx<'_>) -> Result<()> {
+    let sql = "SELECT coalesce(max(txid), 0), coalesce(max(seq), 0) FROM graph_events";
+    let end: Option<(i64, i64)> = tx.query_opt(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (txid, seq) = end.unwrap_or_default();
+    tx.execute(
+        "UPDATE trigger_cursors SET txid = $1, seq = $2 WHERE (txid, seq) < ($1, $2)",
+        params![txid, seq],
+    )?;
+    Ok(())
+}
+
 /// The live projects with event triggers whose cursor should be moved: their feed has changes after it, or it
 /// lags far behind.
 pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {

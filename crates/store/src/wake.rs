@@ -50,9 +50,19 @@ impl Waiter {
     /// Returns at the first wake since the last call, and at the latest after `timeout`, because a wake can
     /// be lost.
     pub async fn wait(&mut self, timeout: Duration) {
-        // The channel closes only when the `Wake` is dropped. No wake can arrive then, so this only waits.
-        if let Ok(Err(_)) = tokio::time::timeout(timeout, self.0.changed()).await {
-            tokio::time::sleep(timeout).await;
+        self.wait_for_wake(timeout).await;
+    }
+
+    /// As [`Waiter::wait`]; false when no wake came in that time.
+    pub async fn wait_for_wake(&mut self, timeout: Duration) -> bool {
+        match tokio::time::timeout(timeout, self.0.changed()).await {
+            Ok(Ok(())) => true,
+            // The channel closes only when the `Wake` is dropped. No wake can arrive then, so this only waits.
+            Ok(Err(_)) => {
+                tokio::time::sleep(timeout).await;
+                false
+            }
+            Err(_) => false,
         }
     }
 }

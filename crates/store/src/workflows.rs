@@ -18,6 +18,10 @@ use crate::{
     value::{Param, Row, json},
 };
 
+mod claims;
+
+pub use claims::{ClaimLimits, claim};
+
 /// The channel that is woken when a workflow waits for a dispatcher.
 pub const CLAIMABLE_CHANNEL: &str = "workflows";
 
@@ -119,41 +123,6 @@ pub fn list(
         created_at: workflow.created_at,
         id: workflow.id.0,
     })
-}
-
-/// Claims workflows without a valid lease that this version can read, the longest waiting first. Those of the
-/// projects in `without` are left out.
-pub fn claim(
-    tx: &mut Tx<'_>,
-    owner: &str,
-    without: &[ProjectId],
-    now: Timestamp,
-    until: Timestamp,
-    limit: usize,
-) -> Result<Vec<Workflow>> {
-    let lock = tx.skip_locked();
-    let mut params = vec![Param::from(now)];
-    let projects = match without.len() {
-        0 => String::new(),
-        count => format!(" AND project_id NOT IN ({})", page::placeholders(2, count)),
-    };
-    params.extend(without.iter().copied().map(Param::from));
-    let sql = |limit: &str, exclude: &str| {
-        format!(
-            "SELECT {COLUMNS} FROM workflows
-             WHERE status IN ('planning', 'running') AND lease_until <= $1{projects}{exclude}
-             ORDER BY lease_until LIMIT {limit}{lock}"
-        )
-    };
-    let mut claimed = tx.query_claimable::<Workflow, _>(&params, limit, sql, Workflow::from_row)?;
-    for workflow in &mut claimed {
-        tx.execute(
-            "UPDATE workflows SET owner = $2, lease_until = $3 WHERE id = $1",
-            params![workflow.id, owner, until],
-        )?;
-        workflow.owner = Some(owner.to_owned());
-    }
-    Ok(claimed)
 }
 
 /// Extends the leases of a dispatcher and returns the workflows it still owns. Skips rows that are

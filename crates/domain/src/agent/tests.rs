@@ -84,6 +84,19 @@ fn a_flow_names_agents_of_the_project_and_never_itself() {
 }
 
 #[test]
+fn a_flow_that_is_too_long_is_one_problem() {
+    let agents = |count: usize| vec!["nobody"; count];
+    let flow = |count: usize| {
+        wrong(
+            json!({ "name": "lead", "flow_type": "sequential", "flow_config": { "agents": agents(count) } }),
+        )
+    };
+    assert_eq!(flow(50).len(), 50, "each unknown name");
+    assert_eq!(flow(51), ["flowConfig.agents"]);
+    assert_eq!(flow(100_000), ["flowConfig.agents"]);
+}
+
+#[test]
 fn an_internal_agent_has_no_trigger() {
     let trigger = "on_document_ingested";
     assert_eq!(wrong(json!({ "name": "a", "trigger": trigger })), [""; 0]);

@@ -41,6 +41,15 @@ fn a_trigger_is_an_event_or_a_cron_expression() {
 }
 
 #[test]
+fn a_time_zone_that_is_too_long_is_refused_without_being_repeated() {
+    let long = "Europe/Berlin".repeat(100_000);
+    refused("0 8 * * *", json!({ "time_zone": long }), "config.trigger.time_zone", "is longer than 64 bytes");
+    let invalid =
+        TriggerSpec::from_definition(&definition("0 8 * * *", json!({ "time_zone": long }))).unwrap_err();
+    assert!(invalid.to_string().len() < 500);
+}
+
+#[test]
 fn settings_are_checked_where_they_stand() {
     let settings = "config.trigger";
     refused("0 8 * * *", json!({ "timezone": "UTC" }), settings, "unknown field `timezone`");

@@ -18,6 +18,11 @@ pub fn number(file: &Path, sql: &str) -> u64 {
     number.try_into().expect("a count")
 }
 
+/// Changes a database that no server uses.
+pub fn execute(file: &Path, sql: &str) {
+    open(file).execute_batch(sql).expect("statements");
+}
+
 /// For each table the number of its rows and a digest of all of them, in the order of their primary keys. The
 /// tables of the full-text index are among them.
 pub fn digests(file: &Path) -> BTreeMap<String, (u64, u64)> {

@@ -194,14 +194,48 @@ async fn a_restored_copy_can_start_without_the_runs_of_the_original() {
     let copy = home.folder().join("copy.db");
     json_of(run(&home, &["backup", path(&copy), "--json"]).await);
 
+    // The copy has more that would start by itself, or could be resumed.
+    content::execute(
+        &copy,
+        "INSERT INTO workflows (id, project_id, description, status, settings, plan_attempts, revision, event_seq,
+             created_at, updated_at, lease_until)
+         SELECT randomblob(16), project_id, 'waits for a person', 'escalated', '{}', 0, 0, 0, created_at, created_at,
+             created_at FROM agent_runs;
+         INSERT INTO trigger_firings (id, project_id, agent_id, event, entity_id, entity_type, entity_version,
+             cause_depth, status, due_at, created_at)
+         SELECT randomblob(16), project_id, agent_id, 'on_entity_created', randomblob(16), 'Note', 1, 0, 'pending',
+             created_at, created_at FROM agent_runs;
+         INSERT INTO schedules (id, project_id, agent_id, product, name, cron, time_zone, missed, config, next_at,
+             created_at, updated_at)
+         SELECT randomblob(16), project_id, agent_id, '', 'hourly', '0 * * * *', 'UTC', 'once', '{}', 1, 1, 1
+         FROM agent_runs;",
+    );
+    // A workflow that cannot be read cannot be cancelled: then nothing is in place.
+    let unreadable = home.folder().join("unreadable.db");
+    std::fs::copy(&copy, &unreadable).unwrap();
+    content::execute(&unreadable, "UPDATE workflows SET settings = '{\"moon\": true}'");
     let other = Home::sqlite();
-    let refused = run(&other, &["restore", path(&copy), "--cancel-runs"]).await;
-    assert!(failed(&refused).contains("--key"), "the runs are cancelled by opening everything");
-    assert!(!other.data().exists(), "nothing was written");
+    let told = failed(&run(&other, &["restore", path(&unreadable), "--cancel-runs"]).await);
+    assert!(told.contains("nothing was restored") && told.contains("workflows"), "{told}");
+    let left: Vec<_> =
+        std::fs::read_dir(other.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"], "the database never appears");
+
     let key = home.data().join("secret-key");
     let restored =
         json_of(run(&other, &["restore", path(&copy), "--cancel-runs", "--key", path(&key), "--json"]).await);
-    assert_eq!(restored["cancelled"], json!({ "workflows": 0, "runs": 1 }));
+    let expected = json!({ "workflows": 1, "runs": 1, "firings": 1, "schedules": 1 });
+    assert_eq!(restored["cancelled"], expected);
+    let database = other.data().join("emergent.db");
+    assert!(!other.data().join("emergent.db-wal").exists(), "it is one file");
+    for (expected, sql) in [
+        (1, "SELECT count(*) FROM workflows WHERE status = 'cancelled'"),
+        (1, "SELECT count(*) FROM trigger_firings WHERE status = 'skipped' AND settled_at IS NOT NULL"),
+        (1, "SELECT count(*) FROM schedules WHERE next_at > 1"),
+        (0, "SELECT count(*) FROM trigger_cursors WHERE seq < (SELECT max(seq) FROM graph_events)"),
+    ] {
+        assert_eq!(number(&database, sql), expected, "{sql}");
+    }
     let restored = other.start().await;
     let run_path = format!("/api/admin/agents/{agent}/runs/{run_id}");
     assert_eq!(restored.api.get(&run_path).await.data()["status"], "cancelled");

@@ -14,6 +14,7 @@ mod fire;
 pub mod firing_counts;
 mod save;
 mod schedules;
+mod skip;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -39,6 +40,7 @@ use firing_counts::FiringCounts;
 pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
+pub use skip::SkippedTriggers;
 
 /// How often triggers are checked when no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -63,14 +63,14 @@ impl Executor {
 }
 
 /// The times at which a schedule is due.
-struct ScheduleRule {
-    cron: Cron,
-    zone: Zone,
+pub(super) struct ScheduleRule {
+    pub cron: Cron,
+    pub zone: Zone,
 }
 
 /// Parses the times of a schedule, or returns what is wrong with them. They were validated when the
 /// schedule was saved, so an invalid row was written by a newer version or by someone else.
-fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
+pub(super) fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
     if let Some(error) = &schedule.error {
         return Err(error.clone());
     }

@@ -94,16 +94,90 @@ both_engines! {
         let waits = late.start(&harness).await.id;
         // More runs of the others are queued after it and before it.
         one.start_many(&harness, 3).await;
-        for (index, run) in runs.iter().take(2).enumerate() {
+        for (index, run) in runs.iter().take(3).enumerate() {
             harness.executor.cancel(one.actor, *run).await.unwrap();
-            let (expected_late, expected_two) = [(1, 2), (1, 3)][index];
+            // Of two projects that use three slots each, `one` got its last slot earlier.
+            let expected = [(5, 2, 1), (4, 3, 1), (4, 3, 1)][index];
             until("the slot is in use again", async || {
-                (late.running(&harness).await, two.running(&harness).await) == (expected_late, expected_two)
+                (one.running(&harness).await, two.running(&harness).await, late.running(&harness).await) == expected
             }).await;
         }
         assert_eq!(late.status(&harness, waits).await, RunStatus::Running);
-        assert_eq!(one.running(&harness).await, 4);
+        assert_eq!(one.status(&harness, runs[6]).await, RunStatus::Running, "the oldest queued run is next");
         harness.close().await;
+    }
+
+    async fn projects_whose_runs_cannot_be_claimed_leave_the_slots_to_others(db: TestDb) {
+        let model = ScriptedModel::default().agent("other", many(|| says("Done.")));
+        let harness = Harness::build(&db, HarnessOptions::new(model).max_runs(4)).await;
+        for name in ["a", "b", "c", "d", "e"] {
+            Tenant::new(&harness, name).await.start(&harness).await;
+        }
+        let deleted = Tenant::new(&harness, "deleted").await;
+        deleted.start(&harness).await;
+        let unreadable = harness.executor.graph().db().write(|tx| {
+            tx.execute("UPDATE agent_runs SET origin = 'of a newer version'", &[])?;
+            // As if it was queued by a transaction that the deletion did not see.
+            tx.execute("UPDATE projects SET deleted_at = created_at WHERE name = 'deleted'", &[])
+        });
+        let unreadable: Result<u64, emergent_store::Error> = unreadable.await;
+        assert_eq!(unreadable.unwrap(), 1);
+        let other = Tenant::new(&harness, "other").await;
+        let runs = other.start_many(&harness, 3).await;
+        let harness = harness.staffed();
+        for run in runs {
+            until("it ends", async || other.status(&harness, run).await == RunStatus::Completed).await;
+        }
+        let listed = harness.executor.graph().db().read(|tx| {
+            emergent_store::runs::claim::list_waiting_projects(tx, ProjectId(uuid::Uuid::nil()))
+        });
+        let listed: Result<Vec<ProjectId>, emergent_store::Error> = listed.await;
+        let listed = listed.unwrap();
+        assert!(listed.len() == 5 && !listed.contains(&deleted.actor.project), "{listed:?}");
+        harness.close().await;
+    }
+
+    async fn a_new_run_does_not_overtake_a_queued_run_of_its_project(db: TestDb) {
+        let model = ScriptedModel::default().agent("one", many(hangs));
+        let harness = Harness::with(&db, HarnessOptions::new(model).max_runs(1)).await;
+        let one = Tenant::new(&harness, "one").await;
+        let project = one.actor.project;
+        let slots = parking_lot::Mutex::new(Vec::new());
+        until("a slot is free", async || {
+            *slots.lock() = harness.executor.try_acquire_slots(project, 1);
+            !slots.lock().is_empty()
+        }).await;
+        let waits = one.start(&harness).await.id;
+        // The runner learns of the queued run in this time.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        slots.lock().clear();
+        assert!(harness.executor.try_acquire_slots(project, 1).is_empty(), "the queued run is older");
+        until("it runs", async || one.status(&harness, waits).await == RunStatus::Running).await;
+        harness.close().await;
+    }
+
+    async fn a_deleted_project_accepts_no_run(db: TestDb) {
+        let model = ScriptedModel::default().agent("one", many(hangs));
+        let harness = Harness::build(&db, HarnessOptions::new(model)).await;
+        let one = Tenant::new(&harness, "one").await;
+        let start = || StartOptions { input: "Go.".into(), ..StartOptions::default() };
+        let (graph, executor) = (harness.executor.graph(), &harness.executor);
+        let project = one.actor.project;
+        // Requests that are under way at the same moment are cancelled with the project, or refused.
+        let triggers = futures_util::future::join_all((0..20).map(|_| executor.trigger(one.actor, one.agent.id, start())));
+        let (started, deleted) = tokio::join!(triggers, graph.delete_project(project));
+        deleted.unwrap();
+        for refused in started.into_iter().filter_map(Result::err) {
+            assert!(matches!(refused, Error::NotFound { what: "project", .. }), "{refused}");
+        }
+        let refused = executor.trigger(one.actor, one.agent.id, start()).await.unwrap_err();
+        assert!(matches!(refused, Error::NotFound { what: "project", .. }), "{refused}");
+        let active = graph.db().read(move |tx| {
+            let sql = "SELECT count(*) FROM agent_runs WHERE project_id = $1 AND status IN ('queued', 'running')";
+            tx.query_opt(sql, &[project.into()], |row| row.get::<i64>(0))
+        });
+        let active: Result<Option<i64>, emergent_store::Error> = active.await;
+        assert_eq!(active.unwrap(), Some(0));
     }
 
     async fn a_slot_is_not_taken_directly_while_another_project_waits_for_it(db: TestDb) {

@@ -7,6 +7,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use emergent_domain::{change::ChangeKind, document::Document, ids::DocumentId, time::Timestamp};
+use emergent_net::errors::error_chain;
 use emergent_store::{
     Tx, documents,
     embedding_queue::{self, RowKind},
@@ -90,16 +91,19 @@ impl Graph {
         }
     }
 
-    /// Removes documents that stayed hidden because a server stopped while it wrote or removed them.
+    /// Removes documents that stayed hidden because a server stopped while it wrote or removed them. A document
+    /// that cannot be removed is tried again later, so that it does not keep others from their turn; the first
+    /// error is returned at the end.
     pub(crate) async fn purge_hidden_documents(&self) -> Result<()> {
         let now = self.clock().now();
+        let mut first_error = None;
         for id in self.db().read(move |tx| documents::list_purgeable(tx, now, MAX_PURGED)).await? {
-            // The others are removed even if one cannot be.
-            if let Err(error) = self.purge_if_due(id, Some(now)).await {
-                warn!(document.id = %id, error = %error, "an unfinished document is removed later");
-            }
+            let Err(error) = self.purge_if_due(id, Some(now)).await else { continue };
+            warn!(document.id = %id, error = %error_chain(&error), "a hidden document could not be removed");
+            first_error.get_or_insert(error);
+            self.db().write(move |tx| documents::keep_hidden(tx, id, now + HIDDEN_LIMIT)).await?;
         }
-        Ok(())
+        first_error.map_or(Ok(()), Err)
     }
 }
 

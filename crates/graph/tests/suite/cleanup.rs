@@ -22,12 +22,12 @@ use support::*;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn days(count: u32) -> Duration {
+pub fn days(count: u32) -> Duration {
     DAY * count
 }
 
 /// A run that ended just now.
-fn ended_run(harness: &Harness, status: RunStatus) -> Run {
+pub fn ended_run(harness: &Harness, status: RunStatus) -> Run {
     let now = harness.graph.clock().now();
     Run {
         id: RunId::new(),
@@ -65,7 +65,7 @@ fn ended_run(harness: &Harness, status: RunStatus) -> Run {
 }
 
 /// Stores a run with an event.
-async fn store_run(harness: &Harness, run: Run) -> RunId {
+pub async fn store_run(harness: &Harness, run: Run) -> RunId {
     let id = run.id;
     let stored = harness.graph.db().write(move |tx| {
         runs::insert(tx, &run)?;
@@ -75,13 +75,13 @@ async fn store_run(harness: &Harness, run: Run) -> RunId {
     id
 }
 
-async fn count(graph: &Graph, sql: &'static str, project: ProjectId) -> i64 {
+pub async fn count(graph: &Graph, sql: &'static str, project: ProjectId) -> i64 {
     let read = move |tx: &mut Tx<'_>| tx.query_opt(sql, params![project], |row| row.get::<i64>(0));
     let counted: Result<Option<i64>, emergent_store::Error> = graph.db().read(read).await;
     counted.unwrap().unwrap()
 }
 
-async fn run_ids(harness: &Harness) -> BTreeSet<RunId> {
+pub async fn run_ids(harness: &Harness) -> BTreeSet<RunId> {
     let project = harness.project();
     let read = move |tx: &mut Tx<'_>| {
         tx.query("SELECT id FROM agent_runs WHERE project_id = $1", params![project], |row| row.get(0))
@@ -90,12 +90,12 @@ async fn run_ids(harness: &Harness) -> BTreeSet<RunId> {
     found.unwrap().into_iter().collect()
 }
 
-async fn keep(harness: &Harness, retention: RetentionPatch) -> Project {
+pub async fn keep(harness: &Harness, retention: RetentionPatch) -> Project {
     let patch = ProjectPatch { retention, ..ProjectPatch::default() };
     harness.graph.update_project(harness.project(), patch).await.unwrap()
 }
 
-async fn clean_up(harness: &Harness) -> DeletedCounts {
+pub async fn clean_up(harness: &Harness) -> DeletedCounts {
     harness.graph.delete_expired(CleanupSettings::default()).await.unwrap();
     harness.graph.get_project(harness.project()).await.unwrap().deleted
 }

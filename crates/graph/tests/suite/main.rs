@@ -2,6 +2,7 @@
 //! one program per file took longer than running the tests.
 
 mod cleanup;
+mod cleanup_bounds;
 mod cursors;
 mod documents;
 mod embedding;

@@ -8,15 +8,33 @@
 
 use tokio_postgres::Transaction;
 
-use crate::error::Result;
+use crate::{engine::Engine, error::Result, page, tx::Tx, value::Param};
 
 /// The highest transaction id that a position can have, and the id that no transaction has reached yet. Nearly
 /// the newest changes have the highest ids, so not all of them are read.
 const HIGHEST_IDS: &str = "SELECT greatest(
         (SELECT max(txid) FROM (SELECT txid FROM graph_events ORDER BY seq DESC LIMIT 1000) AS newest),
         (SELECT max(txid) FROM trigger_cursors),
+        (SELECT max(txid) FROM feed_end),
         (SELECT max(since_txid) FROM event_triggers)),
     CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) + feed_offset()";
+
+/// Records how far the feed has reached before changes are deleted from it: followers have stored such
+/// positions, also if no change is left. On SQLite, positions are numbers that are never used again.
+pub(crate) fn record_end(tx: &mut Tx<'_>, seqs: &[i64]) -> Result<()> {
+    if tx.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    for list in page::in_chunks(seqs) {
+        let sql = format!(
+            "UPDATE feed_end SET txid = greatest(txid, (SELECT max(txid) FROM graph_events WHERE seq IN ({})))",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        tx.execute(&sql, &params)?;
+    }
+    Ok(())
+}
 
 /// Sets the offset if the feed has transaction ids that this cluster has not reached.
 pub(crate) async fn follow_cluster(tx: &Transaction<'_>) -> Result<()> {

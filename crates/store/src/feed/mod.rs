@@ -24,7 +24,7 @@ use crate::{
     value::Row,
 };
 
-pub(crate) use cluster::follow_cluster;
+pub(crate) use cluster::{follow_cluster, record_end};
 pub use write::{ANY_FEED_CHANNEL, NewChange, append, feed_channel};
 
 /// The changes after a position.

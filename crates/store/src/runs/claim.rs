@@ -48,8 +48,8 @@ pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
 /// The most projects that [`list_waiting_projects`] returns.
 pub const MAX_WAITING_PROJECTS: usize = 1_000;
 
-/// The projects with queued runs whose ids come after `after`, in the order of their ids. Takes one index
-/// lookup per project, however many runs are queued.
+/// The live projects with queued runs whose ids come after `after`, in the order of their ids. Takes two index
+/// lookups per project, however many runs are queued.
 pub fn list_waiting_projects(tx: &mut Tx<'_>, after: ProjectId) -> Result<Vec<ProjectId>> {
     let next = |after: &str| {
         format!(
@@ -63,7 +63,9 @@ pub fn list_waiting_projects(tx: &mut Tx<'_>, after: ProjectId) -> Result<Vec<Pr
              UNION ALL
              SELECT ({}) FROM waiting WHERE waiting.project_id IS NOT NULL
          )
-         SELECT project_id FROM waiting WHERE project_id IS NOT NULL LIMIT $2",
+         SELECT project_id FROM waiting WHERE project_id IS NOT NULL AND NOT EXISTS (
+             SELECT 1 FROM projects WHERE projects.id = waiting.project_id AND projects.deleted_at IS NOT NULL)
+         LIMIT $2",
         next("$1"),
         next("waiting.project_id")
     );

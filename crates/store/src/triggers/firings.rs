@@ -189,6 +189,12 @@ pub fn settle(
     Ok(settled)
 }
 
+/// Skips all pending firings of all projects, and returns how many there were.
+pub fn skip_pending(tx: &mut Tx<'_>, reason: &str, now: Timestamp) -> Result<u64> {
+    let sql = "UPDATE trigger_firings SET status = 'skipped', reason = $1, settled_at = $2 WHERE status = 'pending'";
+    tx.execute(sql, &[Param::from(reason), Param::from(now)])
+}
+
 /// Which firings to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FiringFilter {

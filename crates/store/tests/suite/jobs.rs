@@ -190,9 +190,9 @@ both_engines! {
 
         let count = |status, jobs| QueueCount { queue: "q".to_owned(), status, jobs };
         assert_eq!(db.read(jobs::counts).await.unwrap(), [count(JobStatus::Done, 1), count(JobStatus::Dead, 1)]);
-        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(3))).await.unwrap(), 0);
-        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(4))).await.unwrap(), 1);
-        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Done, at(100))).await.unwrap(), 1);
+        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(3), 9)).await.unwrap(), 0);
+        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(4), 9)).await.unwrap(), 1);
+        assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Done, at(100), 9)).await.unwrap(), 1);
         assert!(db.read(jobs::counts).await.unwrap().is_empty());
     }
 

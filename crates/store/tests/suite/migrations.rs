@@ -1,4 +1,5 @@
-use emergent_store::{Db, DbConfig, Error, latest_version};
+use emergent_domain::{ids::ProjectId, time::Timestamp};
+use emergent_store::{Db, DbConfig, Error, Param, latest_version, retention};
 use emergent_testkit::{both_engines, new_postgres_database};
 use futures_util::future::join_all;
 
@@ -52,4 +53,29 @@ async fn servers_that_start_together_migrate_once_on_sqlite() {
 async fn servers_that_start_together_migrate_once_on_postgres() {
     let database = new_postgres_database().await;
     start_together(DbConfig::Postgres { url: database.url(), connections: 2, statement_cache: true }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_stay_valid_in_another_cluster_although_every_change_was_deleted() {
+    let database = new_postgres_database().await;
+    let config = DbConfig::Postgres { url: database.url(), connections: 2, statement_cache: true };
+    let project = ProjectId::new();
+    let insert = "INSERT INTO graph_events (project_id, kind, entity_id, entity_type, version, at)
+                  VALUES ($1, 'object_created', $1, 'Note', 1, $2)";
+    let write_event = async |db: &Db| {
+        let now = Timestamp::from_micros(1_000_000);
+        db.write(move |tx| tx.execute(insert, &[Param::from(project), Param::from(now)])).await.unwrap();
+    };
+    {
+        let db = Db::open(config.clone()).await.unwrap();
+        write_event(&db).await;
+        // As in a dump of a cluster that was in use for long.
+        run(&db, "UPDATE graph_events SET txid = 1000000000000").await.unwrap();
+        let seqs = vec![number(&db, "SELECT max(seq) FROM graph_events").await];
+        db.write(move |tx| retention::delete_events(tx, project, &seqs)).await.unwrap();
+        assert_eq!(number(&db, "SELECT count(*) FROM graph_events").await, 0);
+    }
+    let db = Db::open(config).await.unwrap();
+    write_event(&db).await;
+    assert!(number(&db, "SELECT max(txid) FROM graph_events").await > 1_000_000_000_000);
 }

@@ -1,7 +1,7 @@
 //! A row that this version cannot read keeps no other row from being claimed. It is left as it is,
 //! because a newer server may understand it.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use emergent_domain::{
     change::FeedPosition,
@@ -16,7 +16,7 @@ use emergent_store::{
     jobs, params,
     runs::{self, claim},
     triggers::{self, firings},
-    workflows,
+    workflows::{self, ClaimLimits},
 };
 use emergent_testkit::both_engines;
 use uuid::Uuid;
@@ -119,11 +119,23 @@ both_engines! {
         let ids: Vec<WorkflowId> = rows.iter().map(|workflow| workflow.id).collect();
         db.write(move |tx| rows.iter().try_for_each(|row| workflows::insert(tx, row))).await.unwrap();
         spoil(&db, "workflows", "settings", r#"{"moon": true}"#, ids[1].0).await;
-        let claimed = db.write(|tx| workflows::claim(tx, "d", &[], now(), second(10), 9)).await.unwrap();
+        let limits = ClaimLimits { total: 9, per_project: 9, owned: HashMap::new() };
+        let claimed = db.write(move |tx| workflows::claim(tx, "d", &limits, now(), second(10))).await.unwrap();
         let mut claimed: Vec<_> = claimed.into_iter().map(|row| (row.id, row.owner)).collect();
         claimed.sort();
         assert_eq!(claimed, [(ids[0], Some("d".to_owned())), (ids[2], Some("d".to_owned()))]);
         assert_eq!(crate::number(&db, "SELECT count(*) FROM workflows WHERE owner IS NULL").await, 1);
+    }
+
+    async fn no_more_workflows_of_a_project_are_claimed_than_its_share(db: TestDb) {
+        let (greedy, other) = (ProjectId::new(), ProjectId::new());
+        let workflows_in = |project: ProjectId, count: usize| (0..count).map(move |_| workflow(project));
+        let rows: Vec<_> = workflows_in(greedy, 9).chain(workflows_in(other, 2)).collect();
+        db.write(move |tx| rows.iter().try_for_each(|row| workflows::insert(tx, row))).await.unwrap();
+        let limits = ClaimLimits { total: 6, per_project: 3, owned: HashMap::from([(greedy, 1)]) };
+        let claimed = db.write(move |tx| workflows::claim(tx, "d", &limits, now(), second(10))).await.unwrap();
+        let count = |project: ProjectId| claimed.iter().filter(|workflow| workflow.project == project).count();
+        assert_eq!((count(greedy), count(other)), (2, 2), "one of the greedy project is owned already");
     }
 
     async fn of_jobs_that_are_due_and_of_jobs_whose_lease_expired(db: TestDb) {

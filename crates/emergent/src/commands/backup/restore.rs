@@ -2,30 +2,34 @@
 
 use std::path::{Path, PathBuf};
 
-use emergent_domain::author::Author;
-use emergent_graph::Actor;
+use emergent_coordination::Dispatcher;
+use emergent_domain::{author::Author, time::Clock};
+use emergent_executor::Executor;
+use emergent_graph::{Actor, Graph};
+use emergent_llm::Models;
 use emergent_secrets::{KeySource, Keyring};
-use emergent_store::backup::{self, CheckDepth, Contents};
+use emergent_store::{
+    Db, DbConfig,
+    backup::{self, CheckDepth, Contents},
+};
+use emergent_tools::ToolPool;
 use serde_json::json;
 
 use super::{contents_json, copy_file, counted, describe, postgres};
 use crate::{
     config::{Settings, StoreFlags},
-    datadir::{self, DATABASE, DataDir},
+    datadir::{self, DATABASE, DataDir, PARTIAL, PARTIAL_LOG, PARTIAL_SHARED_MEMORY},
     error::{Error, Result},
     output, progress,
-    services::{self, Services},
 };
-
-/// The name of the database while it is being copied.
-const PARTIAL: &str = "emergent.db.restoring";
 
 /// Checks the file, and copies it into the data folder (--data-dir), which must be new or empty. Nothing is
 /// written before the check, and the database appears in the folder when it is complete.
 ///
 /// A server that starts on the folder continues the runs and workflows of the copy, as after a crash: a call to
 /// an external tool that was under way is not repeated. If the original server still runs, both would work on
-/// them. Stop the original first, or give --cancel-runs. Schedules and events start new runs on both.
+/// them. Stop the original first, or give --cancel-runs: the copy then starts nothing because of the past. Later
+/// times of schedules and later changes start new runs on both.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Restore {
@@ -34,7 +38,8 @@ pub struct Restore {
     /// The key of the secrets, which is copied to the data folder
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Cancel the workflows and runs that were not over when the copy was made
+    /// Cancel the workflows and runs that were not over when the copy was made, also workflows that wait for a
+    /// person, and skip what triggers had not started
     #[arg(long)]
     cancel_runs: bool,
 }
@@ -44,6 +49,10 @@ pub struct Restore {
 struct Cancelled {
     workflows: u64,
     runs: u64,
+    /// Firings of triggers that had not started a run.
+    firings: u64,
+    /// Schedules that were due, and now continue with their next time.
+    schedules: u64,
 }
 
 impl Restore {
@@ -61,27 +70,66 @@ impl Restore {
             Some(_) => true,
             None => has_keys(folder, &contents)?,
         };
-        if self.cancel_runs && !has_key && !contents.secret_keys.is_empty() {
-            return Err(Error::Usage(
-                "--cancel-runs needs the key of the secrets: name its file with --key, or set \
-                 EMERGENT_SECRET_KEY"
-                    .to_owned(),
-            ));
-        }
-        tokio::task::block_in_place(|| copy(&self.file, folder, ring.as_ref()))?;
-        let cancelled = match self.cancel_runs {
-            true => Some(cancel_active_work(&settings).await?),
-            false => None,
-        };
+        let cancelled = self.restore(&settings, folder, ring.as_ref()).await?;
         if as_json {
             return output::print_json(&json!({
                 "dataDir": folder,
                 "hasKey": has_key,
-                "cancelled": cancelled.map(|done| json!({ "workflows": done.workflows, "runs": done.runs })),
+                "cancelled": cancelled.map(|done| json!({
+                    "workflows": done.workflows, "runs": done.runs, "firings": done.firings,
+                    "schedules": done.schedules,
+                })),
                 "contents": contents_json(&contents),
             }));
         }
         print_summary(folder, &contents, has_key, cancelled.as_ref())
+    }
+
+    /// Copies the file, and the key if it is given, into the folder. The database appears there when it is
+    /// complete: what is to be cancelled is cancelled before.
+    async fn restore(
+        &self,
+        settings: &Settings,
+        folder: &Path,
+        ring: Option<&Keyring>,
+    ) -> Result<Option<Cancelled>> {
+        let _lock = DataDir::open_for_restore(folder)?;
+        // An earlier attempt may have been interrupted. The lock proves that it no longer runs.
+        remove_partial(folder);
+        let restored = self.restore_locked(settings, folder, ring).await;
+        if restored.is_err() {
+            remove_partial(folder);
+        }
+        restored
+    }
+
+    async fn restore_locked(
+        &self,
+        settings: &Settings,
+        folder: &Path,
+        ring: Option<&Keyring>,
+    ) -> Result<Option<Cancelled>> {
+        let (partial, database) = (folder.join(PARTIAL), folder.join(DATABASE));
+        tokio::task::block_in_place(|| copy_file(&self.file, &partial, "restoring"))?;
+        let mut cancelled = None;
+        if self.cancel_runs {
+            cancelled =
+                Some(cancel_active_work(settings, &partial).await.map_err(|error| not_cancelled(&error))?);
+            backup::merge_log(&partial).await.map_err(Error::Restore)?;
+        }
+        if let Some(ring) = ring {
+            emergent_secrets::write_key_copy(&folder.join(datadir::KEY_FILE), ring)?;
+        }
+        std::fs::rename(&partial, &database)
+            .and_then(|()| datadir::sync_folder_of(&database))
+            .map_err(|source| Error::File { path: database.clone(), source })?;
+        Ok(cancelled)
+    }
+}
+
+fn remove_partial(folder: &Path) {
+    for name in [PARTIAL, PARTIAL_LOG, PARTIAL_SHARED_MEMORY] {
+        let _ = std::fs::remove_file(folder.join(name));
     }
 }
 
@@ -118,34 +166,22 @@ fn has_keys(folder: &Path, contents: &Contents) -> Result<bool> {
     Ok(ring.is_some_and(|ring| ring.missing_keys(&contents.secret_keys).is_empty()))
 }
 
-/// Copies the file, and the key if it is given, into the folder.
-fn copy(file: &Path, folder: &Path, ring: Option<&Keyring>) -> Result<()> {
-    let _lock = DataDir::open_for_restore(folder)?;
-    let (partial, database) = (folder.join(PARTIAL), folder.join(DATABASE));
-    // An earlier attempt may have been interrupted. The lock proves that it no longer runs.
-    let _ = std::fs::remove_file(&partial);
-    let restored = copy_file(file, &partial, "restoring").and_then(|()| {
-        if let Some(ring) = ring {
-            emergent_secrets::write_key_copy(&folder.join(datadir::KEY_FILE), ring)?;
-        }
-        std::fs::rename(&partial, &database)
-            .and_then(|()| datadir::sync_folder_of(&database))
-            .map_err(|source| Error::File { path: database.clone(), source })
-    });
-    if restored.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    restored
-}
-
-/// Cancels the workflows and runs that a server on the folder would continue.
-async fn cancel_active_work(settings: &Settings) -> Result<Cancelled> {
-    let Services { graph, executor, dispatcher, .. } = &services::open_services(settings).await?;
+/// Cancels in the copy what a server on it would continue or start because of the past. Needs no key: nothing of
+/// it opens a secret.
+async fn cancel_active_work(settings: &Settings, database: &Path) -> Result<Cancelled> {
+    let config = DbConfig::Sqlite { path: database.to_owned() };
+    let db = Db::open_with(config, settings.time_limits).await?;
+    let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
+    let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
+    let graph = Graph::new(db, Clock::system(), embedder);
+    let tools = ToolPool::new(emergent_tools::builtin::tools());
+    let executor = Executor::new(graph.clone(), models, tools, emergent_executor::Settings::default());
+    let dispatcher = Dispatcher::new(executor.clone(), settings.coordination()?);
     let active = graph.db().read(backup::list_active).await?;
     let mut cancelled = Cancelled::default();
     for (project, id) in active.workflows {
         let actor = Actor { project, author: Author::System };
-        dispatcher.cancel(actor, id).await.map_err(|error| not_cancelled(&error))?;
+        dispatcher.cancel(actor, id).await.map_err(|error| describe_failure(&error))?;
         cancelled.workflows += 1;
     }
     for (project, id) in active.runs {
@@ -153,17 +189,27 @@ async fn cancel_active_work(settings: &Settings) -> Result<Cancelled> {
         match executor.cancel(actor, id).await {
             // It was cancelled with its workflow or with its parent.
             Ok(_) | Err(emergent_executor::Error::Conflict(_)) => cancelled.runs += 1,
-            Err(error) => return Err(not_cancelled(&error)),
+            Err(error) => return Err(describe_failure(&error)),
         }
     }
+    for project in active.deleted_projects {
+        graph.end_work(project).await?;
+    }
+    // The last step, because cancelling a workflow changes its tasks, which can trigger agents.
+    let skipped = executor.skip_past_triggers().await.map_err(Error::Triggers)?;
+    (cancelled.firings, cancelled.schedules) = (skipped.firings, skipped.schedules);
     Ok(cancelled)
 }
 
-fn not_cancelled(error: &dyn std::error::Error) -> Error {
-    let reason = emergent_net::errors::error_chain(error);
+fn describe_failure(error: &dyn std::error::Error) -> Error {
+    Error::Usage(emergent_net::errors::error_chain(error))
+}
+
+fn not_cancelled(error: &Error) -> Error {
     Error::Usage(format!(
-        "the copy is restored, but not all of its runs are cancelled: {reason}; cancel them with `emergent run \
-         cancel` before you start a server on the folder"
+        "nothing was restored, because not everything of the copy could be cancelled: {}; without --cancel-runs \
+         it is restored as it is",
+        error.describe()
     ))
 }
 
@@ -177,9 +223,11 @@ fn print_summary(
     let (runs, workflows) = (contents.active_runs, contents.active_workflows);
     match cancelled {
         Some(done) => output::print_line(&format!(
-            "cancelled: {}, {}",
+            "cancelled: {}, {}; skipped: {}, {}",
             counted(done.workflows, "workflow"),
-            counted(done.runs, "run")
+            counted(done.runs, "run"),
+            counted(done.firings, "pending firing"),
+            counted(done.schedules, "due schedule")
         ))?,
         None if runs + workflows > 0 => output::print_line(&format!(
             "A server on this folder continues {} and {}. Make sure that the original server does not run, so \
