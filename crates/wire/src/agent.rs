@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    author::AuthorView,
     agent_parts::{AcpView, FlowConfigView, ModelView},
+    author::AuthorView,
     fields::{self, expected_version, nullable, nullable_object},
     schema,
 };
