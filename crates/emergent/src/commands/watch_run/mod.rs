@@ -18,7 +18,7 @@ use emergent_wire::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::tree;
+use super::{tree, watch_workflow};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
@@ -50,7 +50,7 @@ pub async fn follow_or_print(
         output::print_line(&format!("run {run} is {}", started.status))?;
     }
     if client.is_sole_driver() {
-        eprintln!("It waits for a server (`emergent serve`); `emergent run follow {run}` drives it here.");
+        eprintln!("{}", watch_workflow::waiting_message("run", &run));
     }
     Ok(())
 }
@@ -89,10 +89,8 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
         }
         Some(_) => Ok(()),
         None => {
-            eprintln!(
-                "Not watching any more: `emergent run follow {run}` goes on, `emergent run cancel {run}` ends it."
-            );
-            Ok(())
+            eprintln!("{}", watch_workflow::interrupted_message(client, "run", run));
+            Err(Error::Interrupted)
         }
     }
 }
@@ -115,7 +113,7 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
 /// Prints the events for people. Returns how the run ended, or `None` after Ctrl-C.
 async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<RunEnd>> {
     let (mut view, mut children, mut spinner) =
-        (View::new(output::use_colour()), Children::default(), Spinner(None));
+        (View::new(output::use_colour(), output::terminal_width()), Children::default(), Spinner(None));
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
