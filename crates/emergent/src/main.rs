@@ -303,6 +303,18 @@ mod tests {
     }
 
     #[test]
+    fn no_argument_has_the_name_of_a_global_flag() {
+        // Its value would silently replace that of the flag.
+        let root = Cli::command();
+        let globals: Vec<_> = root.get_arguments().map(|argument| argument.get_id().clone()).collect();
+        visit_commands(&root, "", &mut |path, command| {
+            for argument in command.get_arguments().filter(|_| !path.is_empty()) {
+                assert!(!globals.contains(argument.get_id()), "`{path}`: {}", argument.get_id());
+            }
+        });
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

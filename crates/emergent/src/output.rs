@@ -9,7 +9,7 @@ use crate::{
     config,
     error::{Error, Result},
     table::table_lines,
-    text::{fit_line, wrap},
+    text::{fit_line, shorten_ids, wrap},
 };
 
 /// The width of the labels of `print_fact`.
@@ -100,6 +100,18 @@ pub fn print_text(text: &str) -> Result<()> {
     match terminal_width() {
         Some(width) => wrap(text, width).iter().try_for_each(|line| print_line(line)),
         None => print_line(text),
+    }
+}
+
+/// Prints a notice to standard error; on a terminal it is wrapped between words.
+pub fn print_notice(text: &str) {
+    let term = console::Term::stderr();
+    if !std::io::stderr().is_terminal() {
+        return eprintln!("{text}");
+    }
+    let columns = usize::from(term.size().1).max(MIN_COLUMNS);
+    for line in wrap(&shorten_ids(text), columns) {
+        eprintln!("{line}");
     }
 }
 

@@ -110,8 +110,7 @@ impl Executor {
     ) -> Result<ResultPage<AgentVersion>> {
         self.db()
             .snapshot(move |tx| {
-                rows::get_including_deleted(tx, project, id)?
-                    .ok_or_else(|| Error::not_found("agent", id))?;
+                rows::get_including_deleted(tx, project, id)?.ok_or_else(|| Error::not_found("agent", id))?;
                 Ok(rows::list_versions(tx, project, id, &page)?)
             })
             .await

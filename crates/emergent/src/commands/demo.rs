@@ -13,7 +13,7 @@ use crate::{
     hints,
     output::{self, bold, dim},
     services,
-    text::fit_line,
+    text::{fit_line, short_id},
 };
 
 /// How many ports after the usual one are tried for the hint.
@@ -82,7 +82,8 @@ impl Demo {
         }
         let listen = free_listen_flag(&settings.listen);
         output::print_line(&dim(&format!("\nLook around: {}{listen}", hints::local_command("serve"))))?;
-        output::print_line(&dim(&format!("             {}", hints::command(&format!("workflow show {id}")))))
+        let show = hints::command(&format!("workflow show {}", short_id(&id)));
+        output::print_line(&dim(&format!("             {show}")))
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Content {
     properties: Vec<String>,
     /// All properties at once, as a JSON object; `--set` adds to them
     #[arg(long = "properties", value_name = "JSON")]
-    json: Option<String>,
+    properties_json: Option<String>,
     /// A label (may be repeated); the labels given replace those of an object
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Content {
 
 impl Content {
     fn properties(&self) -> Result<Map<String, Value>> {
-        let mut properties = match &self.json {
+        let mut properties = match &self.properties_json {
             None => Map::new(),
             Some(text) => serde_json::from_str(text)
                 .map_err(|error| Error::Usage(format!("--properties is not a JSON object: {error}")))?,
@@ -156,7 +156,7 @@ mod tests {
     fn a_property_is_json_or_text() {
         let content = |set: &[&str], json: Option<&str>| Content {
             properties: set.iter().map(|pair| (*pair).to_owned()).collect(),
-            json: json.map(str::to_owned),
+            properties_json: json.map(str::to_owned),
             labels: Vec::new(),
             status: None,
         };

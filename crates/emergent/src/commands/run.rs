@@ -70,7 +70,10 @@ pub enum Run {
         follow: bool,
     },
     /// Undo what a run wrote to the graph
-    Revert { run: String },
+    Revert {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
     /// Watch a run work, from its beginning until it ends
     Follow {
         /// An id, the end of an id, or `last`

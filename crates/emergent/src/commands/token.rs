@@ -43,7 +43,8 @@ pub enum Token {
     /// Revoke a token at once
     Revoke {
         /// A unique name, an id, or the end of an id
-        token: String,
+        #[arg(value_name = "TOKEN")]
+        target: String,
     },
 }
 
@@ -90,8 +91,8 @@ impl Token {
                 let rows: Vec<_> = tokens.iter().map(|token| row(token, &names, now)).collect();
                 output::print_table(&["ID", "NAME", "PROJECT", "STATUS", "CREATED", "ENDS", "SCOPES"], &rows)
             }
-            Token::Revoke { token } => {
-                let id = resolve_id(&client, &TOKENS, &token).await?;
+            Token::Revoke { target } => {
+                let id = resolve_id(&client, &TOKENS, &target).await?;
                 let revoked: Received<TokenView> =
                     client.delete(&format!("/api/tokens/{}", encode(&id))).await?.data().await?;
                 if as_json {

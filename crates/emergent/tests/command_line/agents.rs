@@ -46,12 +46,12 @@ fn the_history_of_an_agent_names_the_changed_fields_and_prints_old_versions() {
     assert!(lines[1].starts_with('2') && lines[1].ends_with("maxSteps, model, systemPrompt"), "{history}");
     assert!(lines[2].starts_with('1') && lines[2].ends_with("created"), "{history}");
 
-    let first = command_output(home.run(&["agent", "history", "echo", "--version", "1"]));
+    let first = command_output(home.run(&["agent", "history", "echo", "1"]));
     write(&home, "before.yaml", &first);
     assert_eq!(command_output(home.run(&["agent", "apply", "before.yaml"])), "echo is changed (version 3)\n");
     let restored = json_of(home.run(&["agent", "show", "echo", "--json"]));
     assert_eq!(restored["systemPrompt"], "You repeat.");
-    let missing = failed(&home.run(&["agent", "history", "echo", "--version", "9"]));
+    let missing = failed(&home.run(&["agent", "history", "echo", "9"]));
     assert!(missing.contains("the newest is 3"), "{missing}");
 
     command_output(home.run(&["agent", "delete", "echo"]));

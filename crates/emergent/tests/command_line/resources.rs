@@ -14,10 +14,12 @@ fn documents_are_added_listed_shown_and_deleted() {
     write(&home, "odd \"name\".txt", "Plain text.");
     let added = command_output(home.run(&["document", "add", "notes.md", "odd \"name\".txt"]));
     assert!(added.contains("notes.md") && added.contains("text/markdown"), "{added}");
+    // The same bytes again would be the same document.
+    write(&home, "more.md", "# More\n\nTags name things.\n");
     let titled = json_of(home.run(&[
         "document",
         "add",
-        "notes.md",
+        "more.md",
         "--title",
         "Mine",
         "--metadata",

@@ -63,8 +63,8 @@ pub enum Agent {
         /// A name, an id (also of a deleted agent), the end of an id, or `last`
         agent: String,
         /// Print this version whole, as a file for `agent apply`
-        #[arg(long, value_name = "N")]
-        version: Option<i64>,
+        #[arg(value_name = "VERSION")]
+        number: Option<i64>,
     },
     /// Delete an agent; its runs stay readable
     Delete {
@@ -126,7 +126,7 @@ impl Agent {
             }
             Agent::Apply { files } => change::apply(client, &files, as_json).await,
             Agent::Edit { agent } => change::edit(client, &agent, as_json).await,
-            Agent::History { agent, version } => history::show(client, &agent, version, as_json).await,
+            Agent::History { agent, number } => history::show(client, &agent, number, as_json).await,
             Agent::Delete { agent } => {
                 let agent = resolve_agent(client, &agent).await?;
                 let deleted: Received<AgentView> =

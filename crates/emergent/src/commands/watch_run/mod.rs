@@ -50,7 +50,7 @@ pub async fn follow_or_print(
         output::print_line(&format!("run {run} is {}", started.status))?;
     }
     if client.is_sole_driver() {
-        eprintln!("{}", watch_workflow::waiting_message("run", &run));
+        output::print_notice(&watch_workflow::waiting_message("run", &run));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
         }
         Some(_) => Ok(()),
         None => {
-            eprintln!("{}", watch_workflow::interrupted_message(client, "run", run));
+            output::print_notice(&watch_workflow::interrupted_message(client, "run", run));
             Err(Error::Interrupted)
         }
     }
@@ -98,10 +98,12 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
 /// Prints each event as a line of JSON. Returns how the run ended, or `None` after Ctrl-C.
 async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
     let mut events = Events::new(client, path);
+    // One listener for the whole loop: a signal that arrives while an event is printed is not lost.
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let event: Event<RunEventView> = tokio::select! {
             event = events.next() => event?,
-            _ = tokio::signal::ctrl_c() => return Ok(None),
+            _ = &mut interrupt => return Ok(None),
         };
         output::print_line(&event.raw.to_string())?;
         if let Some(end) = event.parsed.as_ref().and_then(RunEnd::from_event) {
@@ -117,6 +119,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let end = loop {
         if !view.is_mid_line() {
             spinner.show(view.activity());
@@ -142,7 +145,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
                     output::print_part(&view.lines(&changes))?;
                 }
             }
-            _ = tokio::signal::ctrl_c() => {
+            _ = &mut interrupt => {
                 spinner.hide();
                 output::print_part(&view.lines(&[]))?;
                 return Ok(None);

@@ -24,6 +24,7 @@ use crate::{
     dag::{Dag, RenderOptions, advice},
     error::{Error, Result},
     hints, output,
+    text::shorten_ids,
 };
 use activity::Activity;
 use run_feeds::{RunFeeds, RunUpdate, is_rehearsal};
@@ -44,7 +45,7 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let ended = watch(client, id, as_json).await;
     driver.stop().await;
     let Some(workflow) = ended? else {
-        eprintln!("{}", interrupted_message(client, "workflow", id));
+        output::print_notice(&interrupted_message(client, "workflow", id));
         return Err(Error::Interrupted);
     };
     match workflow.facts.status {
@@ -100,7 +101,7 @@ pub fn waiting_message(noun: &str, id: &str) -> String {
 /// Tells the user on a data folder that no server drives the workflow.
 pub fn warn_if_not_driven(client: &Client, id: &str) {
     if client.is_sole_driver() {
-        eprintln!("{}", waiting_message("workflow", id));
+        output::print_notice(&waiting_message("workflow", id));
     }
 }
 
@@ -147,7 +148,11 @@ fn print_end(workflow: &WorkflowView) -> Result<()> {
     if let Some(escalation) = &workflow.facts.escalation {
         output::print_text(&format!("\nIt waits for you: {}", escalation.reason))?;
     }
-    advice(&workflow.facts).iter().try_for_each(|option| output::print_line(&format!("  {option}")))
+    for option in advice(&workflow.facts) {
+        let option = if output::terminal_width().is_some() { shorten_ids(&option) } else { option };
+        output::print_line(&format!("  {option}"))?;
+    }
+    Ok(())
 }
 
 /// Shows the workflow until it is idle and all its events are shown. Returns it, or `None` after Ctrl-C.
@@ -164,6 +169,8 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     let mut events = std::pin::pin!(events);
     let mut tick = tokio::time::interval(REDRAW_INTERVAL);
     let mut spend_poll = tokio::time::interval(SPEND_POLL_INTERVAL);
+    // One listener for the whole loop: a signal that arrives while something is drawn is not lost.
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let mut ending = false;
     let mut last_seq = 0;
     while !(is_idle(&workflow) && last_seq >= workflow.facts.event_seq) {
@@ -196,7 +203,7 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
                 workflow = get(client, id).await?;
                 dag.refresh(&workflow);
             }
-            _ = tokio::signal::ctrl_c() => {
+            _ = &mut interrupt => {
                 screen.draw(&dag)?;
                 return Ok(None);
             }
