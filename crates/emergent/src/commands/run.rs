@@ -163,13 +163,13 @@ impl Run {
 }
 
 /// Loads the run that a person names, whichever agent it belongs to.
-async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
+pub(super) async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
     let id = resolve_id(client, &RUNS, run).await?;
     client.get(&format!("/api/admin/runs/{}", encode(&id))).await?.data().await
 }
 
 /// The API path of a run, below its agent.
-fn path(run: &RunDetailView) -> String {
+pub(super) fn path(run: &RunDetailView) -> String {
     format!("/api/admin/agents/{}/runs/{}", run.facts.agent_id, run.facts.id)
 }
 

@@ -7,7 +7,7 @@ use crate::{
     home_with_agent,
 };
 
-const PTY: &str = include_str!("pty.py");
+const PTY: &str = include_str!("pseudo_terminal.py");
 
 /// Runs a command of the binary on a terminal; its output has everything that was written to the terminal.
 fn on_terminal(home: &Home, (rows, columns): (usize, usize), typed: &str, args: &[&str]) -> Output {

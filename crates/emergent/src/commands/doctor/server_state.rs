@@ -16,7 +16,7 @@ use crate::{
 pub async fn load(client: &Client) -> Result<Option<DiagnosticsView>> {
     match client.get("/api/admin/diagnostics?probe=true").await {
         Ok(response) => Ok(Some(response.data().await?)),
-        Err(Error::Refused { code, .. }) if code == "not_found" || code == "method_not_allowed" => Ok(None),
+        Err(Error::Refused { code, .. }) if code == "no_route" => Ok(None),
         Err(error) => Err(error),
     }
 }

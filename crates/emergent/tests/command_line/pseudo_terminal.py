@@ -1,6 +1,6 @@
 """Runs a command on a pseudo terminal of a given size, and prints what it wrote.
 
-    python3 pty.py ROWS COLUMNS INPUT COMMAND...
+    python3 pseudo_terminal.py ROWS COLUMNS INPUT COMMAND...
 
 INPUT is typed at the start. The exit code is that of the command.
 """
