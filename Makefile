@@ -68,6 +68,34 @@ release:
 	cd "$(TARGET)/dist" && objcopy --strip-debug --add-gnu-debuglink=emergent.debug \
 	  "$$(realpath ../release/emergent)" emergent
 
+# Where `install` puts the program; DESTDIR goes before every path, for packages.
+PREFIX ?= /usr/local
+# The program that `install` copies. It is built first if it is not there.
+BIN ?= $(TARGET)/release/emergent
+SHARE := $(DESTDIR)$(PREFIX)/share
+UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
+
+## install  the program, its completions and a systemd unit below PREFIX (/usr/local)
+.PHONY: install
+install:
+	[ -x "$(BIN)" ] || $(CARGO) build --release --locked -p emergent
+	install -D -m 755 "$(BIN)" "$(DESTDIR)$(PREFIX)/bin/emergent"
+	install -d "$(SHARE)/bash-completion/completions" "$(SHARE)/zsh/site-functions" \
+	  "$(SHARE)/fish/vendor_completions.d" "$(UNITS)"
+	"$(BIN)" completions bash > "$(SHARE)/bash-completion/completions/emergent"
+	"$(BIN)" completions zsh > "$(SHARE)/zsh/site-functions/_emergent"
+	"$(BIN)" completions fish > "$(SHARE)/fish/vendor_completions.d/emergent.fish"
+	sed 's|@PREFIX@|$(PREFIX)|g' packaging/emergent.service > "$(UNITS)/emergent.service"
+	chmod 644 "$(UNITS)/emergent.service"
+	install -D -m 644 packaging/environment "$(SHARE)/doc/emergent/environment"
+
+## uninstall  what `install` put below PREFIX; settings and data stay
+.PHONY: uninstall
+uninstall:
+	rm -f "$(DESTDIR)$(PREFIX)/bin/emergent" "$(UNITS)/emergent.service" \
+	  "$(SHARE)/bash-completion/completions/emergent" "$(SHARE)/zsh/site-functions/_emergent" \
+	  "$(SHARE)/fish/vendor_completions.d/emergent.fish" "$(SHARE)/doc/emergent/environment"
+
 ## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
 .PHONY: bench
 bench:

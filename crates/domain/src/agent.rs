@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
+    author::Author,
     ids::{AgentId, ProjectId},
     invalid::{Invalid, Problem},
     time::Timestamp,
@@ -29,6 +30,15 @@ pub struct Agent {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deleted_at: Option<Timestamp>,
+}
+
+/// One version of an agent's definition, with its author.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentVersion {
+    pub version: i64,
+    pub definition: AgentDefinition,
+    pub created_at: Timestamp,
+    pub author: Author,
 }
 
 /// The configuration of an agent. The field names are those of a product manifest (snake_case), and

@@ -17,6 +17,7 @@ use crate::{
     config::{Settings, StoreFlags},
     datadir,
     error::{Error, Result},
+    hints,
     services::{self, Services},
 };
 pub use received::Received;
@@ -46,6 +47,26 @@ pub struct ServerFlags {
     pub project: Option<String>,
 }
 
+/// Whether a command may create the data folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataAccess {
+    /// It needs data that is there. A mistyped folder is an error, and nothing is created.
+    Existing,
+    /// It may be the first command on a new folder.
+    Create,
+}
+
+/// Who goes on with runs and workflows when this process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherDriver {
+    /// The server that this client uses.
+    Server,
+    /// A server on the same PostgreSQL database, if there is one.
+    MaybeServer,
+    /// Nobody: only this process has the data folder open.
+    Nobody,
+}
+
 /// Sends requests to the API with a token, in a project if one is named.
 pub struct Client {
     transport: Transport,
@@ -65,7 +86,7 @@ enum Transport {
 
 impl Client {
     /// Connects as the flags say: to the named server, or else to the data folder or the server that uses it.
-    pub async fn connect(flags: &ServerFlags, store: &StoreFlags) -> Result<Self> {
+    pub async fn connect(flags: &ServerFlags, store: &StoreFlags, access: DataAccess) -> Result<Self> {
         let project = flags.project.clone();
         let settings = Settings::load(store, None)?;
         if let Some(server) = &flags.server {
@@ -78,6 +99,9 @@ impl Client {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
             return Ok(Self { transport, token, project });
+        }
+        if access == DataAccess::Existing {
+            check_data_exists(&settings)?;
         }
         Self::local(&settings, flags.token.clone(), project).await
     }
@@ -107,6 +131,11 @@ impl Client {
         }
     }
 
+    /// The project that requests name, if one does.
+    pub fn project(&self) -> Option<&str> {
+        self.project.as_deref()
+    }
+
     /// The same client in this project.
     pub fn in_project(self, project: &str) -> Self {
         Self { project: Some(project.to_owned()), ..self }
@@ -127,6 +156,15 @@ impl Client {
     /// Whether only this process can drive queued runs, because it has the data folder open.
     pub fn is_sole_driver(&self) -> bool {
         matches!(self.transport, Transport::InProcess(..))
+    }
+
+    /// Who goes on with runs and workflows when this process ends.
+    pub fn other_driver(&self) -> OtherDriver {
+        match &self.transport {
+            Transport::Http { .. } => OtherDriver::Server,
+            Transport::InProcess(services, _) if services.data.is_exclusive() => OtherDriver::Nobody,
+            Transport::InProcess(..) => OtherDriver::MaybeServer,
+        }
     }
 
     /// On a data folder, drives runs and workflows and fires triggers in this process until the returned
@@ -169,6 +207,22 @@ impl Client {
         }
     }
 
+    /// The first items of a list, at most `max`.
+    pub async fn get_newest<T: DeserializeOwned>(&self, path: &str, max: usize) -> Result<Vec<T>> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let limit = max.clamp(1, PAGE_SIZE as usize);
+        let (mut items, mut cursor_parameter) = (Vec::new(), String::new());
+        loop {
+            let response = self.get(&format!("{path}{separator}limit={limit}{cursor_parameter}")).await?;
+            let next = response.next_cursor();
+            items.extend(response.data::<Vec<T>>().await?);
+            match next {
+                Some(cursor) if items.len() < max => cursor_parameter = format!("&cursor={cursor}"),
+                _ => return Ok(items),
+            }
+        }
+    }
+
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<ApiResponse> {
         self.send(http::Method::POST, path, Some("application/json"), json_content(body)?).await
     }
@@ -189,7 +243,7 @@ impl Client {
     pub async fn upload(
         &self,
         path: &str,
-        content_type: &'static str,
+        content_type: &str,
         body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     ) -> Result<ApiResponse> {
         self.send(http::Method::POST, path, Some(content_type), Content::Parts(body.boxed())).await
@@ -266,6 +320,17 @@ impl Client {
     }
 }
 
+/// Fails unless the data folder has a database, or the database is elsewhere.
+fn check_data_exists(settings: &Settings) -> Result<()> {
+    let path = &settings.data_dir;
+    // A path that cannot be looked at, such as one below a file, gets its own error when it is opened.
+    let is_missing = matches!(path.join(datadir::DATABASE).try_exists(), Ok(false));
+    if settings.database_url.is_some() || !is_missing {
+        return Ok(());
+    }
+    Err(Error::NoData { path: path.clone(), start: hints::local_command("serve") })
+}
+
 fn json_content(body: &impl Serialize) -> Result<Content> {
     let text = serde_json::to_string(body).map_err(|error| Error::Unexpected(error.to_string()))?;
     Ok(Content::Text(text))
@@ -307,6 +372,12 @@ async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
 }
 
 fn http_transport(server: &str) -> Result<Transport> {
+    let base = base_url(server)?;
+    Ok(Transport::Http { http: http_client(&base)?, base })
+}
+
+/// The base URL of a server; `http` is added where the scheme is left out.
+pub fn base_url(server: &str) -> Result<String> {
     let base = server.trim_end_matches('/');
     let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
     if reqwest::Url::parse(&base).is_err() {
@@ -314,5 +385,5 @@ fn http_transport(server: &str) -> Result<Transport> {
             "`{server}` is not the address of a server, such as http://127.0.0.1:4400"
         )));
     }
-    Ok(Transport::Http { http: http_client(&base)?, base })
+    Ok(base)
 }

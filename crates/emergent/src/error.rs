@@ -54,6 +54,16 @@ pub enum Error {
     /// The command cannot be carried out as it was given, or what it followed did not succeed.
     #[error("{0}")]
     Usage(String),
+    /// A command that needs existing data was started where there is none.
+    #[error(
+        "there is no data in `{}`; --data-dir names another folder, --server a running server, and `{start}` \
+         starts with an empty folder",
+        path.display()
+    )]
+    NoData { path: PathBuf, start: String },
+    /// The user pressed Ctrl-C; what that means for the work was printed before.
+    #[error("interrupted")]
+    Interrupted,
     #[error("{}", .0)]
     Io(#[from] std::io::Error),
 }

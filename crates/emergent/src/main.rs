@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+mod build_info;
 mod client;
 mod commands;
 mod config;
@@ -9,31 +10,37 @@ mod dag;
 mod datadir;
 mod demo;
 mod error;
+mod hints;
 mod logs;
 mod output;
 mod progress;
 mod sample;
 mod serve;
 mod services;
+mod settings_report;
+mod table;
 mod telemetry;
+mod text;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
-    client::{Client, ServerFlags},
+    client::{Client, DataAccess, ServerFlags},
     config::StoreFlags,
     error::{Error, Result},
     output::OutputFlags,
     telemetry::Telemetry,
 };
 
+/// The exit code after Ctrl-C, as shells have it: 128 and the number of the signal.
+const INTERRUPTED_EXIT_CODE: u8 = 130;
 /// How long the end of the process waits for blocking tasks, such as a read of standard input.
 const RUNTIME_SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Many agents, one knowledge graph: nothing lost, nothing twice, everything explained.
 #[derive(Debug, Parser)]
-#[command(name = "emergent", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "emergent", version = build_info::VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     server: ServerFlags,
@@ -68,7 +75,7 @@ enum Command {
     /// Show a discussion, or decide an escalated one
     #[command(subcommand)]
     Discussion(commands::discussion::Discussion),
-    /// What a project and its agents may spend in a day
+    /// Show and set what a project and its agents may spend in a day
     #[command(subcommand)]
     Budget(commands::budget::Budget),
     /// List schedules, event triggers and their firings
@@ -77,31 +84,54 @@ enum Command {
     /// Search, traverse, import and export the knowledge graph
     #[command(subcommand)]
     Graph(commands::graph::Graph),
+    /// Create, change and delete objects of the graph
+    #[command(subcommand)]
+    Object(commands::object::Object),
+    /// Add, list, show and delete documents
+    #[command(subcommand)]
+    Document(commands::document::Document),
+    /// Add, list, show and assign template packs, which validate the graph
+    #[command(subcommand)]
+    Pack(commands::pack::Pack),
+    /// List and show the tools that agents can use
+    #[command(subcommand)]
+    Tool(commands::tool::Tool),
     /// Install, upgrade and uninstall products
     #[command(subcommand)]
     Product(commands::product::Product),
     /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(commands::token::Token),
-    /// Who changed tokens, secrets, servers, products, agents, budgets and projects
+    /// Show who changed tokens, secrets, servers, products, agents, budgets and projects
     Audit(commands::audit::Audit),
     /// Set, delete and rotate the secrets of external servers
     #[command(subcommand)]
     Secret(commands::secret::Secret),
-    /// The tenants of a server
+    /// Create, list, change and delete projects, the tenants of a server
     #[command(subcommand)]
     Project(commands::project::Project),
-    /// External MCP servers, whose tools the project's agents can use
+    /// Add, inspect and remove external MCP servers, whose tools the project's agents can use
     #[command(subcommand)]
     McpServer(commands::mcp_server::McpServer),
-    /// The MCP server on stdio, for clients that start it themselves
+    /// Serve MCP on stdio, for clients that start this program themselves
     Mcp,
     /// Copy everything to a file, while the server runs
     Backup(commands::backup::Backup),
     /// Put a backup into a new data folder
     Restore(commands::backup::restore::Restore),
-    /// What is configured, what is reachable, what is wrong and the fix
+    /// Check what is configured and reachable, and print how to fix what is wrong
     Doctor,
+    /// Check that a server answers and can use its database, for health checks of containers
+    Health,
+    /// Print the completions of a shell
+    ///
+    ///     source <(emergent completions bash)
+    ///     emergent completions fish > ~/.config/fish/completions/emergent.fish
+    #[command(verbatim_doc_comment)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// Extract the text of a document on standard input; the server starts this for each document
     #[command(name = emergent_graph::documents::extraction::COMMAND, hide = true)]
     ExtractDocument {
@@ -125,7 +155,10 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    hints::set_flags(&matches);
+    let cli =
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut Cli::command()).exit());
     if let Command::ExtractDocument { media_type } = &cli.command {
         return commands::extract_document::run(media_type);
     }
@@ -149,6 +182,7 @@ fn main() -> std::process::ExitCode {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             std::process::ExitCode::SUCCESS
         }
+        Err(Error::Interrupted) => std::process::ExitCode::from(INTERRUPTED_EXIT_CODE),
         Err(error) => {
             eprintln!("error: {}", logs::redactor().redact_text(&error.describe()));
             std::process::ExitCode::FAILURE
@@ -157,45 +191,65 @@ fn main() -> std::process::ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<()> {
+    use DataAccess::Existing;
     let json = cli.output.json;
+    let connect = |access| Client::connect(&cli.server, &cli.store, access);
     match cli.command {
         Command::Serve(serve) => serve.run(&cli.store).await,
         Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
         Command::Backup(backup) => backup.run(&cli.store, json).await,
         Command::Restore(restore) => restore.run(&cli.store, json).await,
-        Command::Doctor => commands::doctor::run(&cli.store, json).await,
+        Command::Doctor => commands::doctor::run(&cli.server, &cli.store, json).await,
+        Command::Health => commands::health::run(&cli.server, &cli.store, json).await,
+        Command::Completions { shell } => commands::completions::print(shell, &mut Cli::command()),
         // `main` runs it without a runtime.
         Command::ExtractDocument { .. } => Ok(()),
-        Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
-        Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
-        Command::Dispatch(dispatch) => {
-            dispatch.run(&Client::connect(&cli.server, &cli.store).await?, json).await
-        }
-        Command::Workflow(workflow) => {
-            workflow.run(&Client::connect(&cli.server, &cli.store).await?, json).await
-        }
-        Command::Task(task) => task.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
-        Command::Discussion(discussion) => {
-            discussion.run(&Client::connect(&cli.server, &cli.store).await?, json).await
-        }
-        Command::Budget(budget) => budget.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
-        Command::Trigger(trigger) => {
-            trigger.run(&Client::connect(&cli.server, &cli.store).await?, json).await
-        }
-        Command::Graph(graph) => graph.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Product(product) => product.run(&cli.server, &cli.store, json).await,
+        Command::Agent(agent) => {
+            let client = connect(agent.data_access()).await?;
+            agent.run(&client, json).await
+        }
+        Command::Run(run) => run.run(&connect(Existing).await?, json).await,
+        Command::Dispatch(dispatch) => dispatch.run(&connect(Existing).await?, json).await,
+        Command::Workflow(workflow) => workflow.run(&connect(Existing).await?, json).await,
+        Command::Task(task) => task.run(&connect(Existing).await?, json).await,
+        Command::Discussion(discussion) => discussion.run(&connect(Existing).await?, json).await,
+        Command::Budget(budget) => budget.run(&connect(Existing).await?, json).await,
+        Command::Trigger(trigger) => trigger.run(&connect(Existing).await?, json).await,
+        Command::Graph(graph) => {
+            let client = connect(graph.data_access()).await?;
+            graph.run(&client, json).await
+        }
+        Command::Object(object) => {
+            let client = connect(object.data_access()).await?;
+            object.run(&client, json).await
+        }
+        Command::Document(document) => {
+            let client = connect(document.data_access()).await?;
+            document.run(&client, json).await
+        }
+        Command::Pack(pack) => {
+            let client = connect(pack.data_access()).await?;
+            pack.run(&client, json).await
+        }
+        Command::Tool(tool) => tool.run(&connect(Existing).await?, json).await,
         Command::Token(token) => {
-            let client = Client::connect(&cli.server, &cli.store).await?;
+            let client = connect(token.data_access()).await?;
             token.run(client, cli.server.project.as_deref(), json).await
         }
-        Command::Audit(audit) => audit.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Audit(audit) => audit.run(&connect(Existing).await?, json).await,
         Command::McpServer(server) => {
-            server.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+            let client = connect(server.data_access()).await?;
+            server.run(&client, json).await
         }
-        Command::Secret(secret) => secret.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Secret(secret) => {
+            let client = connect(secret.data_access()).await?;
+            secret.run(&client, json).await
+        }
         Command::Project(project) => {
-            project.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+            let client = connect(project.data_access()).await?;
+            project.run(&client, json).await
         }
     }
 }
@@ -218,4 +272,50 @@ fn start_logging(server: bool, telemetry: &Telemetry) {
     };
     let layers: Vec<_> = [Some(logs), telemetry.layer()].into_iter().flatten().collect();
     tracing_subscriber::registry().with(layers).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `visit` for each visible command, with its path such as `run show`.
+    fn visit_commands(command: &clap::Command, path: &str, visit: &mut impl FnMut(&str, &clap::Command)) {
+        visit(path, command);
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            let path = format!("{path} {}", subcommand.get_name());
+            visit_commands(subcommand, path.trim_start(), visit);
+        }
+    }
+
+    #[test]
+    fn every_command_and_argument_has_a_help_text() {
+        let mut gaps = Vec::new();
+        visit_commands(&Cli::command(), "", &mut |path, command| {
+            if command.get_about().is_none() {
+                gaps.push(format!("`{path}`"));
+            }
+            let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            for argument in arguments.filter(|argument| argument.get_help().is_none()) {
+                gaps.push(format!("`{path}`: {}", argument.get_id()));
+            }
+        });
+        assert!(gaps.is_empty(), "without a help text:\n{}", gaps.join("\n"));
+    }
+
+    #[test]
+    fn no_argument_has_the_name_of_a_global_flag() {
+        // Its value would silently replace that of the flag.
+        let root = Cli::command();
+        let globals: Vec<_> = root.get_arguments().map(|argument| argument.get_id().clone()).collect();
+        visit_commands(&root, "", &mut |path, command| {
+            for argument in command.get_arguments().filter(|_| !path.is_empty()) {
+                assert!(!globals.contains(argument.get_id()), "`{path}`: {}", argument.get_id());
+            }
+        });
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
 }

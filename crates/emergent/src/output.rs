@@ -2,15 +2,21 @@
 
 use std::io::{IsTerminal, Write};
 
+use console::measure_text_width;
 use serde::Serialize;
 
 use crate::{
     config,
     error::{Error, Result},
+    table::table_lines,
+    text::{fit_line, shorten_ids, wrap},
 };
 
-/// Spaces between two columns of a table.
-const COLUMN_GAP: usize = 2;
+/// The width of the labels of `print_fact`.
+const FACT_LABEL_WIDTH: usize = 12;
+/// The smallest size that a terminal is taken to have; some report none.
+const MIN_ROWS: usize = 4;
+const MIN_COLUMNS: usize = 20;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFlags {
@@ -65,37 +71,73 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&text)
 }
 
-/// Prints a table. Each column is as wide as its widest cell; the last one is not padded.
+/// Prints a table. On a terminal it fits the width, with short ids; elsewhere every cell is whole.
 pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
-    let mut widths: Vec<usize> = headers.iter().map(|header| header.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+    let mut lines = table_lines(headers, rows, terminal_width()).into_iter();
+    if let Some(headers) = lines.next() {
+        print_line(&bold(&headers))?;
     }
-    let table_line = |cells: Vec<String>| {
-        let last = cells.len().saturating_sub(1);
-        let mut text = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            text.push_str(cell);
-            if column < last {
-                let padding = widths[column].saturating_sub(cell.chars().count()) + COLUMN_GAP;
-                text.extend(std::iter::repeat_n(' ', padding));
-            }
-        }
-        text
-    };
-    print_line(&bold(&table_line(headers.iter().map(|header| (*header).to_owned()).collect())))?;
-    rows.iter().try_for_each(|row| print_line(&table_line(row.clone())))
+    lines.try_for_each(|line| print_line(&line))
 }
 
-/// The first line of a text, shortened to `max_chars` with an ellipsis.
-pub fn first_line(text: &str, max_chars: usize) -> String {
-    let first = text.lines().next().unwrap_or_default();
-    if first.chars().count() <= max_chars {
-        return first.to_owned();
+/// The columns of the terminal that standard output is; `None` when it is something else.
+pub fn terminal_width() -> Option<usize> {
+    let (_, columns) = terminal_size()?;
+    Some(columns)
+}
+
+/// The lines and columns of the terminal that standard output is.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    if !std::io::stdout().is_terminal() {
+        return None;
     }
-    let mut shortened: String = first.chars().take(max_chars.saturating_sub(1)).collect();
-    shortened.push('…');
-    shortened
+    let (rows, columns) = console::Term::stdout().size();
+    Some((usize::from(rows).max(MIN_ROWS), usize::from(columns).max(MIN_COLUMNS)))
+}
+
+/// Prints a text; on a terminal it is wrapped between words.
+pub fn print_text(text: &str) -> Result<()> {
+    match terminal_width() {
+        Some(width) => wrap(text, width).iter().try_for_each(|line| print_line(line)),
+        None => print_line(text),
+    }
+}
+
+/// Prints a notice to standard error; on a terminal it is wrapped between words.
+pub fn print_notice(text: &str) {
+    let term = console::Term::stderr();
+    if !std::io::stderr().is_terminal() {
+        return eprintln!("{text}");
+    }
+    let columns = usize::from(term.size().1).max(MIN_COLUMNS);
+    for line in wrap(&shorten_ids(text), columns) {
+        eprintln!("{line}");
+    }
+}
+
+/// Prints a line with a label and a value, as the views of one thing have it.
+pub fn print_fact(label: &str, value: &str) -> Result<()> {
+    print_item(&format!("  {label:<FACT_LABEL_WIDTH$} "), value)
+}
+
+/// Prints a text after a label; on a terminal, the text is wrapped beside the label.
+pub fn print_item(label: &str, text: &str) -> Result<()> {
+    let indent = measure_text_width(label);
+    let lines = match terminal_width() {
+        Some(width) => wrap(text, width.saturating_sub(indent).max(MIN_COLUMNS)),
+        None => vec![text.to_owned()],
+    };
+    for (index, line) in lines.iter().enumerate() {
+        if index == 0 {
+            print_line(&format!("{label}{line}"))?;
+        } else {
+            print_line(&format!("{:indent$}{line}", ""))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first line of a text, truncated between words to `max_chars` with an ellipsis.
+pub fn first_line(text: &str, max_chars: usize) -> String {
+    fit_line(text.lines().next().unwrap_or_default(), max_chars)
 }

@@ -104,6 +104,7 @@ fn commands_work_on_a_data_folder_without_a_server() {
     let home = home();
     tour(&home, &[]);
     assert!(home.data().join("emergent.db").exists(), "the default is ./data");
+    command_output(home.run(&["project", "create", "other", "--data-dir", "elsewhere"]));
     let elsewhere = home.run(&["graph", "export", "--data-dir", "elsewhere"]);
     assert_eq!(command_output(elsewhere), "", "another folder is another graph");
 }
@@ -257,6 +258,7 @@ fn an_import_tells_which_lines_it_could_not_use() {
 #[test]
 fn what_goes_wrong_is_one_clear_line() {
     let home = home();
+    command_output(home.run(&["graph", "import", "graph.ndjson"]));
     let check = |args: &[&str], expected: &str| {
         let told = failed(&home.run(args));
         assert!(told.contains(expected), "{args:?}: {told}");
@@ -298,12 +300,16 @@ fn help_names_every_command() {
     }
     for (group, commands) in [
         ("graph", &["import", "export", "search", "traverse", "show", "history"][..]),
-        ("agent", &["list", "show", "create", "delete", "trigger"]),
-        ("run", &["list", "show", "tree", "messages", "cancel", "resume", "revert", "follow"]),
+        ("agent", &["list", "show", "create", "apply", "edit", "history", "delete", "trigger"]),
+        ("run", &["list", "show", "tree", "messages", "tool-calls", "cancel", "resume", "revert", "follow"]),
+        ("object", &["create", "update", "delete"]),
+        ("document", &["add", "list", "show", "delete"]),
+        ("pack", &["list", "show", "add", "assign", "unassign", "delete"]),
+        ("tool", &["list", "show"]),
         ("trigger", &["list", "firings"]),
         ("product", &["install", "upgrade", "uninstall", "check", "list", "show", "schema", "validate"]),
         ("token", &["create", "list", "revoke"]),
-        ("project", &["list", "create"]),
+        ("project", &["list", "create", "update", "delete"]),
         ("secret", &["set", "list", "delete", "rotate"]),
     ] {
         let help = command_output(home.run(&[group, "--help"]));

@@ -4,7 +4,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
-    agent::{Agent, AgentDefinition, AvailableNames, MissingScope, ToolScopes, Visibility, default_agent},
+    agent::{
+        Agent, AgentDefinition, AgentVersion, AvailableNames, MissingScope, ToolScopes, Visibility,
+        default_agent,
+    },
     audit::{AuditAction, NewAuditEntry},
     author::Author,
     cursor::{Page, ResultPage},
@@ -124,6 +127,21 @@ impl Executor {
     pub async fn get_agent_including_deleted(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
         let agent = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
         agent.ok_or_else(|| Error::not_found("agent", id))
+    }
+
+    /// Lists the versions of an agent, newest first, also of a deleted one.
+    pub async fn agent_history(
+        &self,
+        project: ProjectId,
+        id: AgentId,
+        page: Page,
+    ) -> Result<ResultPage<AgentVersion>> {
+        self.db()
+            .snapshot(move |tx| {
+                rows::get_including_deleted(tx, project, id)?.ok_or_else(|| Error::not_found("agent", id))?;
+                Ok(rows::list_versions(tx, project, id, &page)?)
+            })
+            .await
     }
 
     /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first.

@@ -40,7 +40,34 @@ pub enum Error {
     },
 }
 
+/// Whether nothing listens at the address, which the causes of a failed request say.
+pub(crate) fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The message for an address at which nothing listens.
+pub(crate) fn refused_message(origin: &str) -> String {
+    format!("nothing listens at `{origin}`; start the server of the model there, or correct the address")
+}
+
 impl Error {
+    /// Whether nothing listens at the provider's address. A server that is not started does not come up by
+    /// itself, so few attempts are enough.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Overloaded { source: Some(source), .. } => is_refused(source.as_ref()),
+            _ => false,
+        }
+    }
+
     /// Whether the same request may succeed later. The call was already retried when this error arrives, so
     /// the caller should wait longer instead of retrying at once.
     pub fn is_retryable(&self) -> bool {

@@ -10,7 +10,11 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, retry::RetryPolicy};
+use crate::{
+    Error,
+    error::{is_refused, refused_message},
+    retry::RetryPolicy,
+};
 
 /// One attempt; long enough for a local server that loads its model first.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -68,11 +72,10 @@ impl ProviderClient {
 
     fn unreachable(&self, error: reqwest::Error) -> Error {
         let what = if error.is_timeout() { "timed out at" } else { "no connection to" };
-        Error::Overloaded {
-            model: self.model.clone(),
-            message: format!("{what} `{}`", self.url.origin().ascii_serialization()),
-            source: Some(Box::new(error.without_url())),
-        }
+        let origin = self.url.origin().ascii_serialization();
+        let message =
+            if is_refused(&error) { refused_message(&origin) } else { format!("{what} `{origin}`") };
+        Error::Overloaded { model: self.model.clone(), message, source: Some(Box::new(error.without_url())) }
     }
 
     async fn response_error(&self, status: StatusCode, response: Response) -> Error {

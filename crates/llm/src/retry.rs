@@ -8,6 +8,9 @@ use tracing::warn;
 
 use crate::Error;
 
+/// How often an address is tried at which nothing listens: enough for a server that is being restarted.
+const REFUSED_ATTEMPTS: u32 = 3;
+
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
     pub attempts: u32,
@@ -51,7 +54,8 @@ impl RetryPolicy {
     /// How long to wait after the `failed`th attempt ended in `error`; `None` when asking again
     /// is of no use, or would come after `end`: the caller has other work then.
     pub fn next_wait(&self, failed: u32, error: &Error, end: Instant) -> Option<Duration> {
-        if !error.is_retryable() || failed >= self.attempts {
+        let attempts = if error.is_refused() { self.attempts.min(REFUSED_ATTEMPTS) } else { self.attempts };
+        if !error.is_retryable() || failed >= attempts {
             return None;
         }
         let wait = self.backoff(failed, error.retry_after(), random_spread());
@@ -136,6 +140,22 @@ mod tests {
         let (result, asked) = asks(QUICK, |_| Err(busy(None))).await;
         assert!(matches!(result, Err(Error::RateLimited { .. })));
         assert_eq!(asked, 4);
+    }
+
+    #[tokio::test]
+    async fn an_address_at_which_nothing_listens_is_tried_three_times() {
+        let refused = || Error::Overloaded {
+            model: "m".into(),
+            message: String::new(),
+            source: Some(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
+        };
+        let (result, asked) = asks(QUICK, |_| Err(refused())).await;
+        assert!(result.is_err_and(|error| error.is_refused()));
+        assert_eq!(asked, 3);
+        let far = Instant::now() + Duration::from_secs(3_600);
+        let waits: Duration =
+            (1..3).filter_map(|failed| RetryPolicy::CHAT.next_wait(failed, &refused(), far)).sum();
+        assert!(waits < Duration::from_secs(2), "{waits:?}");
     }
 
     #[tokio::test]

@@ -3,11 +3,12 @@
 //! included.
 
 use emergent_domain::{
-    agent::{Agent, AgentDefinition},
+    agent::{Agent, AgentDefinition, AgentVersion},
     author::Author,
     cursor::{Cursor, Page, ResultPage},
     ids::{AgentId, ProjectId},
 };
+use uuid::Uuid;
 
 use crate::{
     author,
@@ -34,6 +35,41 @@ read_row! {
         updated_at: "a.updated_at",
         deleted_at: "a.deleted_at",
     }
+}
+
+read_row! {
+    AgentVersion in "agent_definition_versions" {
+        version: "v.version",
+        definition: "v.definition",
+        created_at: "v.created_at",
+        author: author("v.author_token", "v.author_run", "v.author_tool_call"),
+    }
+}
+
+/// A page of the versions of an agent, which may be deleted, newest first. The cursor has the number of a
+/// version in place of an id, because two versions may have been written at the same time.
+pub fn list_versions(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: AgentId,
+    page: &Page,
+) -> Result<ResultPage<AgentVersion>> {
+    let mut params = vec![Param::from(id), Param::from(project)];
+    let mut after = "";
+    if let Some(cursor) = page.after {
+        after = " AND v.version < $3";
+        params.push(Param::from(i64::try_from(cursor.id.as_u128()).unwrap_or(i64::MAX)));
+    }
+    let sql = format!(
+        "SELECT {} FROM agent_definition_versions AS v JOIN agent_definitions AS a ON a.id = v.agent_id
+         WHERE v.agent_id = $1 AND a.project_id = $2{after} ORDER BY v.version DESC{}",
+        AgentVersion::COLUMNS,
+        page::limit_sql(page)
+    );
+    page::query_page(tx, page.limit, &sql, &params, AgentVersion::from_row, |version| Cursor {
+        created_at: version.created_at,
+        id: Uuid::from_u128(u128::try_from(version.version).unwrap_or_default()),
+    })
 }
 
 /// The live agent with this id.

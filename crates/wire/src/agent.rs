@@ -1,7 +1,7 @@
 //! Agent definitions, and requests to create and change them.
 
 use emergent_domain::{
-    agent::{Agent, AgentDefinition, FlowType, Visibility},
+    agent::{Agent, AgentDefinition, AgentVersion, FlowType, Visibility},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     agent_parts::{AcpView, FlowConfigView, ModelView},
+    author::AuthorView,
     fields::{self, expected_version, nullable, nullable_object},
     schema,
 };
@@ -145,6 +146,53 @@ impl From<CreateAgent> for AgentDefinition {
             config: body.config,
             // Only the installation of a product sets this.
             product: None,
+        }
+    }
+}
+
+impl From<AgentDefinition> for CreateAgent {
+    fn from(definition: AgentDefinition) -> Self {
+        Self {
+            name: definition.name,
+            description: definition.description,
+            system_prompt: definition.system_prompt,
+            model: definition.model.map(Into::into),
+            tools: definition.tools,
+            trigger: definition.trigger,
+            flow_type: definition.flow_type,
+            flow_config: definition.flow_config.map(Into::into),
+            is_default: definition.is_default,
+            max_steps: definition.max_steps,
+            default_timeout: definition.default_timeout,
+            visibility: definition.visibility,
+            acp: definition.acp.map(Into::into),
+            config: definition.config,
+        }
+    }
+}
+
+/// One version of an agent.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AgentVersion)]
+pub struct AgentVersionView {
+    /// Counts from 1. The last version of a deleted agent records its deletion.
+    pub version: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// Who wrote this version.
+    pub author: AuthorView,
+    /// The whole definition, as a request that would create the agent.
+    pub definition: CreateAgent,
+}
+
+impl From<AgentVersion> for AgentVersionView {
+    fn from(version: AgentVersion) -> Self {
+        Self {
+            version: version.version,
+            created_at: version.created_at,
+            author: version.author.into(),
+            definition: version.definition.into(),
         }
     }
 }

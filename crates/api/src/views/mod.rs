@@ -52,6 +52,7 @@ macro_rules! converted_by_wire {
 
 converted_by_wire! {
     domain::agent::Agent => agent::AgentView,
+    domain::agent::AgentVersion => agent::AgentVersionView,
     domain::audit::AuditEntry => audit::AuditEntryView,
     domain::document::Chunk => document::ChunkView,
     domain::document::Document => document::DocumentView,

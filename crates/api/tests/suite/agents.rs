@@ -69,6 +69,32 @@ both_engines! {
         client.agent("writer", json!({})).await;
     }
 
+    async fn every_version_of_an_agent_stays_readable_with_its_author(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.agent("writer", json!({ "maxSteps": 5, "systemPrompt": "one" })).await;
+        let path = format!("{AGENTS}/{id}");
+        for prompt in ["two", "three"] {
+            client.patch(&path, json!({ "systemPrompt": prompt })).await.is(200);
+        }
+        let versions = |list: &Value| -> Vec<(i64, String)> {
+            let version = |item: &Value| (item["version"].as_i64().unwrap(), item["definition"]["systemPrompt"].as_str().unwrap().to_owned());
+            list.as_array().unwrap().iter().map(version).collect()
+        };
+        let expected = [(3, "three"), (2, "two"), (1, "one")].map(|(version, prompt)| (version, prompt.to_owned()));
+        let history = client.get(&format!("{path}/history")).await.is(200).clone();
+        assert_eq!(versions(&history), expected);
+        assert_eq!((&history[2]["author"]["type"], &history[2]["definition"]["maxSteps"]), (&json!("token"), &json!(5)));
+
+        let newest = client.get(&format!("{path}/history?limit=2")).await;
+        assert_eq!(versions(newest.is(200)), expected[..2]);
+
+        client.delete(&path).await.is(200);
+        assert_eq!(client.get(&format!("{path}/history")).await.is(200).as_array().unwrap().len(), 4, "a deleted agent keeps its history");
+        let nobody = format!("{AGENTS}/0190f3c5-0000-7000-8000-000000000000/history");
+        client.get(&nobody).await.refused(404, "not_found");
+    }
+
     async fn internal_agents_are_hidden_and_not_to_be_started_by_hand(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

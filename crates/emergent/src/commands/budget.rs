@@ -13,7 +13,7 @@ const PATH: &str = "/api/coordination/budgets";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Budget {
-    /// The limits of the project and its agents, and what was spent today (UTC)
+    /// Show the limits of the project and its agents, and what was spent today (UTC)
     Show,
     /// Set a limit for a day; it takes the place of the one there was
     Set {
@@ -23,6 +23,7 @@ pub enum Budget {
         /// In US dollars
         #[arg(long, value_name = "DOLLARS")]
         usd: Option<f64>,
+        /// In tokens
         #[arg(long, value_name = "N")]
         tokens: Option<i64>,
         /// Take the limit away

@@ -4,7 +4,10 @@ use emergent_wire::discussion::{DecideDiscussion, DiscussionView};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::encode;
+use super::{
+    encode,
+    resolve::{DISCUSSIONS, resolve_id},
+};
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -13,13 +16,18 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Discussion {
-    /// What was said by whom, and what came of it
-    Show { discussion: String },
-    /// Settle one that is escalated; its workflow goes on
+    /// Show what was said by whom, and what came of it
+    Show {
+        /// An id, the end of an id, or `last`
+        discussion: String,
+    },
+    /// Decide a discussion that is escalated; its workflow goes on
     Decide {
+        /// An id, the end of an id, or `last`
         discussion: String,
         /// In words, or as JSON
         decision: String,
+        /// Why, for the agents and the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -28,7 +36,9 @@ pub enum Discussion {
 impl Discussion {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let discussion: Received<DiscussionView> = match self {
-            Discussion::Show { discussion } => client.get(&path(&discussion)).await?.data().await?,
+            Discussion::Show { discussion } => {
+                client.get(&path(client, &discussion).await?).await?.data().await?
+            }
             Discussion::Decide { discussion, decision, reason } => {
                 // Anything but a JSON object is text, also `42` and `true`.
                 let decision = match serde_json::from_str::<Value>(&decision) {
@@ -36,16 +46,18 @@ impl Discussion {
                     _ => Value::String(decision),
                 };
                 let body = DecideDiscussion { decision, reason };
-                client.post(&format!("{}/decide", path(&discussion)), &body).await?.data().await?
+                let path = format!("{}/decide", path(client, &discussion).await?);
+                client.post(&path, &body).await?.data().await?
             }
         };
         if as_json { output::print_json(&discussion) } else { print_discussion(&discussion) }
     }
 }
 
-/// The API path of a discussion.
-fn path(id: &str) -> String {
-    format!("/api/coordination/discussions/{}", encode(id))
+/// The API path of the discussion that a person names.
+async fn path(client: &Client, reference: &str) -> Result<String> {
+    let id = resolve_id(client, &DISCUSSIONS, reference).await?;
+    Ok(format!("/api/coordination/discussions/{}", encode(&id)))
 }
 
 /// The shown part of `escalation`, whose JSON has no fixed type in the API.
@@ -71,7 +83,8 @@ fn print_discussion(discussion: &DiscussionView) -> Result<()> {
         let round = entry.round.filter(|round| *round > 1);
         let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
         let entry_label = dim(&format!("{}{round}", entry.entry_type));
-        output::print_line(&format!("\n{}  {entry_label}\n{}", bold(&entry.agent), entry.content))?;
+        output::print_line(&format!("\n{}  {entry_label}", bold(&entry.agent)))?;
+        output::print_text(&entry.content)?;
         if let Some(option) = &entry.option {
             output::print_line(&format!("for: {option}"))?;
         }
@@ -89,7 +102,7 @@ fn print_discussion(discussion: &DiscussionView) -> Result<()> {
         if let Some(value) = value.as_ref().filter(|value| value.is_object()) {
             let Decision { text, decision } = Decision::deserialize(value).unwrap_or_default();
             let text = text.or(decision).unwrap_or_else(|| value.to_string());
-            output::print_line(&format!("\n{label}: {text}"))?;
+            output::print_text(&format!("\n{label}: {text}"))?;
         }
     }
     Ok(())

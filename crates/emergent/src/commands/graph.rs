@@ -12,10 +12,11 @@ use uuid::Uuid;
 
 use super::{
     encode, parse_flag,
+    resolve::{OBJECTS, resolve_id},
     transfer::{Export, Import},
 };
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::{Error, Result},
     output::{self, bold, dim, first_line},
 };
@@ -39,7 +40,9 @@ pub enum Graph {
     Export(Export),
     /// Find objects by words, by meaning, or both
     Search {
+        /// What to look for
         query: String,
+        /// By words (text), by meaning (vector), or both
         #[arg(long, default_value = "hybrid", value_parser = ["hybrid", "text", "vector"])]
         mode: String,
         /// Only objects of this type (may be repeated)
@@ -48,36 +51,48 @@ pub enum Graph {
         /// Only objects with this label (may be repeated)
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
+        /// At most this many
         #[arg(long, default_value_t = 10)]
         limit: i64,
     },
-    /// Walk from an object, breadth first
+    /// Traverse the graph from an object, breadth first
     Traverse {
-        /// An id, or TYPE/KEY
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
+        /// How many edges away from it
         #[arg(long, default_value_t = 1)]
         depth: usize,
+        /// Which edges: those that leave an object, those that reach it, or both
         #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
         direction: String,
         /// Only edges of this type (may be repeated)
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
+        /// At most this many objects
         #[arg(long, default_value_t = 200)]
         max_nodes: usize,
     },
-    /// One object, with its edges
+    /// Show one object, with its edges
     Show {
-        /// An id, or TYPE/KEY
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
     },
-    /// Every version of an object, newest first
+    /// List every version of an object, newest first
     History {
-        /// An id, or TYPE/KEY
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
     },
 }
 
 impl Graph {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Graph::Import(_) => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Graph::Import(import) => import.run(client, as_json).await,
@@ -140,11 +155,11 @@ impl Graph {
     }
 }
 
-/// The id of an object that is given as an id or as `TYPE/KEY`. An id is not checked.
-async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
+/// The id of the object that a person names, also as `TYPE/KEY`. A whole id is not checked.
+pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     let Some((type_, key)) = object.split_once('/') else {
-        let invalid = |error| Error::Usage(format!("`{object}` is neither an id nor TYPE/KEY: {error}"));
-        return object.parse().map_err(invalid);
+        let id = resolve_id(client, &OBJECTS, object).await?;
+        return id.parse().map_err(|error| Error::Unexpected(format!("`{id}` is not an id: {error}")));
     };
     let path = format!("/api/graph/objects?type={}&key={}&limit=1", encode(type_), encode(key));
     let objects: Vec<ObjectView> = client.get(&path).await?.data().await?;

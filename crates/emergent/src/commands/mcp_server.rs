@@ -8,10 +8,14 @@ use emergent_wire::mcp_server::{
 };
 use serde_json::{Value, json};
 
-use super::{encode, parse_flag};
+use super::{
+    encode, parse_flag,
+    resolve::{MCP_SERVERS, resolve_id},
+};
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::{Error, Result},
+    hints,
     output::{self, bold, dim, duration, green, red},
 };
 
@@ -31,14 +35,21 @@ pub enum McpServer {
         /// A JSON file; `-` reads standard input
         file: PathBuf,
     },
-    /// The servers of the project
+    /// List the servers of the project
     List,
-    /// One server, by name or id
-    Show { name: String },
-    /// Reach for a server now, and list its tools
-    Inspect { name: String },
-    /// The tools of a server as they were last listed
+    /// Show one server
+    Show {
+        /// Its name, its id, or the end of its id
+        name: String,
+    },
+    /// Connect to a server now, and list its tools
+    Inspect {
+        /// Its name, its id, or the end of its id
+        name: String,
+    },
+    /// List the tools of a server as they were last listed
     Tools {
+        /// Its name, its id, or the end of its id
         name: String,
         /// Only the tools that are held back until somebody accepts them
         #[arg(long)]
@@ -46,7 +57,9 @@ pub enum McpServer {
     },
     /// Accept a new or changed tool and pin its current definition
     Accept {
+        /// Its name, its id, or the end of its id
         name: String,
+        /// The name of the tool
         #[arg(required_unless_present = "all")]
         tool: Option<String>,
         /// Every tool of the server that is held back
@@ -59,7 +72,9 @@ pub enum McpServer {
     },
     /// Switch a server on or off, or change how its tools are accepted and how long they may take
     Set {
+        /// Its name, its id, or the end of its id
         name: String,
+        /// Whether its tools can be used
         #[arg(long)]
         enabled: Option<bool>,
         /// Whether new tools are accepted as they come
@@ -72,8 +87,11 @@ pub enum McpServer {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<i64>,
     },
-    /// Take a server away
-    Remove { name: String },
+    /// Remove a server and its tools
+    Remove {
+        /// Its name, its id, or the end of its id
+        name: String,
+    },
 }
 
 const PATH: &str = "/api/admin/mcp-servers";
@@ -82,6 +100,14 @@ const MAX_DESCRIPTION_CHARS: usize = 80;
 const SHORT_DIGEST_CHARS: usize = 12;
 
 impl McpServer {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            McpServer::Add { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             McpServer::Add { file } => {
@@ -92,7 +118,8 @@ impl McpServer {
                 }
                 let name = &created.name;
                 output::print_line(&format!(
-                    "{name} is added; `emergent mcp-server inspect {name}` reaches for it"
+                    "{name} is added; `{}` connects to it",
+                    hints::command(&format!("mcp-server inspect {name}"))
                 ))
             }
             McpServer::List => {
@@ -102,7 +129,7 @@ impl McpServer {
                 }
                 if servers.is_empty() {
                     return output::print_line(
-                        "No external MCP servers. `emergent mcp-server add --help` shows how.",
+                        "No external MCP servers; `emergent mcp-server add --help` shows how to add one.",
                     );
                 }
                 let rows: Vec<_> = servers.iter().map(|server| row(server)).collect();
@@ -254,20 +281,10 @@ fn read_description(file: &PathBuf) -> Result<Value> {
     Ok(value)
 }
 
-/// Finds a server by name or id; the error lists the names of the project.
-async fn resolve_server(client: &Client, name_or_id: &str) -> Result<Received<McpServerView>> {
-    let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
-    let server =
-        servers.iter().find(|server| server.name == name_or_id || server.id.to_string() == name_or_id);
-    server.cloned().ok_or_else(|| {
-        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
-        let existing = if names.is_empty() {
-            "there are none".to_owned()
-        } else {
-            format!("there are {}", names.join(", "))
-        };
-        Error::Usage(format!("there is no MCP server `{name_or_id}` in this project; {existing}"))
-    })
+/// Finds the server that a person names.
+async fn resolve_server(client: &Client, reference: &str) -> Result<Received<McpServerView>> {
+    let id = resolve_id(client, &MCP_SERVERS, reference).await?;
+    client.get(&format!("{PATH}/{id}")).await?.data().await
 }
 
 /// The API path of a server, with `suffix` appended.
@@ -310,12 +327,14 @@ fn explain_status(server: &McpServerView) -> Result<()> {
     }
     if server.held_back > 0 {
         output::print_line(&format!(
-            "{name} has tools that are held back: `emergent mcp-server tools {name} --held` shows them"
+            "{name} has tools that are held back: `{}` shows them",
+            hints::command(&format!("mcp-server tools {name} --held"))
         ))?;
     }
     if server.conflicts > 0 {
         output::print_line(&format!(
-            "{name} has tools with the name of others: `emergent mcp-server tools {name}` shows which"
+            "{name} has tools with the name of others: `{}` shows which",
+            hints::command(&format!("mcp-server tools {name}"))
         ))?;
     }
     Ok(())

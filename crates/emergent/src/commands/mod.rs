@@ -4,26 +4,36 @@ pub mod agent;
 pub mod audit;
 pub mod backup;
 pub mod budget;
+pub mod completions;
 pub mod demo;
 pub mod discussion;
 pub mod dispatch;
 pub mod doctor;
+pub mod document;
 pub mod extract_document;
 pub mod graph;
+pub mod health;
 pub mod mcp;
 pub mod mcp_server;
+pub mod object;
+pub mod pack;
 pub mod product;
 pub mod project;
+mod resolve;
 pub mod run;
 pub mod secret;
 pub mod task;
 pub mod token;
+pub mod tool;
+mod tool_calls;
 pub mod transfer;
 mod tree;
 pub mod trigger;
 mod watch_run;
 mod watch_workflow;
 pub mod workflow;
+
+use std::{io::Read, path::Path};
 
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
@@ -45,4 +55,17 @@ pub fn encode(text: &str) -> String {
         }
         out
     })
+}
+
+/// Reads JSON from a file; `-` is standard input.
+fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
+    } else {
+        text = std::fs::read_to_string(path).map_err(failed)?;
+    }
+    serde_json::from_str(&text)
+        .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }

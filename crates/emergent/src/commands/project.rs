@@ -2,8 +2,9 @@
 
 use emergent_wire::project::{CreateProject, ProjectView, UpdateProject, UpdateRetention};
 
+use super::resolve::{PROJECTS, resolve_id};
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     config::parse_duration,
     error::{Error, Result},
     output,
@@ -14,10 +15,11 @@ const DAY: u64 = 24 * 60 * 60;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Project {
-    /// The projects, newest first
+    /// List the projects, newest first
     List,
-    /// Make a project
+    /// Create a project
     Create {
+        /// Its name: letters, digits, `_`, `.` and `-`
         name: String,
         /// Refuse types that no assigned template pack describes
         #[arg(long)]
@@ -28,7 +30,7 @@ pub enum Project {
     /// Times are days, such as 90d, or `forever`, which is the default. What is older is deleted within an
     /// hour or two.
     Update {
-        /// Its name or id
+        /// Its name, its id, or the end of its id
         #[arg(value_name = "PROJECT")]
         target: String,
         /// Another name
@@ -51,7 +53,7 @@ pub enum Project {
     ///
     /// Everything else is removed after EMERGENT_DELETED_PROJECT_RETENTION, which is 30 days.
     Delete {
-        /// Its name or id
+        /// Its name, its id, or the end of its id
         #[arg(value_name = "PROJECT")]
         target: String,
         /// Confirm, because it cannot be undone
@@ -61,6 +63,14 @@ pub enum Project {
 }
 
 impl Project {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Project::Create { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Project::List => {
@@ -69,7 +79,7 @@ impl Project {
                     return output::print_json(&projects);
                 }
                 let rows: Vec<_> = projects.iter().map(|project| row(project)).collect();
-                output::print_table(&["ID", "NAME", "STRICT", "MADE"], &rows)
+                output::print_table(&["ID", "NAME", "STRICT", "CREATED"], &rows)
             }
             Project::Create { name, strict } => {
                 let body = CreateProject { name, strict };
@@ -78,7 +88,7 @@ impl Project {
                 if as_json {
                     output::print_json(&created)
                 } else {
-                    output::print_table(&["ID", "NAME", "STRICT", "MADE"], &[row(&created)])
+                    output::print_table(&["ID", "NAME", "STRICT", "CREATED"], &[row(&created)])
                 }
             }
             Project::Update { target, name, strict, keep_runs, keep_events, keep_firings } => {
@@ -111,13 +121,9 @@ impl Project {
     }
 }
 
-/// Finds a project by name or id, and returns its path.
-async fn path(client: &Client, name_or_id: &str) -> Result<String> {
-    let projects: Vec<Received<ProjectView>> = client.get_all_pages("/api/projects").await?;
-    let found =
-        projects.iter().find(|project| project.name == name_or_id || project.id.to_string() == name_or_id);
-    let found = found.ok_or_else(|| Error::Usage(format!("there is no project `{name_or_id}`")))?;
-    Ok(format!("/api/projects/{}", found.id))
+/// The API path of the project that a person names.
+async fn path(client: &Client, reference: &str) -> Result<String> {
+    Ok(format!("/api/projects/{}", resolve_id(client, &PROJECTS, reference).await?))
 }
 
 /// Parses a time in whole days; `forever` is the inner `None`.

@@ -8,7 +8,11 @@ use emergent_wire::{
 };
 use serde_json::json;
 
-use super::{agent, encode, tree, watch_run};
+use super::{
+    agent, encode,
+    resolve::{RUNS, resolve_id},
+    tool_calls, tree, watch_run,
+};
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -17,7 +21,7 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Run {
-    /// The runs, newest first
+    /// List the runs, newest first
     List {
         /// Only of this agent, by name or id
         #[arg(long)]
@@ -25,24 +29,38 @@ pub enum Run {
         /// Only with this status: queued, running, completed, failed, paused, cancelled
         #[arg(long)]
         status: Option<String>,
+        /// At most this many
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// One run at a glance
-    Show { run: String },
-    /// A run and what it spawned
-    Tree { run: String },
-    /// What was said in a run
+    /// Show one run at a glance
+    Show {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
+    /// Show a run and what it spawned
+    Tree {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
+    /// Show what was said in a run
     Messages {
+        /// An id, the end of an id, or `last`
         run: String,
         /// Only of this step
         #[arg(long)]
         step: Option<u32>,
     },
+    /// List the tool calls of a run, oldest first
+    ToolCalls(tool_calls::ToolCalls),
     /// End a run and everything it spawned
-    Cancel { run: String },
+    Cancel {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
     /// Go on with a paused run, as a new one
     Resume {
+        /// An id, the end of an id, or `last`
         run: String,
         /// What to tell the agent
         #[arg(long, value_name = "TEXT")]
@@ -52,9 +70,15 @@ pub enum Run {
         follow: bool,
     },
     /// Undo what a run wrote to the graph
-    Revert { run: String },
+    Revert {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
     /// Watch a run work, from its beginning until it ends
-    Follow { run: String },
+    Follow {
+        /// An id, the end of an id, or `last`
+        run: String,
+    },
 }
 
 impl Run {
@@ -99,6 +123,10 @@ impl Run {
                     messages.iter().try_for_each(|message| show_message(message))
                 }
             }
+            Run::ToolCalls(tool_calls) => {
+                let detail = get_run(client, tool_calls.run()).await?;
+                tool_calls.show(client, &path(&detail), as_json).await
+            }
             Run::Cancel { run } => {
                 let detail = get_run(client, &run).await?;
                 let cancelled: Received<StartedRun> =
@@ -106,7 +134,7 @@ impl Run {
                 if as_json {
                     output::print_json(&cancelled)
                 } else {
-                    output::print_line(&format!("run {run} is {}", cancelled.status))
+                    output::print_line(&format!("run {} is {}", cancelled.run_id, cancelled.status))
                 }
             }
             Run::Resume { run, input, follow } => {
@@ -134,13 +162,14 @@ impl Run {
     }
 }
 
-/// Loads a run by id, whichever agent it belongs to.
-async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
-    client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await
+/// Loads the run that a person names, whichever agent it belongs to.
+pub(super) async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
+    let id = resolve_id(client, &RUNS, run).await?;
+    client.get(&format!("/api/admin/runs/{}", encode(&id))).await?.data().await
 }
 
 /// The API path of a run, below its agent.
-fn path(run: &RunDetailView) -> String {
+pub(super) fn path(run: &RunDetailView) -> String {
     format!("/api/admin/agents/{}/runs/{}", run.facts.agent_id, run.facts.id)
 }
 
@@ -203,18 +232,18 @@ fn show(run: &RunDetailView) -> Result<()> {
         run.unavailable_servers.iter().map(|server| ("server", watch_run::unavailable_server(server))),
     );
     for (name, value) in lines {
-        output::print_line(&format!("  {name:<12} {value}"))?;
+        output::print_fact(name, &value)?;
     }
     for (tool, usage) in &run.tool_call_summary.by_tool {
         let average = duration_text(usage.avg_duration_ms);
-        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", usage.count))?;
+        output::print_fact("tool", &format!("{} × {tool}, {average} on average", usage.count))?;
     }
     for child in &run.child_runs {
         let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
         output::print_line(&format!("  {:<12} {name}  {status}  {id}", "child"))?;
     }
     match &facts.summary {
-        Some(summary) => output::print_line(&format!("\n{}", summary.text)),
+        Some(summary) => output::print_text(&format!("\n{}", summary.text)),
         None => Ok(()),
     }
 }
@@ -231,7 +260,7 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     };
     output::print_line(&head)?;
     if !text.is_empty() {
-        output::print_line(text)?;
+        output::print_text(text)?;
     }
     for call in calls {
         let status = call.status.map(|status| status.as_str()).unwrap_or_default();

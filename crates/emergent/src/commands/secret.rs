@@ -8,9 +8,9 @@ use emergent_wire::secret::{BindSecret, PutSecret, RotatedView, SecretDestinatio
 use serde_json::json;
 
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::{Error, Result},
-    output,
+    hints, output,
 };
 
 /// Longer targets are shortened to this many characters.
@@ -32,19 +32,23 @@ pub enum Secret {
         #[arg(hide = true, allow_hyphen_values = true)]
         misplaced: Vec<String>,
     },
-    /// The names, and which external servers mention each
+    /// List the names, and which external servers mention each
     List,
     /// Allow a server to get a secret, at its current address or program
     ///
     /// Only the token that gave the value may do this, or one that spans projects.
     Allow {
+        /// The name of the secret
         name: String,
         /// The name of an external server that mentions the secret
         #[arg(long, value_name = "NAME")]
         mcp_server: String,
     },
-    /// Forget a secret
-    Delete { name: String },
+    /// Delete a secret
+    Delete {
+        /// The name of the secret
+        name: String,
+    },
     /// Seal the secrets of all projects with another key
     ///
     /// A key in the data folder is replaced by a new one. Where EMERGENT_SECRET_KEY is set, start
@@ -53,6 +57,14 @@ pub enum Secret {
 }
 
 impl Secret {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Secret::Set { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Secret::Set { misplaced, .. } if !misplaced.is_empty() => Err(Error::Usage(
@@ -114,8 +126,9 @@ fn refused_lines(secret: &SecretView) -> Vec<String> {
     let line = |destination: &SecretDestinationView| {
         let (name, server) = (&secret.name, &destination.server);
         format!(
-            "it is not sent to {server} ({}) yet: `emergent secret allow {name} --mcp-server {server}`",
-            output::first_line(&destination.target, MAX_TARGET_CHARS)
+            "it is not sent to {server} ({}) yet: `{}`",
+            output::first_line(&destination.target, MAX_TARGET_CHARS),
+            hints::command(&format!("secret allow {name} --mcp-server {server}"))
         )
     };
     refused.map(line).collect()

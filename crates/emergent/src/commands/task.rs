@@ -3,7 +3,11 @@
 use emergent_wire::task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskView};
 use serde::Serialize;
 
-use super::{encode, parse_flag, watch_workflow};
+use super::{
+    encode, parse_flag,
+    resolve::{self, TASKS, WORKFLOWS, resolve_id},
+    watch_workflow,
+};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
@@ -12,7 +16,7 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Task {
-    /// The tasks of all workflows, newest first
+    /// List the tasks of all workflows, newest first
     List {
         /// Only with this status: pending, in_progress, completed, failed, paused, skipped
         #[arg(long)]
@@ -20,9 +24,10 @@ pub enum Task {
         /// Only those that could start now
         #[arg(long)]
         available: bool,
-        /// Only of this workflow
-        #[arg(long, value_name = "ID")]
+        /// Only of this workflow, by id, the end of an id, or `last`
+        #[arg(long, value_name = "WORKFLOW")]
         workflow: Option<String>,
+        /// At most this many
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -30,7 +35,7 @@ pub enum Task {
     Add(Add),
     /// Try a task again that failed or was skipped
     Retry {
-        /// An id, or WORKFLOW/KEY
+        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
         task: String,
         /// What the next attempt is told
         #[arg(long, value_name = "TEXT")]
@@ -38,8 +43,9 @@ pub enum Task {
     },
     /// Give a task to another agent
     Reassign {
-        /// An id, or WORKFLOW/KEY
+        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
         task: String,
+        /// The name of the agent
         agent: String,
         /// What that agent is told
         #[arg(long, value_name = "TEXT")]
@@ -47,8 +53,9 @@ pub enum Task {
     },
     /// Skip a task and everything that depends on it
     Skip {
-        /// An id, or WORKFLOW/KEY
+        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
         task: String,
+        /// Why, for the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -58,13 +65,14 @@ pub enum Task {
 pub struct Add {
     /// Its name within the workflow
     key: String,
+    /// A short title [default: the key]
     #[arg(long)]
     title: Option<String>,
     /// Everything its agent needs to know
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// The workflow it becomes a part of
-    #[arg(long, value_name = "ID")]
+    /// The workflow it becomes a part of, by id, the end of an id, or `last`
+    #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
     /// A free word: research, design, implement, test, review
     #[arg(long)]
@@ -84,6 +92,10 @@ impl Task {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Task::List { status, available, workflow, limit } => {
+                let workflow = match workflow {
+                    Some(workflow) => Some(resolve_id(client, &WORKFLOWS, &workflow).await?),
+                    None => None,
+                };
                 let mut path = format!("/api/coordination/tasks?limit={limit}&available={available}");
                 for (name, value) in [("status", status), ("workflowId", workflow)] {
                     if let Some(value) = value {
@@ -93,7 +105,10 @@ impl Task {
                 let tasks: Vec<Received<TaskView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
             }
-            Task::Add(add) => {
+            Task::Add(mut add) => {
+                if let Some(workflow) = &add.workflow {
+                    add.workflow = Some(resolve_id(client, &WORKFLOWS, workflow).await?);
+                }
                 let added: Received<TaskView> =
                     client.post("/api/coordination/tasks", &add.body()?).await?.data().await?;
                 print_task(&added, as_json)
@@ -145,16 +160,20 @@ async fn send_command(
     Ok(())
 }
 
-/// The id of a task that is given as an id or as `WORKFLOW/KEY`. An id is not checked.
+/// The id of the task that a person names, also as `WORKFLOW/KEY`. A whole id is not checked.
 async fn resolve_task(client: &Client, reference: &str) -> Result<String> {
-    let Some((workflow, key)) = reference.split_once('/') else { return Ok(reference.to_owned()) };
-    let workflow = watch_workflow::get(client, workflow).await?;
+    let Some((workflow, key)) = reference.split_once('/') else {
+        return resolve_id(client, &TASKS, reference).await;
+    };
+    let workflow = resolve_id(client, &WORKFLOWS, workflow).await?;
+    let workflow = watch_workflow::get(client, &workflow).await?;
     match workflow.tasks.iter().find(|task| task.key == key) {
         Some(task) => Ok(task.id.to_string()),
         None => {
             let keys: Vec<&str> = workflow.tasks.iter().map(|task| task.key.as_str()).collect();
+            let suggestion = resolve::suggestion(key, keys.iter().copied());
             Err(Error::Usage(format!(
-                "there is no task `{key}` in the workflow; its tasks are {}",
+                "there is no task `{key}` in the workflow{suggestion} (its tasks are {})",
                 keys.join(", ")
             )))
         }

@@ -1,18 +1,30 @@
 //! `emergent token`: creates, lists and revokes API tokens.
 
-use emergent_domain::{time::Timestamp, token::Scope};
-use emergent_wire::token::{CreateToken, TokenView};
+use std::collections::HashMap;
 
-use super::{encode, parse_flag};
+use emergent_domain::{
+    time::{Clock, Timestamp},
+    token::Scope,
+};
+use emergent_wire::{
+    project::ProjectView,
+    token::{CreateToken, TokenView},
+};
+use uuid::Uuid;
+
+use super::{
+    encode, parse_flag,
+    resolve::{TOKENS, resolve_id},
+};
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::Result,
     output,
 };
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Token {
-    /// Make a token and print it, once
+    /// Create a token and print it, once
     Create {
         /// What it is for
         name: String,
@@ -26,13 +38,25 @@ pub enum Token {
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
     },
-    /// The tokens, newest first
+    /// List the tokens, newest first, with their projects and whether they are valid
     List,
-    /// End a token at once
-    Revoke { id: String },
+    /// Revoke a token at once
+    Revoke {
+        /// A unique name, an id, or the end of an id
+        #[arg(value_name = "TOKEN")]
+        target: String,
+    },
 }
 
 impl Token {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Token::Create { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     /// `project` is the `--project` flag.
     pub async fn run(self, client: Client, project: Option<&str>, as_json: bool) -> Result<()> {
         match self {
@@ -59,22 +83,16 @@ impl Token {
                 if as_json {
                     return output::print_json(&tokens);
                 }
-                let rows: Vec<_> = tokens
-                    .iter()
-                    .map(|token| {
-                        let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
-                        vec![
-                            token.id.to_string(),
-                            token.name.clone(),
-                            token.created_at.to_string(),
-                            token.expires_at.map_or("–".to_owned(), |time| time.to_string()),
-                            scopes.join(" "),
-                        ]
-                    })
-                    .collect();
-                output::print_table(&["ID", "NAME", "MADE", "ENDS", "SCOPES"], &rows)
+                // A token that may not list projects still sees their ids.
+                let projects: Vec<ProjectView> =
+                    client.get_all_pages("/api/projects").await.unwrap_or_default();
+                let names = projects.into_iter().map(|project| (project.id, project.name)).collect();
+                let now = Clock::system().now();
+                let rows: Vec<_> = tokens.iter().map(|token| row(token, &names, now)).collect();
+                output::print_table(&["ID", "NAME", "PROJECT", "STATUS", "CREATED", "ENDS", "SCOPES"], &rows)
             }
-            Token::Revoke { id } => {
+            Token::Revoke { target } => {
+                let id = resolve_id(&client, &TOKENS, &target).await?;
                 let revoked: Received<TokenView> =
                     client.delete(&format!("/api/tokens/{}", encode(&id))).await?.data().await?;
                 if as_json {
@@ -85,4 +103,28 @@ impl Token {
             }
         }
     }
+}
+
+/// The cells of a token. `names` has the names of the projects that the caller may see.
+fn row(token: &TokenView, names: &HashMap<Uuid, String>, now: Timestamp) -> Vec<String> {
+    let project = match token.project {
+        None => "all".to_owned(),
+        Some(id) => names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+    };
+    let status = match (token.revoked_at, token.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(end)) if end <= now => "expired",
+        _ => "valid",
+    };
+    let end = token.revoked_at.or(token.expires_at);
+    let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    vec![
+        token.id.to_string(),
+        token.name.clone(),
+        project,
+        status.to_owned(),
+        token.created_at.to_string(),
+        end.map_or("–".to_owned(), |time| time.to_string()),
+        scopes.join(" "),
+    ]
 }

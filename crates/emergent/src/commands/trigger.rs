@@ -13,9 +13,9 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Trigger {
-    /// The schedules, and the agents that wait for events
+    /// List the schedules, and the agents that wait for events
     List,
-    /// What fired and what became of it, newest first
+    /// List what fired and what became of it, newest first
     Firings {
         /// Only of this agent, by name or id
         #[arg(long)]
@@ -23,6 +23,7 @@ pub enum Trigger {
         /// Only with this status: pending, admitted, refused, skipped
         #[arg(long)]
         status: Option<String>,
+        /// At most this many
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },

@@ -7,7 +7,11 @@ use emergent_wire::{
 };
 use serde_json::json;
 
-use super::{encode, watch_workflow};
+use super::{
+    encode,
+    resolve::{WORKFLOWS, resolve_id},
+    watch_workflow,
+};
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -19,24 +23,38 @@ const SECONDS_LENGTH: usize = 19;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Workflow {
-    /// The workflows, newest first
+    /// List the workflows, newest first
     List {
         /// Only with this status: planning, running, completed, failed, escalated, cancelled
         #[arg(long)]
         status: Option<String>,
+        /// At most this many
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// One workflow: its tasks in layers, what it cost, what it waits for
-    Show { workflow: String },
-    /// What happened, from the beginning
-    Events { workflow: String },
-    /// Watch it until it ends, or waits for a person
-    Follow { workflow: String },
-    /// End it, and every run of it
-    Cancel { workflow: String },
-    /// Go on with one that waits for a person, or has failed
+    /// Show one workflow: its tasks in layers, what it cost, what it waits for
+    Show {
+        /// An id, the end of an id, or `last`
+        workflow: String,
+    },
+    /// Print what happened, from the beginning
+    Events {
+        /// An id, the end of an id, or `last`
+        workflow: String,
+    },
+    /// Watch a workflow until it ends, or waits for a person
+    Follow {
+        /// An id, the end of an id, or `last`
+        workflow: String,
+    },
+    /// End a workflow, and every run of it
+    Cancel {
+        /// An id, the end of an id, or `last`
+        workflow: String,
+    },
+    /// Go on with a workflow that waits for a person, or has failed
     Resume {
+        /// An id, the end of an id, or `last`
         workflow: String,
         /// What the next attempts are told
         #[arg(long, value_name = "TEXT")]
@@ -63,12 +81,20 @@ impl Workflow {
                 if as_json { output::print_json(&workflows) } else { show_all(&workflows) }
             }
             Workflow::Show { workflow } => {
-                let workflow = watch_workflow::get(client, &workflow).await?;
-                if as_json { output::print_json(&workflow) } else { show(&workflow) }
+                let id = resolve_id(client, &WORKFLOWS, &workflow).await?;
+                let workflow = watch_workflow::get(client, &id).await?;
+                if as_json { output::print_json(&workflow) } else { show(client, &workflow).await }
             }
-            Workflow::Events { workflow } => watch_workflow::events(client, &workflow, as_json).await,
-            Workflow::Follow { workflow } => watch_workflow::follow(client, &workflow, as_json).await,
+            Workflow::Events { workflow } => {
+                let id = resolve_id(client, &WORKFLOWS, &workflow).await?;
+                watch_workflow::events(client, &id, as_json).await
+            }
+            Workflow::Follow { workflow } => {
+                let id = resolve_id(client, &WORKFLOWS, &workflow).await?;
+                watch_workflow::follow(client, &id, as_json).await
+            }
             Workflow::Cancel { workflow } => {
+                let workflow = resolve_id(client, &WORKFLOWS, &workflow).await?;
                 let path = format!("{}/cancel", watch_workflow::path(&workflow));
                 let cancelled: Received<WorkflowSummaryView> =
                     client.post(&path, &json!({})).await?.data().await?;
@@ -79,6 +105,7 @@ impl Workflow {
                 }
             }
             Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
+                let workflow = resolve_id(client, &WORKFLOWS, &workflow).await?;
                 let body = ResumeWorkflow { note, budget_usd, budget_tokens };
                 let path = format!("{}/resume", watch_workflow::path(&workflow));
                 let resumed: Received<WorkflowSummaryView> = client.post(&path, &body).await?.data().await?;
@@ -115,8 +142,8 @@ fn show_all(workflows: &[Received<WorkflowSummaryView>]) -> Result<()> {
     output::print_table(&["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"], &rows)
 }
 
-fn show(workflow: &WorkflowView) -> Result<()> {
-    watch_workflow::show(workflow)?;
+async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
+    watch_workflow::show(client, workflow).await?;
     let budget = &workflow.budget;
     if budget.by_agent.is_empty() {
         return Ok(());

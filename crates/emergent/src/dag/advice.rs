@@ -2,6 +2,8 @@
 
 use emergent_wire::workflow::WorkflowSummaryView;
 
+use crate::hints;
+
 /// One line for each option: a short label and the command. Empty for a workflow that is not escalated.
 pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
     let Some(escalation) = &workflow.escalation else { return Vec::new() };
@@ -27,5 +29,5 @@ pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
     }
     options.push(("everything again", format!("workflow resume {id}")));
     options.push(("give up", format!("workflow cancel {id}")));
-    options.into_iter().map(|(label, command)| format!("{label:<17} emergent {command}")).collect()
+    options.into_iter().map(|(label, command)| format!("{label:<17} {}", hints::command(&command))).collect()
 }

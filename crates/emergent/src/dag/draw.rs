@@ -6,9 +6,17 @@ use std::time::Duration;
 use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatus};
 
 use super::{Dag, DiscussionState, Task, layers::layers};
-use crate::output::{duration, first_line};
+use crate::{
+    output::{duration, first_line},
+    text::fit_line,
+};
 
 const MAX_DESCRIPTION_CHARS: usize = 60;
+const MIN_DESCRIPTION_CHARS: usize = 12;
+/// Says that a script answers instead of a model.
+const REHEARSAL_MARK: &str = "rehearsal";
+/// The sign of the head and the spaces between its parts.
+const HEAD_GAPS: usize = 6;
 const MAX_KEY_WIDTH: usize = 32;
 const MAX_AGENT_WIDTH: usize = 24;
 const MAX_BLOCKERS_WIDTH: usize = 48;
@@ -97,7 +105,7 @@ impl Dag {
         }
         if options.width < usize::MAX {
             for line in &mut lines {
-                *line = console::truncate_str(line, options.width, "…").into_owned();
+                *line = fit_line(line, options.width);
             }
         }
         lines
@@ -115,8 +123,14 @@ impl Dag {
         let mut facts = vec![self.status.to_string(), format!("{done} of {} done", self.tasks.len())];
         facts.push(time(self.ended.unwrap_or(options.now).since(self.started_at)));
         facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
-        let title = options.paint("1", &first_line(&self.description, MAX_DESCRIPTION_CHARS));
-        format!("{sign} {title}  {}", options.paint("2", &facts.join("  ")))
+        let facts = facts.join("  ");
+        // The description gives way, so that the facts are always there.
+        let reserved = console::measure_text_width(&facts) + REHEARSAL_MARK.len() + HEAD_GAPS;
+        let title_width =
+            options.width.saturating_sub(reserved).clamp(MIN_DESCRIPTION_CHARS, MAX_DESCRIPTION_CHARS);
+        let title = options.paint("1", &first_line(&self.description, title_width));
+        let mark = if self.rehearsal { options.paint("33", REHEARSAL_MARK) + "  " } else { String::new() };
+        format!("{sign} {title}  {mark}{}", options.paint("2", &facts))
     }
 
     /// The line of a task.

@@ -31,6 +31,8 @@ pub struct Dag {
     ended: Option<Timestamp>,
     /// What it has spent, as text; empty before anything is spent.
     spent: String,
+    /// Whether a script answers instead of a model.
+    rehearsal: bool,
     tasks: Vec<Task>,
     /// The index in `tasks` of each task id.
     index: HashMap<Uuid, usize>,
@@ -81,6 +83,7 @@ impl Dag {
             started_at: workflow.facts.created_at,
             ended: None,
             spent: String::new(),
+            rehearsal: false,
             tasks: Vec::new(),
             index: HashMap::new(),
         };
@@ -146,8 +149,18 @@ impl Dag {
         is_complete
     }
 
+    /// When the workflow started.
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// Sets whether a script answers instead of a model, which only the runs know.
+    pub fn set_rehearsal(&mut self, rehearsal: bool) {
+        self.rehearsal = rehearsal;
+    }
+
     /// The key of a task, or its id when the task is unknown.
-    fn name(&self, id: Uuid) -> String {
+    pub fn name(&self, id: Uuid) -> String {
         self.index.get(&id).map_or_else(|| id.to_string(), |index| self.tasks[*index].key.clone())
     }
 }

@@ -10,7 +10,12 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{client::Client, commands::encode, error::Result, output::dim};
+use crate::{
+    client::Client,
+    commands::encode,
+    error::Result,
+    output::{dim, first_line},
+};
 
 /// How much of a discussion entry is drawn.
 const MAX_ENTRY_CHARS: usize = 60;
@@ -255,7 +260,7 @@ pub fn tree_lines(graph: &[GraphTask]) -> Vec<String> {
             let entries = &discussion.entries;
             for (index, entry) in entries.iter().enumerate() {
                 let branch = if index + 1 == entries.len() { "└─" } else { "├─" };
-                let content: String = entry.content.chars().take(MAX_ENTRY_CHARS).collect();
+                let content = first_line(&entry.content, MAX_ENTRY_CHARS);
                 lines.push(format!(" {bar}   {branch} has_entry → {}: {}", entry.agent, dim(&content)));
             }
         }

@@ -2,10 +2,12 @@
 
 mod graph;
 
+use emergent_domain::workflow::WorkflowStatus;
 use emergent_wire::{
     dispatch::{Dispatch, DispatchResponse},
     mcp_server::{McpServerView, UpdateMcpServer},
     product::{Accept, InstallProduct, OutcomeView, ProductView},
+    project::{CreateProject, ProjectView},
     workflow::WorkflowSummaryView,
 };
 
@@ -28,11 +30,55 @@ pub const MODEL: &str = "rehearsal/walkthrough";
 /// The products whose agents the demo needs.
 const PRODUCTS: [&str; 2] = ["emergent.research", "emergent.code"];
 
-/// The id of the demo workflow that an earlier start dispatched, if any.
-pub async fn find_workflow(client: &Client) -> Result<Option<String>> {
-    let workflows: Vec<WorkflowSummaryView> = client.get_all_pages("/api/coordination/workflows").await?;
-    let demo = workflows.into_iter().find(|workflow| workflow.description == REQUEST);
-    Ok(demo.map(|workflow| workflow.id.to_string()))
+/// The project of the first demo, which every data folder has; later ones are in `demo-2`, `demo-3` and so on.
+pub const FIRST_PROJECT: &str = "default";
+
+/// A demo that an earlier start dispatched.
+pub struct PlayedDemo {
+    /// Counts from 1.
+    pub number: u32,
+    pub workflow: String,
+    /// Whether it has not ended, so that it can go on.
+    pub is_active: bool,
+}
+
+/// The newest demo of the data folder, if there is one, and the client in its project.
+pub async fn find_newest(mut client: Client) -> Result<(Client, Option<PlayedDemo>)> {
+    let projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
+    let mut numbered: Vec<(u32, String)> =
+        projects.into_iter().filter_map(|project| Some((number(&project.name)?, project.name))).collect();
+    numbered.sort_unstable();
+    for (number, project) in numbered.into_iter().rev() {
+        client = client.in_project(&project);
+        let workflows: Vec<WorkflowSummaryView> = client.get_all_pages("/api/coordination/workflows").await?;
+        if let Some(demo) = workflows.into_iter().find(|workflow| workflow.description == REQUEST) {
+            let has_ended = matches!(
+                demo.status,
+                WorkflowStatus::Completed | WorkflowStatus::Failed | WorkflowStatus::Cancelled
+            );
+            let workflow = demo.id.to_string();
+            return Ok((client, Some(PlayedDemo { number, workflow, is_active: !has_ended })));
+        }
+    }
+    Ok((client.in_project(FIRST_PROJECT), None))
+}
+
+/// The number of the demo that a project is for; `None` for other projects.
+fn number(project: &str) -> Option<u32> {
+    match project.strip_prefix("demo-") {
+        Some(number) => number.parse().ok().filter(|number| *number > 1),
+        None => (project == FIRST_PROJECT).then_some(1),
+    }
+}
+
+/// Creates the project of the demo with this number, or of the next number that is free, and returns its name.
+pub async fn create_project(client: &Client, first_number: u32) -> Result<String> {
+    let projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
+    let is_taken = |name: &str| projects.iter().any(|project| project.name == name);
+    let mut names = (first_number..).map(|number| format!("demo-{number}"));
+    let name = names.find(|name| !is_taken(name)).unwrap_or_default();
+    let body = CreateProject { name, strict: false };
+    Ok(client.post("/api/projects", &body).await?.data::<ProjectView>().await?.name)
 }
 
 /// Installs the demo's products and dispatches `REQUEST`; returns the workflow's id.

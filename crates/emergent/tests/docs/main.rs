@@ -5,7 +5,7 @@
 //! fails, so no page is forgotten.
 //!
 //! - `sh` blocks run in one bash per page, with `set -eu -o pipefail`. The port 4400 is replaced by
-//!   a free one, and `programs/` holds what replaces `emergent`, `cargo`, `make`, `curl` and `npx`.
+//!   a free one, and `programs/` holds what replaces `emergent`, `cargo`, `make`, `docker` and others.
 //! - `json`, `jsonl`, `yaml` and `toml` blocks need a directive in an HTML comment before them, which
 //!   says what the test does with the block: see `directive.rs`.
 //! - Blocks without a language, and `text` blocks, show output; with a directive it is compared.
@@ -55,6 +55,7 @@ pages! {
     embeddings: "docs/embeddings.md",
     extraction: "docs/extraction.md",
     graph: "docs/graph.md",
+    installation: "docs/installation.md",
     mcp: "docs/mcp.md",
     mcp_servers: "docs/mcp-servers.md",
     models: "docs/models.md",

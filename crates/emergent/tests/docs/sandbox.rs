@@ -18,11 +18,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cargo", include_str!("programs/cargo")),
     ("make", include_str!("programs/make")),
     ("curl", include_str!("programs/curl")),
+    ("docker", include_str!("programs/docker")),
     ("npx", include_str!("programs/npx")),
+    ("sudo", include_str!("programs/sudo")),
+    ("systemctl", include_str!("programs/systemctl")),
 ];
 
 /// What of the repository the examples may use: a reader follows them in a checkout.
-const FROM_THE_REPOSITORY: &[&str] = &["docs", "products", "scripts"];
+const FROM_THE_REPOSITORY: &[&str] = &["docs", "packaging", "products", "scripts"];
 
 pub struct Sandbox {
     root: tempfile::TempDir,
@@ -120,7 +123,6 @@ impl Sandbox {
             .env("EMERGENT_LISTEN", format!("127.0.0.1:{port}"))
             .env("DOCS_EMERGENT", env!("CARGO_BIN_EXE_emergent"))
             .env("DOCS_REPOSITORY", repository())
-            .env("DOCS_REHEARSALS", repository().join("crates/emergent/tests/docs/rehearsals"))
             .env("DOCS_STATE", self.root.path());
         command
     }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::{
     Error,
+    error::{is_refused, refused_message},
     http::{self, wait_in_headers},
 };
 
@@ -173,7 +174,11 @@ fn idle_error(model: &str, idle: Duration) -> Error {
 
 fn unreachable(model: &str, error: reqwest::Error) -> Error {
     let what = if error.is_timeout() { "no connection in time" } else { "no connection" };
-    overloaded(model, what, Some(error))
+    let origin = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    if is_refused(&error) {
+        return overloaded(model, &refused_message(&origin), Some(error));
+    }
+    overloaded(model, &format!("{what} to `{origin}`"), Some(error))
 }
 
 fn overloaded(model: &str, message: &str, error: Option<reqwest::Error>) -> Error {

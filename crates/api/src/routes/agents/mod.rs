@@ -14,6 +14,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsRead, routes!(read::list))
         .scoped(AgentsWrite, routes!(change::create))
         .scoped(AgentsRead, routes!(read::get))
+        .scoped(AgentsRead, routes!(read::history))
         .scoped(AgentsWrite, routes!(change::update))
         .scoped(AgentsWrite, routes!(change::delete))
         .scoped(AgentsInvoke, routes!(trigger::trigger))

@@ -8,9 +8,9 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::InProject,
-    extract::{Path, Query},
+    extract::{Paging, Path, Query},
     response::{Envelope, Result, ok, page},
-    views::agent::AgentView,
+    views::agent::{AgentVersionView, AgentView},
 };
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -53,4 +53,19 @@ pub(super) async fn get(
     Path(agent): Path<AgentId>,
 ) -> Result<AgentView> {
     ok(app.executor.get_agent(project, agent).await?)
+}
+
+/// Lists all versions of an agent's definition, newest first, also of a deleted agent.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/history", tag = "agents", operation_id = "getAgentHistory",
+    params(("agentId" = Uuid, Path), Paging),
+    responses((status = 200, description = "A page of versions", body = Envelope<Vec<AgentVersionView>>)),
+)]
+pub(super) async fn history(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(agent): Path<AgentId>,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<AgentVersionView>> {
+    page(app.executor.agent_history(project, agent, paging.page()?).await?)
 }

@@ -5,12 +5,14 @@ use emergent_store::{Db, secrets as rows};
 use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
 
 use super::{
-    Finding, ok_finding, problem_finding, products, secrets, servers, setup::DataLocation, triggers,
+    Finding, ok_finding, problem_finding, products, secrets, server_state, servers, setup::DataLocation,
+    triggers,
 };
 use crate::{
     client::Client,
     config::{Settings, env_value},
     error::{Error, Result},
+    hints,
 };
 
 /// How findings name a project: not at all when there is only one.
@@ -24,9 +26,10 @@ impl ProjectLabel {
         self.name.as_ref().map_or(String::new(), |name| format!(" (project `{name}`)"))
     }
 
-    /// The flag `-p NAME` for the end of a suggested command; empty when the project is not named.
+    /// The flags for the end of a suggested command: `-p NAME` when the project is named, and where the data is.
     pub fn project_flag(&self) -> String {
-        self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"))
+        let project = self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"));
+        format!("{project}{}", hints::location_flags())
     }
 }
 
@@ -35,7 +38,7 @@ impl ProjectLabel {
 pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Finding> {
     let key_location = match data {
         DataLocation::None => return Vec::new(),
-        // A server does not start without its key.
+        // The server that uses the folder is asked instead; this one does not respond, or is a command.
         DataLocation::OnServer => "the server has the key".to_owned(),
         DataLocation::Local(db) => match check_key(settings, &db).await {
             Ok(location) => location,
@@ -64,7 +67,21 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
         Err(Error::Locked { .. }) => return Vec::new(),
         Err(error) => return vec![not_checked(&error)],
     };
-    check_projects(client, &key_location).await.unwrap_or_else(|error| vec![not_checked(&error)])
+    let mut findings = match server_state::load(&client).await {
+        // The models are reached with the keys of this terminal, as a server would.
+        Ok(Some(state)) => server_state::models(&state.models, None),
+        _ => Vec::new(),
+    };
+    findings.retain(|finding| !finding.ok);
+    let projects = check_projects(client, &key_location).await;
+    findings.extend(projects.unwrap_or_else(|error| vec![not_checked(&error)]));
+    findings
+}
+
+/// Checks every project of a server.
+pub async fn check_server_contents(client: Client) -> Vec<Finding> {
+    let projects = check_projects(client, "the server has the key").await;
+    projects.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
 /// The finding for an error that kept the projects from being checked.

@@ -1,9 +1,11 @@
 //! `emergent doctor`: checks the configuration, the server and the projects, and prints a fix for each
-//! problem.
+//! problem. A running server is asked, because its settings and its reach count; without one, the checks run in
+//! this process.
 
 mod contents;
 mod products;
 mod secrets;
+mod server_state;
 mod servers;
 mod setup;
 mod triggers;
@@ -11,10 +13,15 @@ mod triggers;
 use serde::Serialize;
 
 use crate::{
+    build_info,
+    client::{Client, DataAccess, ServerFlags},
     config::{Settings, StoreFlags},
     error::{Error, Result},
     output,
 };
+
+/// The section of settings, which are printed as a table.
+const SETTING: &str = "setting";
 
 /// The result of one check. Its fields are printed as JSON with `--json`.
 #[derive(Debug, Serialize)]
@@ -27,55 +34,116 @@ struct Finding {
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
+    /// Where the value of a setting comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
 }
 
 fn ok_finding(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, ok: true, found: found.into(), fix: None }
+    Finding { what, ok: true, found: found.into(), fix: None, source: None }
 }
 
 fn problem_finding(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, ok: false, found: found.into(), fix: Some(fix.into()) }
+    Finding { what, ok: false, found: found.into(), fix: Some(fix.into()), source: None }
 }
 
 /// Runs all checks and prints their findings; fails when one of them is a problem.
-pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
-    let mut findings = vec![ok_finding("version", env!("CARGO_PKG_VERSION"))];
-    match Settings::load(store, None) {
-        Err(error) => findings.push(problem_finding(
-            "configuration",
-            error.describe(),
-            "correct emergent.toml or the variable",
-        )),
-        Ok(settings) => {
-            let file = settings
-                .file
-                .as_ref()
-                .map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
-            findings.push(ok_finding("configuration", file));
-            let (finding, data_dir) = setup::data_folder(&settings);
-            findings.push(finding);
-            let (database, data) = setup::database(&settings, data_dir).await;
-            findings.push(database);
-            findings.push(setup::server(&settings).await);
-            findings.push(setup::embeddings(&settings).await);
-            findings.push(setup::models(&settings));
-            findings.extend(contents::check_contents(&settings, data).await);
-        }
-    }
-    if as_json {
-        output::print_json(&findings)?;
-    } else {
-        for finding in &findings {
-            let mark = if finding.ok { "✓" } else { "✗" };
-            output::print_line(&format!("{mark} {:<14} {}", finding.what, finding.found))?;
-            if let Some(fix) = &finding.fix {
-                output::print_line(&format!("  {:<14} {}", "", output::bold(&format!("→ {fix}"))))?;
-            }
-        }
-    }
+pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
+    let mut findings = vec![ok_finding("version", build_info::VERSION)];
+    findings.extend(match &server.server {
+        Some(address) => check_server(server, store, address).await,
+        None => check_local(store).await,
+    });
+    print(&findings, as_json)?;
     match findings.iter().filter(|finding| !finding.ok).count() {
         0 => Ok(()),
         1 => Err(Error::Usage("one thing is wrong".to_owned())),
         count => Err(Error::Usage(format!("{count} things are wrong"))),
     }
+}
+
+/// Checks a server that was named, and its projects.
+async fn check_server(server: &ServerFlags, store: &StoreFlags, address: &str) -> Vec<Finding> {
+    let fix = "check --server and --token";
+    // The projects are checked one by one, whichever the flag names.
+    let flags = ServerFlags { project: None, ..server.clone() };
+    let client = match Client::connect(&flags, store, DataAccess::Existing).await {
+        Ok(client) => client,
+        Err(error) => return vec![problem_finding("server", error.describe(), fix)],
+    };
+    let mut findings = vec![ok_finding("server", address)];
+    findings.extend(check_client(client, fix).await);
+    findings
+}
+
+/// Checks what a server says about itself, then its projects.
+async fn check_client(client: Client, fix: &str) -> Vec<Finding> {
+    let (mut findings, settings) = match server_state::load(&client).await {
+        Ok(Some(state)) => (server_state::findings(&state), server_state::settings(&state.settings)),
+        Ok(None) => {
+            let found = "it does not describe its settings, because it is of an older version";
+            (vec![ok_finding("server", found)], Vec::new())
+        }
+        Err(error) => return vec![problem_finding("server", error.describe(), fix)],
+    };
+    findings.extend(contents::check_server_contents(client).await);
+    findings.extend(settings);
+    findings
+}
+
+/// Checks the data folder of this machine, or the server that uses it.
+async fn check_local(store: &StoreFlags) -> Vec<Finding> {
+    let settings = match Settings::load(store, None) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let fix = "correct emergent.toml or the variable";
+            return vec![problem_finding("configuration", error.describe(), fix)];
+        }
+    };
+    let file =
+        settings.file.as_ref().map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
+    let mut findings = vec![ok_finding("configuration", file)];
+    let (finding, data_dir) = setup::data_folder(&settings);
+    findings.push(finding);
+    let (database, data) = setup::database(&settings, data_dir).await;
+    findings.push(database);
+    let (server, is_running) = setup::server(&settings).await;
+    findings.push(server);
+    // What the server of the folder says about itself counts more than the settings of this terminal.
+    if is_running && let Ok(client) = Client::for_data_dir(&settings).await {
+        findings.extend(check_client(client, "look at the server's log").await);
+        return findings;
+    }
+    findings.push(setup::address(&settings));
+    findings.push(setup::embeddings(&settings).await);
+    findings.push(setup::models(&settings));
+    findings.extend(contents::check_contents(&settings, data).await);
+    findings.extend(server_state::settings(&settings.describe()));
+    findings
+}
+
+fn print(findings: &[Finding], as_json: bool) -> Result<()> {
+    if as_json {
+        return output::print_json(&findings);
+    }
+    let (settings, checks): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.what == SETTING);
+    for finding in checks {
+        let mark = if finding.ok { "✓" } else { "✗" };
+        output::print_item(&format!("{mark} {:<14} ", finding.what), &finding.found)?;
+        if let Some(fix) = &finding.fix {
+            output::print_item(&format!("  {:<14} ", ""), &format!("→ {fix}"))?;
+        }
+    }
+    if settings.is_empty() {
+        return Ok(());
+    }
+    output::print_line("")?;
+    let rows: Vec<_> = settings
+        .iter()
+        .map(|finding| {
+            let (name, value) = finding.found.split_once(" = ").unwrap_or((&finding.found, ""));
+            vec![name.to_owned(), value.to_owned(), finding.source.clone().unwrap_or_default()]
+        })
+        .collect();
+    output::print_table(&["SETTING", "VALUE", "FROM"], &rows)
 }

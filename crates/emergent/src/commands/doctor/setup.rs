@@ -1,6 +1,8 @@
 //! Checks what a server needs to start: data folder, database, models and embeddings, and whether a server
 //! is running.
 
+use std::path::Path;
+
 use emergent_llm::{EmbedTask, EmbedderSpec, Models};
 use emergent_store::Db;
 
@@ -23,13 +25,29 @@ pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
         None => DataDir::open_exclusive(&settings.data_dir),
     };
     match opened {
-        Ok(data_dir) => (ok_finding("data folder", path), Some(data_dir)),
+        Ok(data_dir) => match check_writable(&settings.data_dir) {
+            Ok(()) => (ok_finding("data folder", format!("{path}, writable")), Some(data_dir)),
+            Err(error) => {
+                let fix =
+                    "make the folder writable and the disk large enough, or choose another with --data-dir";
+                let found = format!("{path} cannot be written: {error}");
+                (problem_finding("data folder", found, fix), Some(data_dir))
+            }
+        },
         Err(Error::Locked { .. }) => (ok_finding("data folder", format!("{path}, in use by a server")), None),
         Err(error) => {
             let fix = "make the folder writable, or choose another with --data-dir";
             (problem_finding("data folder", error.describe(), fix), None)
         }
     }
+}
+
+/// Writes and removes a small file: a folder may be readable only, and a disk full.
+fn check_writable(folder: &Path) -> std::io::Result<()> {
+    let file = folder.join(format!("doctor-{}", std::process::id()));
+    let written = std::fs::write(&file, [0; 4_096]);
+    let removed = std::fs::remove_file(&file);
+    written.and(removed)
 }
 
 /// Checks the database. Also returns where its contents can be checked.
@@ -68,25 +86,46 @@ pub enum DataLocation {
     Local(Db),
 }
 
-/// Checks whether a server runs on the data folder and responds.
-pub async fn server(settings: &Settings) -> Finding {
+/// Checks whether a server runs on the data folder and responds. The flag is true when it does.
+pub async fn server(settings: &Settings) -> (Finding, bool) {
     let Some((address, _)) = datadir::running_server(&settings.data_dir) else {
-        return ok_finding("server", "none on this data folder");
+        return (ok_finding("server", "none on this data folder"), false);
     };
     let response = match client::http_client(&address) {
         Ok(client) => client.get(format!("{address}/health")).send().await,
         Err(error) => {
-            return problem_finding("server", error.describe(), "look at this machine's certificates");
+            let fix = "look at this machine's certificates";
+            return (problem_finding("server", error.describe(), fix), false);
         }
     };
     match response {
-        Ok(response) if response.status().is_success() => ok_finding("server", format!("{address} answers")),
-        Ok(response) => problem_finding(
-            "server",
-            format!("{address} answers {}", response.status()),
-            "look at the server's log",
+        Ok(response) if response.status().is_success() => {
+            (ok_finding("server", format!("{address} answers")), true)
+        }
+        Ok(response) => {
+            let found = format!("{address} answers {}", response.status());
+            (problem_finding("server", found, "look at the server's log"), false)
+        }
+        Err(_) => (ok_finding("server", format!("none (the last one listened on {address})")), false),
+    }
+}
+
+/// Checks whether a server could listen on the address of the settings.
+pub fn address(settings: &Settings) -> Finding {
+    let listen = &settings.listen;
+    match std::net::TcpListener::bind(listen) {
+        Ok(_) => ok_finding("address", format!("{listen} is free for a server")),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => ok_finding(
+            "address",
+            format!(
+                "{listen} is in use by another program; `emergent serve --listen` chooses another address"
+            ),
         ),
-        Err(_) => ok_finding("server", format!("none (the last one listened on {address})")),
+        Err(error) => problem_finding(
+            "address",
+            format!("a server could not listen on {listen}: {error}"),
+            "correct EMERGENT_LISTEN, or `listen` in emergent.toml",
+        ),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 use crate::{
-    client::{Client, LocalDriver, ServerFlags},
+    client::{Client, DataAccess, LocalDriver, ServerFlags},
     config::StoreFlags,
     error::Result,
 };
@@ -43,7 +43,8 @@ impl ServerConnection {
         let connection = match open.as_mut() {
             Some(connection) => connection,
             None => {
-                let client = Arc::new(Client::connect(&self.0.server, &self.0.store).await?);
+                let client =
+                    Arc::new(Client::connect(&self.0.server, &self.0.store, DataAccess::Create).await?);
                 if client.is_sole_driver() {
                     #[expect(
                         clippy::disallowed_methods,

@@ -10,7 +10,7 @@ use emergent_wire::product::{
 
 use super::encode;
 use crate::{
-    client::{Client, Received, ServerFlags},
+    client::{Client, DataAccess, Received, ServerFlags},
     config::StoreFlags,
     error::{Error, Result},
     output,
@@ -43,6 +43,7 @@ pub enum Product {
     /// Without SOURCE, to the newest where it came from, and never to an older one. A SOURCE with
     /// an older version is a downgrade, one with the same version puts back what was changed.
     Upgrade {
+        /// The product, such as emergent.memory
         name: String,
         /// As for `install`
         source: Option<String>,
@@ -53,8 +54,9 @@ pub enum Product {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Take a product away with everything it brought; what its agents wrote stays
+    /// Uninstall a product with everything it brought; what its agents wrote stays
     Uninstall {
+        /// The product, such as emergent.memory
         name: String,
         /// Only show what would be done
         #[arg(long)]
@@ -62,10 +64,13 @@ pub enum Product {
     },
     /// Look for newer versions where the products came from
     Check,
-    /// The products of the project
+    /// List the products of the project
     List,
-    /// One product: what it brought, and what was changed of it by hand
-    Show { name: String },
+    /// Show one product: what it brought, and what was changed of it by hand
+    Show {
+        /// The product, such as emergent.memory
+        name: String,
+    },
     /// Print the JSON Schema of a manifest
     Schema,
     /// Check a manifest, without a server
@@ -84,7 +89,13 @@ impl Product {
             // These two need no project, so they work without a server or data folder.
             Product::Schema => output::print_line(emergent_products::schema::SCHEMA_JSON.trim_end()),
             Product::Validate { path } => file::validate(&path, as_json),
-            project_command => project_command.send(&Client::connect(server, store).await?, as_json).await,
+            project_command => {
+                let access = match &project_command {
+                    Product::Install { .. } => DataAccess::Create,
+                    _ => DataAccess::Existing,
+                };
+                project_command.send(&Client::connect(server, store, access).await?, as_json).await
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     client::Received,
     error::Result,
+    hints,
     output::{self, bold, dim, first_line, green, red},
 };
 
@@ -47,7 +48,7 @@ pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
         .iter()
         .map(|update| {
             let state = match (update.available, &update.error) {
-                (true, _) => format!("emergent product upgrade {}", update.name),
+                (true, _) => hints::command(&format!("product upgrade {}", update.name)),
                 (false, None) => "up to date".to_owned(),
                 (false, Some(error)) => first_line(error, MAX_WIDTH),
             };

@@ -18,7 +18,7 @@ use emergent_wire::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::tree;
+use super::{tree, watch_workflow};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
@@ -50,7 +50,7 @@ pub async fn follow_or_print(
         output::print_line(&format!("run {run} is {}", started.status))?;
     }
     if client.is_sole_driver() {
-        eprintln!("It waits for a server (`emergent serve`); `emergent run follow {run}` drives it here.");
+        output::print_notice(&watch_workflow::waiting_message("run", &run));
     }
     Ok(())
 }
@@ -89,10 +89,8 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
         }
         Some(_) => Ok(()),
         None => {
-            eprintln!(
-                "Not watching any more: `emergent run follow {run}` goes on, `emergent run cancel {run}` ends it."
-            );
-            Ok(())
+            output::print_notice(&watch_workflow::interrupted_message(client, "run", run));
+            Err(Error::Interrupted)
         }
     }
 }
@@ -100,10 +98,12 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
 /// Prints each event as a line of JSON. Returns how the run ended, or `None` after Ctrl-C.
 async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
     let mut events = Events::new(client, path);
+    // One listener for the whole loop: a signal that arrives while an event is printed is not lost.
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let event: Event<RunEventView> = tokio::select! {
             event = events.next() => event?,
-            _ = tokio::signal::ctrl_c() => return Ok(None),
+            _ = &mut interrupt => return Ok(None),
         };
         output::print_line(&event.raw.to_string())?;
         if let Some(end) = event.parsed.as_ref().and_then(RunEnd::from_event) {
@@ -115,10 +115,11 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
 /// Prints the events for people. Returns how the run ended, or `None` after Ctrl-C.
 async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<RunEnd>> {
     let (mut view, mut children, mut spinner) =
-        (View::new(output::use_colour()), Children::default(), Spinner(None));
+        (View::new(output::use_colour(), output::terminal_width()), Children::default(), Spinner(None));
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let end = loop {
         if !view.is_mid_line() {
             spinner.show(view.activity());
@@ -144,7 +145,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
                     output::print_part(&view.lines(&changes))?;
                 }
             }
-            _ = tokio::signal::ctrl_c() => {
+            _ = &mut interrupt => {
                 spinner.hide();
                 output::print_part(&view.lines(&[]))?;
                 return Ok(None);

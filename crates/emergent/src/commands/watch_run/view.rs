@@ -11,7 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{status, tokens, tree};
-use crate::output::first_line;
+use crate::{
+    hints,
+    output::first_line,
+    text::{StreamWrap, fit_line},
+};
 
 /// The tool whose calls start child runs.
 pub const SPAWN_TOOL: &str = "spawn_agents";
@@ -35,7 +39,8 @@ pub fn unavailable_server(unavailable: &UnavailableServerView) -> String {
     let UnavailableServerView { server, reason, missing_secret } = unavailable;
     match missing_secret {
         Some(secret) => format!(
-            "⚠ without the tools of {server}: the secret {secret} is missing, `emergent secret set {secret}` sets it"
+            "⚠ without the tools of {server}: the secret {secret} is missing, `{}` sets it",
+            hints::command(&format!("secret set {secret}"))
         ),
         None => format!("⚠ without the tools of {server}: it {reason}"),
     }
@@ -55,11 +60,18 @@ pub struct View {
     started: bool,
     /// The last answer that was printed; a summary with the same text is not printed again.
     answer: String,
+    /// Wraps the text of the model between words.
+    wrapping: StreamWrap,
+    /// The width of the terminal, if there is one.
+    width: Option<usize>,
 }
 
 impl View {
-    pub fn new(colour: bool) -> Self {
+    /// `width` is that of the terminal, if there is one.
+    pub fn new(colour: bool, width: Option<usize>) -> Self {
         Self {
+            wrapping: StreamWrap::new(width),
+            width,
             colour,
             mid_line: false,
             step: -1,
@@ -156,7 +168,8 @@ impl View {
         }
         out.push_str(&format!("{mark} {}\n", parts.join("  ")));
         if facts.status == RunStatus::Paused {
-            out.push_str(&self.paint("2", &format!("  to go on: emergent run resume {}", facts.id)));
+            let resume = hints::command(&format!("run resume {}", facts.id));
+            out.push_str(&self.paint("2", &format!("  to go on: {resume}")));
             out.push('\n');
         }
         out
@@ -214,6 +227,7 @@ impl View {
             let output = call.output.as_ref().unwrap_or(&Value::Null);
             line.push_str(&format!("  {}", first_line(&reason(output), MAX_INPUT_CHARS * 2)));
         }
+        let line = self.width.map_or_else(|| line.clone(), |width| fit_line(&line, width));
         self.lines(&[line])
     }
 
@@ -226,11 +240,12 @@ impl View {
         if !text.is_empty() {
             self.mid_line = !text.ends_with('\n');
         }
-        text.to_owned()
+        self.wrapping.push(text)
     }
 
     fn end_line(&mut self) -> String {
-        if std::mem::take(&mut self.mid_line) { "\n".to_owned() } else { String::new() }
+        let rest = self.wrapping.flush();
+        if std::mem::take(&mut self.mid_line) { format!("{rest}\n") } else { rest }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -256,7 +271,7 @@ mod tests {
     const TIME: &str = "2026-01-01T00:00:00Z";
 
     fn rendered(events: &[Value]) -> String {
-        let mut view = View::new(false);
+        let mut view = View::new(false, None);
         events.iter().map(|event| view.event(&read(event))).collect()
     }
 
@@ -315,7 +330,7 @@ mod tests {
             "tokenUsage": { "totalInput": 10, "totalOutput": 2, "totalReasoning": 0, "cacheRead": 0,
                 "cacheWrite": 0, "totalCost": 0.5 },
             "toolCallSummary": { "total": 0, "byTool": {}, "errors": 0 }, "childRuns": [], "doomLoopEvents": 0 });
-        let mut view = View::new(false);
+        let mut view = View::new(false, None);
         assert_eq!(
             view.end(&serde_json::from_value(run.clone()).unwrap()),
             format!(

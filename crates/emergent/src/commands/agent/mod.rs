@@ -1,6 +1,10 @@
-//! `emergent agent`: lists, creates, deletes and starts agents.
+//! `emergent agent`: lists, creates, changes, deletes and starts agents.
 
-use std::{io::Read, path::PathBuf};
+mod change;
+mod definition;
+mod history;
+
+use std::path::PathBuf;
 
 use emergent_wire::{
     agent::AgentView,
@@ -9,40 +13,62 @@ use emergent_wire::{
 };
 use serde_json::{Map, Value};
 
-use super::{encode, watch_run};
+use super::{
+    resolve::{AGENTS, resolve_id},
+    watch_run,
+};
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::{Error, Result},
     output::{self, bold, first_line},
 };
 
-/// The length of a UUID as text.
-const UUID_CHARS: usize = 36;
-
 #[derive(Debug, clap::Subcommand)]
 pub enum Agent {
-    /// The agents, newest first
+    /// List the agents, newest first
     List {
         /// Also those that only other agents can start
         #[arg(long)]
         internal: bool,
     },
-    /// One agent, with its prompt
+    /// Show one agent, with its prompt
     Show {
-        /// A name or an id
+        /// A name, an id, the end of an id, or `last`
         agent: String,
     },
-    /// Define an agent as a file says
+    /// Define a new agent as a file says
     ///
-    /// JSON, or TOML when the file ends in .toml, with the fields of the API or of a manifest:
-    /// name, description, system_prompt, model, tools, max_steps and so on.
+    /// JSON, TOML or YAML, with the fields of the API or of a manifest: name, description,
+    /// system_prompt, model, tools, max_steps and so on.
     Create {
-        /// The file; `-` is standard input
+        /// The file, whose ending says what it is; `-` is standard input
         file: PathBuf,
     },
-    /// Take an agent away; its runs stay readable
+    /// Create or change agents, so that they are as files say
+    ///
+    /// A file is like that of `create`. The agent of its name is created, or changed: what the file
+    /// leaves out gets its default. A second time, nothing changes.
+    Apply {
+        /// The files; `-` is standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Change an agent in your editor ($VISUAL or $EDITOR)
+    Edit {
+        /// A name, an id, the end of an id, or `last`
+        agent: String,
+    },
+    /// List the versions of an agent: when, by whom, and what was changed
+    History {
+        /// A name, an id (also of a deleted agent), the end of an id, or `last`
+        agent: String,
+        /// Print this version whole, as a file for `agent apply`
+        #[arg(value_name = "VERSION")]
+        number: Option<i64>,
+    },
+    /// Delete an agent; its runs stay readable
     Delete {
-        /// A name or an id
+        /// A name, an id, the end of an id, or `last`
         agent: String,
     },
     /// Start an agent
@@ -51,7 +77,7 @@ pub enum Agent {
 
 #[derive(Debug, clap::Args)]
 pub struct Trigger {
-    /// A name or an id
+    /// A name, an id, the end of an id, or `last`
     agent: String,
     /// What to do
     #[arg(long, value_name = "TEXT")]
@@ -74,6 +100,14 @@ pub struct Trigger {
 }
 
 impl Agent {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Agent::Create { .. } | Agent::Apply { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Agent::List { internal } => {
@@ -87,9 +121,12 @@ impl Agent {
             }
             Agent::Create { file } => {
                 let created: Received<AgentView> =
-                    client.post("/api/admin/agents", &read_definition(&file)?).await?.data().await?;
+                    client.post("/api/admin/agents", &definition::read(&file)?).await?.data().await?;
                 if as_json { output::print_json(&created) } else { print_agents(&[created]) }
             }
+            Agent::Apply { files } => change::apply(client, &files, as_json).await,
+            Agent::Edit { agent } => change::edit(client, &agent, as_json).await,
+            Agent::History { agent, number } => history::show(client, &agent, number, as_json).await,
             Agent::Delete { agent } => {
                 let agent = resolve_agent(client, &agent).await?;
                 let deleted: Received<AgentView> =
@@ -107,7 +144,7 @@ impl Agent {
 
 impl Trigger {
     async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let agent = resolve_id(client, &self.agent).await?;
+        let agent = resolve_id(client, &AGENTS, &self.agent).await?;
         let context = match &self.context {
             Some(context) => Some(
                 serde_json::from_str(context)
@@ -138,49 +175,10 @@ impl Trigger {
     }
 }
 
-/// The id of an agent that is given by name or id. An id is not checked.
-async fn resolve_id(client: &Client, name_or_id: &str) -> Result<String> {
-    if is_id(name_or_id) {
-        return Ok(name_or_id.to_owned());
-    }
-    resolve_agent(client, name_or_id).await.map(|agent| agent.id.to_string())
-}
-
-/// Loads an agent by name or id, internal agents included.
-pub async fn resolve_agent(client: &Client, name_or_id: &str) -> Result<Received<AgentView>> {
-    if is_id(name_or_id) {
-        return client.get(&format!("/api/admin/agents/{}", encode(name_or_id))).await?.data().await;
-    }
-    let agents: Vec<Received<AgentView>> =
-        client.get_all_pages("/api/admin/agents?include_internal=true").await?;
-    agents.into_iter().find(|agent| agent.name == name_or_id).ok_or_else(|| {
-        Error::Usage(format!("there is no agent `{name_or_id}` in this project (`emergent agent list`)"))
-    })
-}
-
-/// Whether the text has the form of a UUID.
-fn is_id(text: &str) -> bool {
-    text.len() == UUID_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-/// Reads an agent definition from a JSON or TOML file.
-fn read_definition(path: &PathBuf) -> Result<Value> {
-    let failed = |source| Error::File { path: path.clone(), source };
-    let mut content = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_string(&mut content).map_err(failed)?;
-    } else {
-        content = std::fs::read_to_string(path).map_err(failed)?;
-    }
-    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let parsed = if is_toml {
-        toml::from_str(&content).map_err(|error| error.to_string())
-    } else {
-        serde_json::from_str(&content).map_err(|error| error.to_string())
-    };
-    let parsed =
-        parsed.map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
-    Ok(to_camel_case(parsed))
+/// Loads the agent that a person names, internal agents included.
+pub async fn resolve_agent(client: &Client, reference: &str) -> Result<Received<AgentView>> {
+    let id = resolve_id(client, &AGENTS, reference).await?;
+    client.get(&format!("/api/admin/agents/{id}")).await?.data().await
 }
 
 /// Translates the field names of a manifest (`system_prompt`) to those of the API (`systemPrompt`), so that a
@@ -243,15 +241,15 @@ fn print_agent(agent: &AgentView) -> Result<()> {
     facts.extend(agent.trigger.clone().map(|trigger| ("trigger", trigger)));
     facts.extend(agent.product.clone().map(|product| ("product", product)));
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
-        output::print_line(&format!("  {name:<12} {value}"))?;
+        output::print_fact(name, value)?;
     }
     if let Some(flow) = &agent.flow_config {
         let flow = serde_json::to_value(flow).unwrap_or_default();
-        output::print_line(&format!("  {:<12} {flow}", "flow config"))?;
+        output::print_fact("flow config", &flow.to_string())?;
     }
     match agent.system_prompt.as_str() {
         "" => Ok(()),
-        prompt => output::print_line(&format!("\n{prompt}")),
+        prompt => output::print_text(&format!("\n{prompt}")),
     }
 }
 

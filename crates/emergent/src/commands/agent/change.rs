@@ -1,0 +1,107 @@
+//! `agent apply` and `agent edit`: change agents to what a file or an editor says.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use emergent_wire::agent::AgentView;
+use serde_json::{Map, Value, json};
+
+use super::{definition, resolve_agent};
+use crate::{
+    client::{Client, Received},
+    config::env_value,
+    error::{Error, Result},
+    hints, output,
+};
+
+/// Creates or changes the agent of each file, in the order of the files, and prints what became of it.
+pub async fn apply(client: &Client, files: &[PathBuf], as_json: bool) -> Result<()> {
+    // Every file is read before the first agent is changed.
+    let mut definitions = Vec::new();
+    for file in files {
+        let definition = definition::read(file)?;
+        definitions.push((definition::name(&definition, file)?.to_owned(), definition));
+    }
+    let mut applied = Vec::new();
+    for (name, definition) in &definitions {
+        let (agent, outcome) = apply_one(client, name, definition).await?;
+        if !as_json {
+            output::print_line(&format!("{name} is {outcome} (version {})", agent.version))?;
+        }
+        applied.push(agent);
+    }
+    if as_json { output::print_json(&applied) } else { Ok(()) }
+}
+
+/// Creates or changes one agent. Also returns the word for what was done.
+async fn apply_one(
+    client: &Client,
+    name: &str,
+    definition: &Map<String, Value>,
+) -> Result<(Received<AgentView>, &'static str)> {
+    let agents: Vec<Received<AgentView>> =
+        client.get_all_pages("/api/admin/agents?include_internal=true").await?;
+    let Some(before) = agents.iter().find(|agent| agent.name == name) else {
+        let created = client.post("/api/admin/agents", definition).await?.data().await?;
+        return Ok((created, "created"));
+    };
+    let path = format!("/api/admin/agents/{}", before.id);
+    let after: Received<AgentView> =
+        client.patch(&path, &definition::replacement(definition)).await?.data().await?;
+    let outcome = if after.version == before.version { "unchanged" } else { "changed" };
+    Ok((after, outcome))
+}
+
+/// Lets a person change an agent in an editor. A text that the server refuses is not lost.
+pub async fn edit(client: &Client, reference: &str, as_json: bool) -> Result<()> {
+    let agent = resolve_agent(client, reference).await?;
+    let before = definition::to_yaml(&definition::from_view(&agent));
+    let file = definition::write_private_file(&std::env::temp_dir(), &agent.name, &before)?;
+    open_editor(&file)?;
+    let after =
+        std::fs::read_to_string(&file).map_err(|source| Error::File { path: file.clone(), source })?;
+    if after == before {
+        let _ = std::fs::remove_file(&file);
+        return if as_json { output::print_json(&agent) } else { output::print_line("nothing was changed") };
+    }
+    let changed = save(client, &agent, &file).await.map_err(|error| {
+        let apply = hints::command(&format!("agent apply {}", hints::quoted(&file.to_string_lossy())));
+        Error::Usage(format!(
+            "{}\nyour text is in {}: correct it, then `{apply}`",
+            error.describe(),
+            file.display()
+        ))
+    })?;
+    let _ = std::fs::remove_file(&file);
+    if as_json {
+        return output::print_json(&changed);
+    }
+    output::print_line(&format!("{} is at version {}", changed.name, changed.version))
+}
+
+/// Sends the definition of the file, unless somebody else changed the agent meanwhile.
+async fn save(client: &Client, agent: &AgentView, file: &Path) -> Result<Received<AgentView>> {
+    let mut body = definition::replacement(&definition::read(file)?);
+    body.insert("expectedVersion".to_owned(), json!(agent.version));
+    client.patch(&format!("/api/admin/agents/{}", agent.id), &body).await?.data().await
+}
+
+/// Runs the editor and waits until it is closed.
+fn open_editor(file: &Path) -> Result<()> {
+    let editor = env_value("VISUAL").or_else(|| env_value("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    // The variable may have arguments, such as `code --wait`, so a shell splits it.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file)
+        .stdin(Stdio::inherit())
+        .status()
+        .map_err(Error::Io)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "the editor `{editor}` ended with {status}, so nothing was changed; $EDITOR chooses another one"
+    )))
+}

@@ -1,0 +1,169 @@
+//! Findings from what a running server says about itself: its settings, and whether its database, embedder and
+//! models can be used.
+
+use emergent_wire::diagnostics::{
+    DiagnosticsView, EmbedderView, ListenView, ModelProviderView, ProbeStatus, ProbeView, SettingSource,
+    SettingView,
+};
+
+use super::{Finding, ok_finding, problem_finding};
+use crate::{
+    client::Client,
+    error::{Error, Result},
+};
+
+/// Asks the server to check what it depends on. `None` when it is of a version that cannot.
+pub async fn load(client: &Client) -> Result<Option<DiagnosticsView>> {
+    match client.get("/api/admin/diagnostics?probe=true").await {
+        Ok(response) => Ok(Some(response.data().await?)),
+        Err(Error::Refused { code, .. }) if code == "no_route" => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The findings about a server, without its settings.
+pub fn findings(state: &DiagnosticsView) -> Vec<Finding> {
+    let commit = state.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let file = state.config_file.clone().unwrap_or_else(|| "no emergent.toml".to_owned());
+    let mut findings = vec![
+        ok_finding("server", format!("answers, version {}{commit}", state.version)),
+        ok_finding("configuration", format!("of the server: {file}")),
+    ];
+    findings.extend(address(&state.listen));
+    let database = format!("{}, schema version {}", state.database.engine, state.database.schema_version);
+    let fix = "look at the server's log, at the disk and at EMERGENT_DATABASE_URL";
+    findings.push(probed("database", &database, &state.database.probe, fix));
+    findings.push(embedder(&state.embedder));
+    findings.extend(models(&state.models, state.model.as_deref()));
+    findings
+}
+
+fn address(listen: &ListenView) -> Option<Finding> {
+    let address = listen.address.as_ref()?;
+    let reach = match (listen.loopback, listen.tls) {
+        (true, _) => "only this machine reaches it",
+        (false, true) => "other machines reach it, with TLS",
+        (false, false) => "other machines reach it, and tokens travel in the clear unless a proxy adds TLS",
+    };
+    Some(ok_finding("address", format!("{address}, {reach}")))
+}
+
+fn embedder(embedder: &EmbedderView) -> Finding {
+    let Some(model) = &embedder.model else {
+        return ok_finding("embeddings", "off: search is by text alone");
+    };
+    let dimensions = embedder.dimensions.map(|count| format!(", {count} dimensions")).unwrap_or_default();
+    let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
+    probed("embeddings", &format!("{model}{dimensions}"), &embedder.probe, fix)
+}
+
+/// A finding for each configured provider, and one that lists the others.
+pub fn models(providers: &[ModelProviderView], model_for_all: Option<&str>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for provider in providers.iter().filter(|provider| provider.configured) {
+        let setting = provider.setting.as_deref().unwrap_or("its address");
+        let fix = format!("check {setting}, and that the provider can be reached from the server");
+        findings.push(probed("models", &provider.provider, &provider.probe, &fix));
+    }
+    let others: Vec<String> = providers
+        .iter()
+        .filter(|provider| !provider.configured)
+        .map(|provider| format!("{} ({})", provider.provider, provider.setting.as_deref().unwrap_or("–")))
+        .collect();
+    if !others.is_empty() {
+        findings.push(ok_finding("models", format!("not configured: {}", others.join(", "))));
+    }
+    if let Some(model) = model_for_all {
+        findings.push(ok_finding("models", format!("{model} for everything")));
+    }
+    findings
+}
+
+/// A finding for something that was probed, or not.
+fn probed(what: &'static str, name: &str, probe: &ProbeView, fix: &str) -> Finding {
+    let message = probe.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    match probe.status {
+        ProbeStatus::Ok => ok_finding(what, format!("{name} answers in {} ms{message}", probe.millis)),
+        ProbeStatus::NotProbed => ok_finding(what, format!("{name}{message}")),
+        ProbeStatus::Failed => problem_finding(what, format!("{name} does not work{message}"), fix),
+    }
+}
+
+/// A finding for each setting that has a value.
+pub fn settings(settings: &[SettingView]) -> Vec<Finding> {
+    settings
+        .iter()
+        .filter(|setting| setting.is_set || setting.value.is_some())
+        .map(|setting| {
+            let value = match &setting.value {
+                Some(value) => value.as_str(),
+                None => "(hidden)",
+            };
+            let source = match setting.source {
+                SettingSource::Flag => "flag".to_owned(),
+                SettingSource::Environment => setting.variable.clone(),
+                SettingSource::File => "emergent.toml".to_owned(),
+                SettingSource::Default => "default".to_owned(),
+            };
+            let mut finding = ok_finding("setting", format!("{} = {value}", setting.name));
+            finding.source = Some(source);
+            finding
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn state(model_probe: Value) -> DiagnosticsView {
+        let fine = json!({ "status": "ok", "message": null, "millis": 3 });
+        serde_json::from_value(json!({
+            "version": "1.2.3", "commit": "abc1234", "configFile": null,
+            "listen": { "address": "http://0.0.0.0:4400", "tls": false, "loopback": false },
+            "database": { "engine": "sqlite", "schemaVersion": 13, "probe": fine },
+            "embedder": { "model": "builtin", "dimensions": 256, "minSimilarity": 0.2, "probe": fine },
+            "models": [
+                { "provider": "openai", "configured": true, "setting": "OPENAI_API_KEY", "probe": model_probe },
+                { "provider": "google", "configured": false, "setting": "GEMINI_API_KEY",
+                  "probe": { "status": "not_probed", "message": null, "millis": 0 } },
+            ],
+            "model": "openai/x", "mcpServers": [],
+            "settings": [
+                { "name": "max-runs", "variable": "EMERGENT_MAX_RUNS", "value": "9", "secret": false,
+                  "isSet": true, "source": "environment" },
+                { "name": "OPENAI_API_KEY", "variable": "OPENAI_API_KEY", "value": null, "secret": true,
+                  "isSet": true, "source": "environment" },
+                { "name": "model", "variable": "EMERGENT_MODEL", "value": null, "secret": false,
+                  "isSet": false, "source": "default" },
+            ],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_probe_that_failed_is_a_problem_with_its_reason_and_a_fix() {
+        let well = findings(&state(json!({ "status": "ok", "message": null, "millis": 120 })));
+        assert!(well.iter().all(|finding| finding.ok), "{well:?}");
+        let wrong = findings(&state(json!({ "status": "failed", "message": "401 wrong key", "millis": 9 })));
+        let problems: Vec<_> = wrong.iter().filter(|finding| !finding.ok).collect();
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].found.contains("openai does not work: 401 wrong key"), "{problems:?}");
+        assert!(problems[0].fix.as_deref().unwrap().contains("OPENAI_API_KEY"), "{problems:?}");
+        assert!(wrong.iter().any(|finding| finding.found.contains("tokens travel in the clear")));
+    }
+
+    #[test]
+    fn settings_are_listed_with_their_source_and_secrets_are_hidden() {
+        let state = state(json!({ "status": "ok", "message": null, "millis": 1 }));
+        let listed: Vec<_> = settings(&state.settings)
+            .into_iter()
+            .map(|finding| (finding.found, finding.source.unwrap_or_default()))
+            .collect();
+        let expected =
+            [("max-runs = 9", "EMERGENT_MAX_RUNS"), ("OPENAI_API_KEY = (hidden)", "OPENAI_API_KEY")];
+        assert_eq!(listed, expected.map(|(found, source)| (found.to_owned(), source.to_owned())));
+    }
+}

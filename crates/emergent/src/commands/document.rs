@@ -1,0 +1,180 @@
+//! `emergent document`: adds, lists, shows and deletes documents.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use emergent_wire::document::DocumentView;
+use futures_util::stream;
+
+use super::{
+    encode,
+    resolve::{DOCUMENTS, resolve_id},
+};
+use crate::{
+    client::{Client, DataAccess, Received},
+    error::{Error, Result},
+    output::{self, bold},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Document {
+    /// Add files: text, Markdown, HTML or PDF; search and agents find their passages
+    Add {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The title, for a single file [default: the name of the file]
+        #[arg(long)]
+        title: Option<String>,
+        /// The type of the files, such as text/markdown [default: found out from the content]
+        #[arg(long, value_name = "TYPE")]
+        mime_type: Option<String>,
+        /// Where the document is from
+        #[arg(long, value_name = "URL")]
+        source_url: Option<String>,
+        /// Anything else to know about it, as a JSON object
+        #[arg(long, value_name = "JSON")]
+        metadata: Option<String>,
+    },
+    /// List the documents, newest first
+    List {
+        /// At most this many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// Show one document
+    Show {
+        /// A title, an id, the end of an id, or `last`
+        document: String,
+        /// Print its text, and nothing else
+        #[arg(long)]
+        text: bool,
+    },
+    /// Delete a document and its passages
+    Delete {
+        /// A title, an id, the end of an id, or `last`
+        document: String,
+    },
+}
+
+impl Document {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Document::Add { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        match self {
+            Document::Add { files, title, .. } if files.len() > 1 && title.is_some() => {
+                Err(Error::Usage("--title is for a single file".to_owned()))
+            }
+            Document::Add { files, title, mime_type, source_url, metadata } => {
+                let mut added = Vec::new();
+                for file in &files {
+                    let fields = [
+                        ("title", title.as_deref()),
+                        ("mimeType", mime_type.as_deref()),
+                        ("sourceUrl", source_url.as_deref()),
+                        ("metadata", metadata.as_deref()),
+                    ];
+                    added.push(upload(client, file, &fields).await?);
+                }
+                if as_json { output::print_json(&added) } else { print_documents(&added) }
+            }
+            Document::List { limit } => {
+                let documents: Vec<Received<DocumentView>> =
+                    client.get(&format!("/api/documents?limit={limit}")).await?.data().await?;
+                if as_json { output::print_json(&documents) } else { print_documents(&documents) }
+            }
+            Document::Show { document, text } => {
+                let id = resolve_id(client, &DOCUMENTS, &document).await?;
+                let path = format!("/api/documents/{}?text={text}", encode(&id));
+                let found: Received<DocumentView> = client.get(&path).await?.data().await?;
+                match &found.text {
+                    _ if as_json => output::print_json(&found),
+                    Some(text) => output::print_line(text),
+                    None => print_document(&found),
+                }
+            }
+            Document::Delete { document } => {
+                let id = resolve_id(client, &DOCUMENTS, &document).await?;
+                client.delete(&format!("/api/documents/{}", encode(&id))).await?;
+                if as_json {
+                    return output::print_json(&serde_json::json!({ "id": id, "deleted": true }));
+                }
+                output::print_line(&format!("document {id} is deleted"))
+            }
+        }
+    }
+}
+
+/// Sends a file as a form with these fields; absent ones are left out.
+async fn upload(
+    client: &Client,
+    file: &Path,
+    fields: &[(&str, Option<&str>)],
+) -> Result<Received<DocumentView>> {
+    let content =
+        tokio::fs::read(file).await.map_err(|source| Error::File { path: file.to_owned(), source })?;
+    let boundary = format!("emergent-{}", uuid::Uuid::now_v7().simple());
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let body = form_body(&boundary, &name, &content, fields);
+    let parts = stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))]);
+    let content_type = format!("multipart/form-data; boundary={boundary}");
+    client.upload("/api/documents", &content_type, parts).await?.data().await
+}
+
+/// The body of a form (RFC 7578) with a file and text fields.
+fn form_body(boundary: &str, file_name: &str, content: &[u8], fields: &[(&str, Option<&str>)]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(content.len() + 1_024);
+    for (name, value) in fields.iter().filter_map(|(name, value)| value.map(|value| (name, value))) {
+        let part =
+            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+        body.extend_from_slice(part.as_bytes());
+    }
+    // These characters would end the quoted name, or the line.
+    let file_name = file_name.replace(['"', '\r', '\n', '\\'], "_");
+    let head = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{file_name}\"\r\n\
+         Content-Type: application/octet-stream\r\n\r\n"
+    );
+    body.extend_from_slice(head.as_bytes());
+    body.extend_from_slice(content);
+    body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    body
+}
+
+fn print_documents(documents: &[Received<DocumentView>]) -> Result<()> {
+    let rows: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            vec![
+                document.id.to_string(),
+                document.mime_type.clone(),
+                document.chunk_count.to_string(),
+                document.created_at.to_string(),
+                document.title.clone(),
+            ]
+        })
+        .collect();
+    output::print_table(&["ID", "TYPE", "CHUNKS", "ADDED", "TITLE"], &rows)
+}
+
+fn print_document(document: &DocumentView) -> Result<()> {
+    output::print_line(&bold(&document.title))?;
+    let mut facts = vec![
+        ("id", document.id.to_string()),
+        ("type", document.mime_type.clone()),
+        ("text", format!("{} bytes in {} chunks", document.text_bytes, document.chunk_count)),
+        ("added", document.created_at.to_string()),
+        ("sha-256", document.content_hash.clone()),
+    ];
+    facts.extend(document.source_url.clone().map(|url| ("source", url)));
+    if document.metadata.as_str() != "{}" {
+        facts.push(("metadata", document.metadata.as_str().to_owned()));
+    }
+    facts.iter().try_for_each(|(label, value)| output::print_fact(label, value))
+}

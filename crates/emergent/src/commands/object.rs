@@ -1,0 +1,169 @@
+//! `emergent object`: creates, changes and deletes objects of the graph.
+
+use emergent_wire::object::{CreateObject, ObjectView, UpdateObject};
+use serde_json::{Map, Value};
+
+use super::graph::resolve_object;
+use crate::{
+    client::{Client, DataAccess, Received},
+    error::{Error, Result},
+    output,
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Object {
+    /// Create an object
+    ///
+    ///     emergent object create Person ada --set name="Ada Lovelace" --set born=1815
+    #[command(verbatim_doc_comment)]
+    Create {
+        /// Its type, such as Person
+        #[arg(value_name = "TYPE")]
+        object_type: String,
+        /// Its key, unique among the objects of its type
+        key: Option<String>,
+        #[command(flatten)]
+        content: Content,
+    },
+    /// Change an object; what is not given stays
+    Update {
+        /// An id, the end of an id, TYPE/KEY, or `last`
+        object: String,
+        #[command(flatten)]
+        content: Content,
+        /// Remove a property (may be repeated)
+        #[arg(long, value_name = "NAME")]
+        unset: Vec<String>,
+        /// Change it only if this is its newest version
+        #[arg(long, value_name = "N")]
+        expected_version: Option<i64>,
+    },
+    /// Delete an object and its relationships; its history stays
+    Delete {
+        /// An id, the end of an id, TYPE/KEY, or `last`
+        object: String,
+        /// Delete it only if this is its newest version
+        #[arg(long, value_name = "N")]
+        expected_version: Option<i64>,
+    },
+}
+
+// What an object holds.
+#[derive(Debug, clap::Args)]
+pub struct Content {
+    /// A property: text, or JSON such as 3, true or ["a"] (may be repeated)
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+    /// All properties at once, as a JSON object; `--set` adds to them
+    #[arg(long = "properties", value_name = "JSON")]
+    properties_json: Option<String>,
+    /// A label (may be repeated); the labels given replace those of an object
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// Its status
+    #[arg(long)]
+    status: Option<String>,
+}
+
+impl Content {
+    fn properties(&self) -> Result<Map<String, Value>> {
+        let mut properties = match &self.properties_json {
+            None => Map::new(),
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Error::Usage(format!("--properties is not a JSON object: {error}")))?,
+        };
+        for pair in &self.properties {
+            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                return Err(Error::Usage(format!("--set `{pair}` is not of the form NAME=VALUE")));
+            };
+            properties.insert(name.to_owned(), property_value(value));
+        }
+        Ok(properties)
+    }
+}
+
+/// JSON where the text is JSON, else the text itself.
+fn property_value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+impl Object {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Object::Create { .. } => DataAccess::Create,
+            _ => DataAccess::Existing,
+        }
+    }
+
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        let (object, outcome) = match self {
+            Object::Create { object_type, key, content } => {
+                let body = CreateObject {
+                    type_: object_type,
+                    key,
+                    properties: content.properties()?,
+                    labels: content.labels,
+                    status: content.status,
+                };
+                let created: Received<ObjectView> =
+                    client.post("/api/graph/objects", &body).await?.data().await?;
+                (created, "created")
+            }
+            Object::Update { object, content, unset, expected_version } => {
+                let mut properties = content.properties()?;
+                properties.extend(unset.into_iter().map(|name| (name, Value::Null)));
+                let body = UpdateObject {
+                    type_: None,
+                    key: None,
+                    properties: (!properties.is_empty()).then_some(properties),
+                    labels: (!content.labels.is_empty()).then_some(content.labels),
+                    status: content.status.map(Some),
+                    expected_version,
+                };
+                let id = resolve_object(client, &object).await?;
+                let updated: Received<ObjectView> =
+                    client.patch(&format!("/api/graph/objects/{id}"), &body).await?.data().await?;
+                (updated, "saved")
+            }
+            Object::Delete { object, expected_version } => {
+                let id = resolve_object(client, &object).await?;
+                let expected =
+                    expected_version.map(|version| format!("?expectedVersion={version}")).unwrap_or_default();
+                let deleted: Received<ObjectView> =
+                    client.delete(&format!("/api/graph/objects/{id}{expected}")).await?.data().await?;
+                (deleted, "deleted")
+            }
+        };
+        if as_json {
+            return output::print_json(&object);
+        }
+        let key = object.key.as_ref().map(|key| format!("/{key}")).unwrap_or_default();
+        output::print_line(&format!(
+            "{}{key} ({}) is {outcome}, version {}",
+            object.type_, object.id, object.version
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_property_is_json_or_text() {
+        let content = |set: &[&str], json: Option<&str>| Content {
+            properties: set.iter().map(|pair| (*pair).to_owned()).collect(),
+            properties_json: json.map(str::to_owned),
+            labels: Vec::new(),
+            status: None,
+        };
+        let properties = content(&["name=Ada = A", "born=1815", "x=[1]"], Some(r#"{"a":1}"#)).properties();
+        let expected = json!({ "name": "Ada = A", "born": 1815, "x": [1], "a": 1 });
+        assert_eq!(Value::Object(properties.unwrap()), expected);
+        assert!(content(&["no value"], None).properties().is_err());
+        assert!(content(&[], Some("[]")).properties().is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! Follows a workflow: redraws its tasks on a terminal as they change, with the newest activity below them, or
+//! else prints a line for each event.
+
+mod activity;
+mod run_feeds;
+mod screen;
+
+use std::time::Duration;
+
+use emergent_domain::{time::Clock, workflow::WorkflowStatus};
+use emergent_wire::{
+    workflow::WorkflowView,
+    workflow_event::{WorkflowEventBody, WorkflowEventView},
+};
+use futures_util::{StreamExt, stream};
+use uuid::Uuid;
+
+use super::{
+    encode,
+    watch_run::{Event, Events},
+};
+use crate::{
+    client::{Client, OtherDriver, Received},
+    dag::{Dag, RenderOptions, advice},
+    error::{Error, Result},
+    hints, output,
+    text::shorten_ids,
+};
+use activity::Activity;
+use run_feeds::{RunFeeds, RunUpdate, is_rehearsal};
+use screen::Frame;
+
+/// How often the tasks are redrawn, so that elapsed times stay current without events.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the workflow is loaded for what it has spent, which its events do not carry.
+const SPEND_POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// The most lines below the graph, and the part of the terminal that they may take.
+const MAX_ACTIVITY_LINES: usize = 12;
+const ACTIVITY_SHARE: usize = 3;
+
+/// Follows a workflow until it ends or is escalated; fails unless it completed. On a data folder, this
+/// process drives the workflow.
+pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
+    let driver = client.drive_runs();
+    let ended = watch(client, id, as_json).await;
+    driver.stop().await;
+    let Some(workflow) = ended? else {
+        output::print_notice(&interrupted_message(client, "workflow", id));
+        return Err(Error::Interrupted);
+    };
+    match workflow.facts.status {
+        WorkflowStatus::Completed => Ok(()),
+        WorkflowStatus::Escalated => Err(Error::Usage(format!("workflow {id} waits for a person"))),
+        status => Err(Error::Usage(format!("workflow {id} {status}"))),
+    }
+}
+
+/// What becomes of a run or workflow that is not followed any more, and what the user can do.
+pub fn interrupted_message(client: &Client, noun: &str, id: &str) -> String {
+    let follow = hints::command(&format!("{noun} follow {id}"));
+    let cancel = hints::command(&format!("{noun} cancel {id}"));
+    match client.other_driver() {
+        OtherDriver::Server => format!(
+            "Interrupted. The server goes on with the {noun}: `{follow}` watches it again, `{cancel}` ends it."
+        ),
+        OtherDriver::MaybeServer => format!(
+            "Interrupted. Only a server on the same database goes on with the {noun}; where none runs, `{follow}` \
+             drives it here. `{cancel}` ends it."
+        ),
+        OtherDriver::Nobody => format!(
+            "Interrupted. Nobody drives the {noun} now: `{follow}` goes on here, `{}` starts a server that does, \
+             `{cancel}` ends it.",
+            hints::local_command("serve")
+        ),
+    }
+}
+
+/// Prints the events so far, a line each.
+pub async fn events(client: &Client, id: &str, as_json: bool) -> Result<()> {
+    let workflow = get(client, id).await?;
+    let (dag, newest) = (Dag::new(&workflow), workflow.facts.event_seq);
+    let mut events = Events::new(client, &path(id));
+    let mut last_seq = 0;
+    while last_seq < newest {
+        let event: Event<WorkflowEventView> = events.next().await?;
+        last_seq = event.parsed.as_ref().map_or(last_seq, |event| event.seq);
+        print(&dag, &event, as_json)?;
+    }
+    Ok(())
+}
+
+/// What the user can do about a run or workflow that nobody drives.
+pub fn waiting_message(noun: &str, id: &str) -> String {
+    format!(
+        "It waits for a server (`{}`); `{}` drives it here.",
+        hints::local_command("serve"),
+        hints::command(&format!("{noun} follow {id}"))
+    )
+}
+
+/// Tells the user on a data folder that no server drives the workflow.
+pub fn warn_if_not_driven(client: &Client, id: &str) {
+    if client.is_sole_driver() {
+        output::print_notice(&waiting_message("workflow", id));
+    }
+}
+
+/// Loads a workflow.
+pub async fn get(client: &Client, id: &str) -> Result<Received<WorkflowView>> {
+    client.get(&path(id)).await?.data().await
+}
+
+/// The API path of a workflow.
+pub fn path(id: &str) -> String {
+    format!("/api/coordination/workflows/{}", encode(id))
+}
+
+/// Prints the tasks of a workflow, and its summary or escalation.
+pub async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
+    let mut dag = Dag::new(workflow);
+    if let Some(run) = any_run(workflow) {
+        dag.set_rehearsal(is_rehearsal(client, run).await);
+    }
+    dag.lines(&whole_drawing()).iter().try_for_each(|line| output::print_line(line))?;
+    print_end(workflow)
+}
+
+/// A drawing of every task, as wide as the terminal.
+fn whole_drawing() -> RenderOptions {
+    RenderOptions {
+        colour: output::use_colour(),
+        width: output::terminal_width().unwrap_or(usize::MAX),
+        ..RenderOptions::plain(Clock::system().now())
+    }
+}
+
+/// A run of the workflow, if it has one.
+fn any_run(workflow: &WorkflowView) -> Option<Uuid> {
+    let of_tasks = workflow.tasks.iter().flat_map(|task| task.run_ids.iter().copied());
+    workflow.facts.planner_run_id.into_iter().chain(of_tasks).next()
+}
+
+/// Prints the summary, or the reason of an escalation with the commands for it.
+fn print_end(workflow: &WorkflowView) -> Result<()> {
+    if let Some(summary) = &workflow.facts.summary {
+        output::print_text(&format!("\n{summary}"))?;
+    }
+    if let Some(escalation) = &workflow.facts.escalation {
+        output::print_text(&format!("\nIt waits for you: {}", escalation.reason))?;
+    }
+    for option in advice(&workflow.facts) {
+        let option = if output::terminal_width().is_some() { shorten_ids(&option) } else { option };
+        output::print_line(&format!("  {option}"))?;
+    }
+    Ok(())
+}
+
+/// Shows the workflow until it is idle and all its events are shown. Returns it, or `None` after Ctrl-C.
+async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Received<WorkflowView>>> {
+    let mut workflow = get(client, id).await?;
+    let mut dag = Dag::new(&workflow);
+    let mut screen = Screen::new(as_json);
+    let mut feeds = RunFeeds::new(client);
+    // As a stream, so that a read in progress is not cancelled when the tasks are redrawn.
+    let events = stream::unfold(Events::new(client, &path(id)), |mut events| async {
+        let next = events.next::<WorkflowEventView>().await;
+        Some((next, events))
+    });
+    let mut events = std::pin::pin!(events);
+    let mut tick = tokio::time::interval(REDRAW_INTERVAL);
+    let mut spend_poll = tokio::time::interval(SPEND_POLL_INTERVAL);
+    // One listener for the whole loop: a signal that arrives while something is drawn is not lost.
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut ending = false;
+    let mut last_seq = 0;
+    while !(is_idle(&workflow) && last_seq >= workflow.facts.event_seq) {
+        tokio::select! {
+            Some(event) = events.next() => {
+                let event = event?;
+                let mut is_complete = false;
+                if let Some(event) = &event.parsed {
+                    last_seq = event.seq;
+                    is_complete = dag.apply_event(event);
+                    ending |= matches!(
+                        event.body(),
+                        WorkflowEventBody::WorkflowEnded { .. } | WorkflowEventBody::Escalated { .. }
+                    );
+                }
+                // The workflow may have been resumed after this event, so its current status decides.
+                if !is_complete || ending {
+                    workflow = get(client, id).await?;
+                    dag.refresh(&workflow);
+                    ending &= is_idle(&workflow);
+                }
+                screen.event(&dag, &event)?;
+                if let Some(event) = &event.parsed {
+                    screen.follow_run(&mut feeds, &dag, event);
+                }
+            }
+            Some(update) = feeds.next(), if !feeds.is_empty() => screen.run_update(&mut dag, update),
+            _ = tick.tick() => screen.draw(&dag)?,
+            _ = spend_poll.tick(), if screen.is_terminal => {
+                workflow = get(client, id).await?;
+                dag.refresh(&workflow);
+            }
+            _ = &mut interrupt => {
+                screen.draw(&dag)?;
+                return Ok(None);
+            }
+        }
+    }
+    workflow = get(client, id).await?;
+    dag.refresh(&workflow);
+    if !as_json && let Some(run) = any_run(&workflow) {
+        dag.set_rehearsal(is_rehearsal(client, run).await);
+    }
+    screen.end(&dag)?;
+    if !as_json {
+        print_end(&workflow)?;
+    }
+    Ok(Some(workflow))
+}
+
+/// Whether the workflow has ended or waits for a person.
+fn is_idle(workflow: &WorkflowView) -> bool {
+    !matches!(workflow.facts.status, WorkflowStatus::Planning | WorkflowStatus::Running)
+}
+
+/// Prints an event as a line, or as JSON.
+fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<()> {
+    if as_json {
+        return output::print_line(&event.raw.to_string());
+    }
+    match event.parsed.as_ref().and_then(|event| dag.describe_event(event)) {
+        Some(line) => output::print_line(&line),
+        None => Ok(()),
+    }
+}
+
+/// The output of `watch`: a drawing that is replaced on a terminal, else a line for each event and the
+/// drawing at the end.
+struct Screen {
+    as_json: bool,
+    is_terminal: bool,
+    frame: Frame,
+    activity: Activity,
+}
+
+impl Screen {
+    fn new(as_json: bool) -> Self {
+        let is_terminal = !as_json && output::terminal_size().is_some();
+        Self { as_json, is_terminal, frame: Frame::default(), activity: Activity::default() }
+    }
+
+    fn event(&mut self, dag: &Dag, event: &Event<WorkflowEventView>) -> Result<()> {
+        if !self.is_terminal {
+            return print(dag, event, self.as_json);
+        }
+        if let Some(event) = &event.parsed
+            && let Some(line) = dag.describe_event(event)
+        {
+            self.activity.add_line(event.at, line);
+        }
+        Ok(())
+    }
+
+    /// Follows the run that an event is about, on a terminal.
+    fn follow_run(&mut self, feeds: &mut RunFeeds<'_>, dag: &Dag, event: &WorkflowEventView) {
+        let Some(run) = event.run_id.filter(|_| self.is_terminal) else { return };
+        if feeds.follow(run) {
+            let label = event.task_id.map_or_else(|| "planning".to_owned(), |task| dag.name(task));
+            self.activity.add_run(run, &label);
+        }
+    }
+
+    fn run_update(&mut self, dag: &mut Dag, update: RunUpdate) {
+        match update {
+            RunUpdate::Loaded { rehearsal } => dag.set_rehearsal(rehearsal),
+            RunUpdate::Event { run, event } => {
+                self.activity.apply_event(run, event.parsed.as_ref(), &event.raw);
+            }
+            RunUpdate::Closed { run } => self.activity.remove_run(run),
+        }
+    }
+
+    fn draw(&mut self, dag: &Dag) -> Result<()> {
+        let Some((rows, columns)) = output::terminal_size().filter(|_| self.is_terminal) else {
+            return Ok(());
+        };
+        // The last line is for the cursor.
+        let height = rows - 1;
+        let activity_height = (height / ACTIVITY_SHARE).min(MAX_ACTIVITY_LINES);
+        let activity = self.activity.lines(dag.started_at(), columns, activity_height);
+        // An empty line separates the two.
+        let below = if activity.is_empty() { 0 } else { activity.len() + 1 };
+        let options = RenderOptions {
+            colour: output::use_colour(),
+            width: columns,
+            height: height.saturating_sub(below).max(1),
+            now: Clock::system().now(),
+        };
+        let mut lines = dag.lines(&options);
+        if !activity.is_empty() {
+            lines.push(String::new());
+            lines.extend(activity.iter().map(|line| output::dim(line)));
+        }
+        self.frame.draw(lines, (rows, columns))
+    }
+
+    fn end(&mut self, dag: &Dag) -> Result<()> {
+        let lines = dag.lines(&whole_drawing());
+        match output::terminal_size() {
+            _ if self.as_json => Ok(()),
+            Some(size) if self.is_terminal => self.frame.draw(lines, size),
+            _ => {
+                output::print_line("")?;
+                lines.iter().try_for_each(|line| output::print_line(line))
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Lays out tables. On a terminal, ids are shortened, times lose their seconds, and wide columns are truncated
+//! between words until the table fits; elsewhere every cell is printed whole.
+
+use console::measure_text_width;
+
+use crate::text::{fit_line, shorten_ids};
+
+/// Spaces between two columns of a table.
+const COLUMN_GAP: usize = 2;
+/// No column is made narrower than this, or than its header.
+const MIN_COLUMN_WIDTH: usize = 6;
+/// The length of a time up to its minutes: `2026-01-31T00:00`.
+const MINUTES_LENGTH: usize = 16;
+
+/// The lines of a table, the headers first. `width` is that of the terminal, if there is one. Each column is as
+/// wide as its widest cell; the last one is not padded.
+pub fn table_lines(headers: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    let rows: Vec<Vec<String>> = match width {
+        Some(_) => rows.iter().map(|row| row.iter().map(|cell| short_cell(cell)).collect()).collect(),
+        None => rows.to_vec(),
+    };
+    let mut widths: Vec<usize> = headers.iter().map(|header| measure_text_width(header)).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(measure_text_width(cell));
+        }
+    }
+    if let Some(width) = width {
+        shrink(&mut widths, headers, width);
+    }
+    let headers = headers.iter().map(|header| (*header).to_owned()).collect();
+    std::iter::once(headers).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
+}
+
+/// Makes the widest columns narrower until the table fits, or nothing more can be taken away.
+fn shrink(widths: &mut [usize], headers: &[&str], available: usize) {
+    let gaps = COLUMN_GAP * widths.len().saturating_sub(1);
+    let available = available.saturating_sub(gaps);
+    let least = |column: usize| {
+        headers.get(column).map_or(0, |header| measure_text_width(header)).max(MIN_COLUMN_WIDTH)
+    };
+    while widths.iter().sum::<usize>() > available {
+        let shrinkable = (0..widths.len()).filter(|column| widths[*column] > least(*column));
+        // Of columns of the same width, the last one: it has the text, and the first ones have names.
+        let Some(widest) = shrinkable.max_by_key(|column| (widths[*column], *column)) else { return };
+        widths[widest] -= 1;
+    }
+}
+
+fn table_line(cells: &[String], widths: &[usize], terminal: Option<usize>) -> String {
+    let mut line = String::new();
+    let last = cells.len().saturating_sub(1);
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let cell = if terminal.is_some() { fit_line(cell, *width) } else { cell.clone() };
+        line.push_str(&cell);
+        if column < last {
+            let padding = width.saturating_sub(measure_text_width(&cell)) + COLUMN_GAP;
+            line.extend(std::iter::repeat_n(' ', padding));
+        }
+    }
+    match terminal {
+        Some(width) => fit_line(line.trim_end(), width),
+        None => line,
+    }
+}
+
+/// A cell for a terminal.
+fn short_cell(cell: &str) -> String {
+    if is_time(cell) {
+        return cell[..MINUTES_LENGTH].replace('T', " ");
+    }
+    shorten_ids(cell)
+}
+
+/// Whether the text is a time with seconds, such as `2026-01-31T00:00:00Z`.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() > MINUTES_LENGTH
+        && text.is_ascii()
+        && [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
+            .iter()
+            .all(|(index, byte)| bytes[*index] == *byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs() -> Vec<Vec<String>> {
+        let row = |id: &str, text: &str| {
+            let id = format!("0198c0de-0000-7000-8000-0000{id}");
+            vec![id, "researcher".to_owned(), "2026-01-31T10:11:12.123Z".to_owned(), text.to_owned()]
+        };
+        vec![row("deadbeef", "It found three patterns that fit the knowledge base"), row("cafebabe", "")]
+    }
+
+    const HEADERS: [&str; 4] = ["ID", "AGENT", "CREATED", "SUMMARY"];
+
+    #[test]
+    fn a_table_fits_the_terminal_without_breaking_words() {
+        for width in [200, 80, 60, 40] {
+            let lines = table_lines(&HEADERS, &runs(), Some(width));
+            assert!(lines.iter().all(|line| measure_text_width(line) <= width), "{width}: {lines:#?}");
+        }
+        assert_eq!(
+            table_lines(&HEADERS, &runs(), Some(72)),
+            [
+                "ID        AGENT       CREATED           SUMMARY",
+                "deadbeef  researcher  2026-01-31 10:11  It found three patterns that…",
+                "cafebabe  researcher  2026-01-31 10:11",
+            ]
+        );
+    }
+
+    #[test]
+    fn cells_are_whole_where_there_is_no_terminal() {
+        let lines = table_lines(&HEADERS, &runs(), None);
+        assert!(
+            lines[1]
+                .starts_with("0198c0de-0000-7000-8000-0000deadbeef  researcher  2026-01-31T10:11:12.123Z")
+        );
+        assert!(lines[1].ends_with("that fit the knowledge base"));
+    }
+}

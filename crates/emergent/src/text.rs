@@ -1,0 +1,210 @@
+//! Fits text to the width of a terminal: truncates lines and wraps paragraphs between words, and shortens ids.
+
+use console::{measure_text_width, strip_ansi_codes, truncate_str};
+
+/// How many characters of an id are shown. The end of an id is random, so this many are unique in practice.
+pub const SHORT_ID_CHARS: usize = 8;
+/// The length of a UUID as text.
+const UUID_CHARS: usize = 36;
+
+/// Whether the text has the form of a UUID.
+pub fn is_id(text: &str) -> bool {
+    text.len() == UUID_CHARS
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// The end of an id, which every command accepts in place of the whole.
+pub fn short_id(id: &str) -> &str {
+    match id.len().checked_sub(SHORT_ID_CHARS) {
+        Some(start) if is_id(id) => &id[start..],
+        _ => id,
+    }
+}
+
+/// The text with each id in it shortened.
+pub fn shorten_ids(text: &str) -> String {
+    let mut shortened = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match rest.get(..UUID_CHARS) {
+            Some(id) if is_id(id) => {
+                shortened.push_str(short_id(id));
+                rest = &rest[UUID_CHARS..];
+            }
+            _ => {
+                shortened.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    shortened
+}
+
+/// The line, truncated to the width with an ellipsis. It ends after a whole word, unless its first word alone
+/// is too wide. The line may contain colour codes.
+pub fn fit_line(line: &str, width: usize) -> String {
+    if measure_text_width(line) <= width {
+        return line.to_owned();
+    }
+    let plain = strip_ansi_codes(line);
+    // One column is for the ellipsis.
+    let (mut column, mut last_end, mut in_word) = (0, 0, false);
+    for char in plain.chars() {
+        if column + 1 > width {
+            break;
+        }
+        if char.is_whitespace() {
+            if in_word {
+                last_end = column;
+            }
+            in_word = false;
+        } else {
+            in_word = true;
+        }
+        column += measure_text_width(char.encode_utf8(&mut [0; 4]));
+    }
+    let end = if last_end == 0 { width.saturating_sub(1) } else { last_end };
+    truncate_str(line, end + 1, "…").into_owned()
+}
+
+/// The lines of a text without colour codes, wrapped between words. A word that is wider than a line is split.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    text.lines().flat_map(|line| wrap_line(line, width.max(1))).collect()
+}
+
+/// Wraps one line. The following lines repeat its indentation.
+fn wrap_line(line: &str, width: usize) -> Vec<String> {
+    if measure_text_width(line) <= width {
+        return vec![line.trim_end().to_owned()];
+    }
+    let indent: String = line.chars().take_while(|char| *char == ' ').take(width / 2).collect();
+    let (mut lines, mut current) = (Vec::new(), indent.clone());
+    for word in line.split_whitespace() {
+        let gap = usize::from(current.len() > indent.len());
+        if gap > 0 && measure_text_width(&current) + gap + measure_text_width(word) > width {
+            lines.push(std::mem::replace(&mut current, indent.clone()));
+        } else if gap > 0 {
+            current.push(' ');
+        }
+        for char in word.chars() {
+            let char_width = measure_text_width(char.encode_utf8(&mut [0; 4]));
+            if measure_text_width(&current) + char_width > width && current.len() > indent.len() {
+                lines.push(std::mem::replace(&mut current, indent.clone()));
+            }
+            current.push(char);
+        }
+    }
+    lines.push(current);
+    lines
+}
+
+/// Wraps text that arrives in parts, such as the answer of a model: a word is printed when it is complete.
+pub struct StreamWrap {
+    /// `None` when the text is not wrapped.
+    width: Option<usize>,
+    column: usize,
+    /// The word that is not complete.
+    word: String,
+    /// Spaces before it.
+    spaces: usize,
+}
+
+impl StreamWrap {
+    pub fn new(width: Option<usize>) -> Self {
+        Self { width, column: 0, word: String::new(), spaces: 0 }
+    }
+
+    /// The text to print for this part.
+    pub fn push(&mut self, part: &str) -> String {
+        let Some(width) = self.width else { return part.to_owned() };
+        let mut out = String::new();
+        for char in part.chars() {
+            match char {
+                '\n' => {
+                    self.push_word(width, &mut out);
+                    out.push('\n');
+                    (self.column, self.spaces) = (0, 0);
+                }
+                ' ' => {
+                    self.push_word(width, &mut out);
+                    self.spaces += 1;
+                }
+                other => self.word.push(other),
+            }
+        }
+        out
+    }
+
+    /// The rest of the text, when something else is printed next.
+    pub fn flush(&mut self) -> String {
+        let mut out = String::new();
+        if let Some(width) = self.width {
+            self.push_word(width, &mut out);
+        }
+        (self.column, self.spaces) = (0, 0);
+        out
+    }
+
+    fn push_word(&mut self, width: usize, out: &mut String) {
+        if self.word.is_empty() {
+            return;
+        }
+        let word = std::mem::take(&mut self.word);
+        let word_width = measure_text_width(&word);
+        if self.column > 0 && self.column + self.spaces + word_width > width {
+            out.push('\n');
+            self.column = 0;
+        } else {
+            out.extend(std::iter::repeat_n(' ', self.spaces));
+            self.column += self.spaces;
+        }
+        self.spaces = 0;
+        out.push_str(&word);
+        self.column = (self.column + word_width) % width.max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0198c0de-0000-7000-8000-0000deadbeef";
+
+    #[test]
+    fn a_line_is_truncated_between_words() {
+        assert_eq!(fit_line("one two three", 13), "one two three");
+        assert_eq!(fit_line("one two three", 12), "one two…");
+        assert_eq!(fit_line("one two three", 8), "one two…");
+        assert_eq!(fit_line("one two three", 7), "one…");
+        assert_eq!(fit_line("incomprehensibly", 6), "incom…");
+        let coloured = fit_line("\x1b[1mone two\x1b[0m three", 9);
+        assert_eq!(strip_ansi_codes(&coloured), "one two…");
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped_between_words() {
+        assert_eq!(wrap("one two three\nfour", 8), ["one two", "three", "four"]);
+        assert_eq!(wrap("  - one two three", 10), ["  - one", "  two", "  three"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+    }
+
+    #[test]
+    fn ids_are_shortened_to_their_end() {
+        assert_eq!(shorten_ids(&format!("run {ID}, é {ID}")), "run deadbeef, é deadbeef");
+        assert_eq!(shorten_ids("0198c0de-0000"), "0198c0de-0000");
+        assert!(is_id(ID) && !is_id(&ID.replace('-', "0")));
+    }
+
+    #[test]
+    fn streamed_words_are_never_split_between_lines() {
+        let mut wrapping = StreamWrap::new(Some(10));
+        let mut out: String =
+            ["The qu", "ick brown", " fox\nju", "mps"].iter().map(|part| wrapping.push(part)).collect();
+        out.push_str(&wrapping.flush());
+        assert_eq!(out, "The quick\nbrown fox\njumps");
+        assert_eq!(StreamWrap::new(None).push("as it is "), "as it is ");
+    }
+}

@@ -1,0 +1,80 @@
+//! `agent apply`, `edit`, `history` and `delete`.
+
+use serde_json::json;
+
+use crate::{
+    common::{Home, command_output, failed, json_of, text},
+    home_with_agent, write,
+};
+
+#[test]
+fn applying_a_file_creates_or_changes_an_agent_and_a_second_time_changes_nothing() {
+    let home = Home::sqlite();
+    write(
+        &home,
+        "a.yaml",
+        "name: writer\ndescription: Writes\nmax_steps: 7\nsystem_prompt: |\n  You write.\n  Briefly.\n",
+    );
+    let apply = |files: &[&str]| command_output(home.run(&[&["agent", "apply"], files].concat()));
+    assert_eq!(apply(&["a.yaml"]), "writer is created (version 1)\n");
+    assert_eq!(apply(&["a.yaml"]), "writer is unchanged (version 1)\n");
+    let shown = json_of(home.run(&["agent", "show", "writer", "--json"]));
+    assert_eq!((&shown["systemPrompt"], &shown["maxSteps"]), (&json!("You write.\nBriefly.\n"), &json!(7)));
+
+    // What the file leaves out gets its default.
+    write(&home, "b.toml", "name = \"writer\"\nsystem_prompt = \"You write.\"\n");
+    assert_eq!(apply(&["b.toml"]), "writer is changed (version 2)\n");
+    let shown = json_of(home.run(&["agent", "show", "writer", "--json"]));
+    assert_eq!((&shown["description"], &shown["maxSteps"]), (&json!(""), &json!(null)));
+
+    // A file that cannot be read changes none of the agents.
+    write(&home, "bad.json", "{ \"name\": 1 }");
+    let refused = home.run(&["agent", "apply", "a.yaml", "bad.json"]);
+    assert!(failed(&refused).contains("bad.json"), "{refused:?}");
+    assert_eq!(json_of(home.run(&["agent", "show", "writer", "--json"]))["version"], 2);
+    write(&home, "typo.json", "{ \"name\": \"writer\", \"sytemPrompt\": \"x\" }");
+    assert!(failed(&home.run(&["agent", "apply", "typo.json"])).contains("sytemPrompt"));
+}
+
+#[test]
+fn the_history_of_an_agent_names_the_changed_fields_and_prints_old_versions() {
+    let home = home_with_agent();
+    write(&home, "echo.json", r#"{ "name": "echo", "systemPrompt": "Again.", "maxSteps": 2 }"#);
+    command_output(home.run(&["agent", "apply", "echo.json"]));
+    let history = command_output(home.run(&["agent", "history", "echo"]));
+    let lines: Vec<&str> = history.lines().collect();
+    assert!(lines[1].starts_with('2') && lines[1].ends_with("maxSteps, model, systemPrompt"), "{history}");
+    assert!(lines[2].starts_with('1') && lines[2].ends_with("created"), "{history}");
+
+    let first = command_output(home.run(&["agent", "history", "echo", "1"]));
+    write(&home, "before.yaml", &first);
+    assert_eq!(command_output(home.run(&["agent", "apply", "before.yaml"])), "echo is changed (version 3)\n");
+    let restored = json_of(home.run(&["agent", "show", "echo", "--json"]));
+    assert_eq!(restored["systemPrompt"], "You repeat.");
+    let missing = failed(&home.run(&["agent", "history", "echo", "9"]));
+    assert!(missing.contains("the newest is 3"), "{missing}");
+
+    command_output(home.run(&["agent", "delete", "echo"]));
+    assert!(failed(&home.run(&["agent", "show", "echo"])).contains("echo"));
+}
+
+#[test]
+fn an_agent_is_edited_in_the_editor_and_a_refused_text_is_not_lost() {
+    let home = home_with_agent();
+    let edit = |editor: &str| {
+        let mut command = home.command(&["agent", "edit", "echo"]);
+        command.env("EDITOR", editor).env_remove("VISUAL").env("TMPDIR", home.folder());
+        crate::common::finish(command)
+    };
+    assert_eq!(command_output(edit("true")), "nothing was changed\n");
+    assert_eq!(command_output(edit("sed -i 's/You repeat/You answer/'")), "echo is at version 2\n");
+    assert_eq!(json_of(home.run(&["agent", "show", "echo", "--json"]))["systemPrompt"], "You answer.");
+
+    let refused = edit("sed -i 's/^systemPrompt:.*/maxSteps: 0/'");
+    let told = failed(&refused);
+    assert!(told.contains("maxSteps") && told.contains("emergent agent apply"), "{told}");
+    let kept = told.split_whitespace().find(|word| word.ends_with(".yaml:")).expect("the path of the text");
+    assert!(std::fs::read_to_string(kept.trim_end_matches(':')).expect("the text").contains("maxSteps: 0"));
+    let no_editor = edit("false");
+    assert!(failed(&no_editor).contains("$EDITOR"), "{}", text(&no_editor.stderr));
+}

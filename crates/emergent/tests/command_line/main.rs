@@ -1,0 +1,32 @@
+//! What a person at a terminal relies on: names and short ids, suggestions, what Ctrl-C means, folders that are
+//! not created by mistake, output that fits the terminal, and the files that `make install` puts in place.
+
+#![cfg(unix)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agents;
+mod interrupt;
+mod names;
+mod packaging;
+mod resources;
+mod terminal;
+
+use common::Home;
+
+/// A definition whose model repeats the input.
+pub const ECHO: &str = r#"{ "name": "echo", "systemPrompt": "You repeat.",
+    "model": { "provider": "rehearsal", "name": "echo" } }"#;
+
+/// A folder with an agent `echo`, without a server.
+pub fn home_with_agent() -> Home {
+    let home = Home::sqlite();
+    write(&home, "echo.json", ECHO);
+    common::command_output(home.run(&["agent", "apply", "echo.json"]));
+    home
+}
+
+pub fn write(home: &Home, name: &str, content: &str) {
+    std::fs::write(home.folder().join(name), content).expect("a file");
+}

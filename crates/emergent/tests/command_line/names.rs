@@ -1,0 +1,74 @@
+//! Short ids, `last`, unique names and suggestions.
+
+use crate::{
+    common::{command_output, failed, json_of},
+    home_with_agent, write,
+};
+
+#[test]
+fn a_run_is_named_by_the_end_of_its_id_or_as_the_last_one() {
+    let home = home_with_agent();
+    for input in ["one", "two"] {
+        command_output(home.run(&["agent", "trigger", "echo", "--input", input, "--follow"]));
+    }
+    let runs = json_of(home.run(&["run", "list", "--json"]));
+    let ids: Vec<&str> = (0..2).map(|index| runs[index]["id"].as_str().expect("an id")).collect();
+    let shown = |reference: &str| {
+        json_of(home.run(&["run", "show", reference, "--json"]))["id"].as_str().expect("an id").to_owned()
+    };
+    assert_eq!(shown("last"), ids[0]);
+    for id in ids {
+        assert_eq!(shown(&id[28..]), id);
+        assert_eq!(shown(&id[26..].to_uppercase()), id);
+    }
+    let none = failed(&home.run(&["run", "show", "ffffffffff"]));
+    assert!(none.contains("there is no run `ffffffffff`") && none.contains("emergent run list"), "{none}");
+    let calls = command_output(home.run(&["run", "tool-calls", "last"]));
+    assert!(calls.starts_with("STEP"), "{calls}");
+    command_output(home.run(&["run", "messages", "last"]));
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest_one() {
+    let home = home_with_agent();
+    command_output(home.run(&["project", "create", "research"]));
+    let check = |args: &[&str], expected: &str| {
+        let told = failed(&home.run(args));
+        assert!(told.contains(&format!("did you mean `{expected}`?")), "{args:?}: {told}");
+    };
+    check(&["agent", "show", "ecko"], "echo");
+    check(&["agent", "trigger", "echoo", "--input", "x"], "echo");
+    check(&["project", "delete", "reserch", "--yes"], "research");
+    check(&["tool", "show", "search_hibrid"], "search_hybrid");
+    let server = r#"{"name": "files", "transport": "http", "url": "https://files.example/mcp"}"#;
+    write(&home, "server.json", server);
+    command_output(home.run(&["mcp-server", "add", "server.json"]));
+    check(&["mcp-server", "show", "fils"], "files");
+}
+
+#[test]
+fn a_token_is_listed_with_its_project_and_revoked_by_its_name() {
+    let home = home_with_agent();
+    command_output(home.run(&["token", "create", "reader", "--scopes", "graph:read"]));
+    command_output(home.run(&["token", "create", "wide", "--scopes", "graph:read", "--all-projects"]));
+    command_output(home.run(&["token", "revoke", "reader"]));
+    let listed = command_output(home.run(&["token", "list"]));
+    let row = |name: &str| {
+        let line = listed.lines().find(|line| line.contains(name)).expect("it is listed");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("reader")[1..4], ["reader", "default", "revoked"], "{listed}");
+    assert_eq!(row("wide")[1..4], ["wide", "all", "valid"], "{listed}");
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    let home = crate::common::Home::sqlite();
+    for (shell, expected) in
+        [("bash", "complete -F"), ("zsh", "#compdef emergent"), ("fish", "complete -c emergent")]
+    {
+        let script = command_output(home.run(&["completions", shell]));
+        assert!(script.contains(expected) && script.contains("tool-calls"), "{shell}: {}", &script[..200]);
+    }
+    assert!(!home.data().exists(), "nothing was created");
+}

@@ -1,0 +1,113 @@
+//! Output on a terminal of 80 columns and 24 lines. Python makes the terminal.
+
+use std::process::{Command, Output};
+
+use crate::{
+    common::{Home, command_output, finish, text},
+    home_with_agent,
+};
+
+const PTY: &str = include_str!("pseudo_terminal.py");
+
+/// Runs a command of the binary on a terminal; its output has everything that was written to the terminal.
+fn on_terminal(home: &Home, (rows, columns): (usize, usize), typed: &str, args: &[&str]) -> Output {
+    let direct = home.command(args);
+    let mut command = Command::new("python3");
+    command.args(["-c", PTY, &rows.to_string(), &columns.to_string(), typed]).arg(direct.get_program());
+    command.args(direct.get_args()).current_dir(home.folder()).env("NO_COLOR", "1").env("TERM", "xterm");
+    for (name, value) in direct.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    finish(command)
+}
+
+/// The written lines without control sequences, each time one was written.
+fn written_lines(output: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut chars = output.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\x1b' => {
+                let _ = chars.by_ref().skip(1).find(|char| char.is_ascii_alphabetic());
+            }
+            '\r' => {}
+            other => plain.push(other),
+        }
+    }
+    plain.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_live_view_shows_activity_fits_the_terminal_and_never_clears_it() {
+    let home = Home::sqlite();
+    let output = on_terminal(&home, (24, 80), "", &["demo"]);
+    let written = command_output(output);
+    for clearing in ["\x1b[J", "\x1b[2J", "\x1b[3J", "\x1b[H"] {
+        assert!(!written.contains(clearing), "{clearing:?} would push the drawing into the history");
+    }
+    let lines = written_lines(&written);
+    let widest = lines.iter().max_by_key(|line| line.chars().count()).expect("lines");
+    assert!(widest.chars().count() <= 80, "{widest}");
+    let shows = |part: &str| lines.iter().any(|line| line.contains(part));
+    assert!(shows("rehearsal"), "it says that it is a rehearsal");
+    assert!(shows("tokens  "), "it shows the tokens of runs: {}", lines.join("\n"));
+    assert!(shows("✓ entities_"), "it shows tool calls");
+    assert!(shows("s  ▸ "), "it shows decisions");
+    assert!(shows("emergent serve --data-dir emergent-demo"), "it says how to go on");
+    assert!(!lines.iter().any(|line| line.ends_with(" …")), "words are whole");
+}
+
+#[test]
+fn a_second_demo_offers_to_start_afresh() {
+    let home = Home::sqlite();
+    let play = |args: &[&str]| {
+        let output = home.run(&[&["demo", "--json"], args].concat());
+        let printed = command_output(output);
+        let last: serde_json::Value =
+            serde_json::from_str(&printed[printed.find("{\n").expect("the graph")..]).expect("JSON");
+        last["workflowId"].as_str().expect("an id").to_owned()
+    };
+    let first = play(&[]);
+    let asked = on_terminal(&home, (24, 80), "n\n", &["demo"]);
+    let asked = command_output(asked);
+    assert!(asked.contains("Play it afresh, in a new project? [y/N]"), "{asked}");
+    assert!(asked.contains(&first[28..]), "no: it shows the first one: {asked}");
+    let second = play(&["--fresh"]);
+    assert_ne!(first, second);
+    let flags = ["--data-dir", "emergent-demo", "--project", "demo-2"];
+    let shown = command_output(home.run(&[&["workflow", "show", "last"][..], &flags].concat()));
+    assert!(shown.contains("✓") && shown.contains("completed"), "{shown}");
+    assert_eq!(play(&[]), second, "without --fresh it shows the newest one");
+}
+
+#[test]
+fn tables_fit_the_terminal_and_their_short_ids_are_accepted() {
+    let home = home_with_agent();
+    command_output(home.run(&[
+        "agent",
+        "trigger",
+        "echo",
+        "--follow",
+        "--input",
+        "A long question about tagging that does not fit beside the other columns of a table",
+    ]));
+    for args in [&["run", "list"][..], &["agent", "list"], &["token", "list"], &["tool", "list"], &["audit"]]
+    {
+        let output = text(&on_terminal(&home, (24, 80), "", args).stdout);
+        let lines = written_lines(&output);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{args:?}\n{}", lines.join("\n"));
+        assert!(lines.len() >= 2, "{output}");
+    }
+    let runs = written_lines(&text(&on_terminal(&home, (24, 80), "", &["run", "list"]).stdout));
+    let short = runs[1].split_whitespace().next().expect("an id").to_owned();
+    assert_eq!(short.len(), 8, "{runs:?}");
+    let shown = command_output(home.run(&["run", "show", &short]));
+    assert!(shown.starts_with("echo"), "{shown}");
+    assert!(
+        command_output(home.run(&["run", "list"])).lines().nth(1).expect("a row").len() > 80,
+        "a pipe gets all"
+    );
+}
