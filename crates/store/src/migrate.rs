@@ -111,6 +111,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
+    Migration {
+        version: 19,
+        name: "standing_workflows",
+        shared: include_str!("migrations/0019_standing_workflows.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
