@@ -14,8 +14,13 @@ use emergent_rules::workflow::{
 use super::{DiscussionWrite, FailedTurns, StartedTurn};
 
 /// Opens the review that a task requires, or returns `None` if there is no agent to review it.
-pub(crate) fn open_review(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> Option<DiscussionWrite> {
-    let settings = review_settings(task, attempt, agents)?;
+pub(crate) fn open_review(
+    task: &Task,
+    attempt: &Attempt,
+    agents: &[AgentCard],
+    earlier_agents: &[&str],
+) -> Option<DiscussionWrite> {
+    let settings = review_settings(task, attempt, agents, earlier_agents)?;
     Some(DiscussionWrite::Open {
         id: ObjectId::new(),
         task: task.id,
