@@ -22,6 +22,9 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct StartedWorkflow {
     pub workflow_id: Uuid,
+    /// The model that chooses agents and evaluates results, as `provider/name`; null when the rules alone decide.
+    #[serde(default)]
+    pub judge: Option<String>,
 }
 
 /// A workflow in a list.
@@ -86,6 +89,9 @@ pub struct SettingsView {
     #[schema(value_type = schema::OnFailure)]
     pub on_failure: OnFailure,
     pub planner: Option<String>,
+    /// The model of every run, as `provider/name`; absent when each agent uses its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub budget: LimitView,
 }
 
@@ -98,6 +104,7 @@ impl From<WorkflowSettings> for SettingsView {
             threading: settings.threading,
             on_failure: settings.on_failure,
             planner: settings.planner,
+            model: settings.model.map(|model| model.to_string()),
             budget: settings.budget.into(),
         }
     }
