@@ -63,6 +63,9 @@ pub(crate) fn load_workflow(
     let outcomes = agent_cards::load_outcomes(tx, project, id, &tasks)?;
     let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &foreign_blockers);
     snapshot.attempts = attempts;
+    for (task, _) in workflows::list_attempts(tx, id)?.iter().filter(|(_, run)| !run.is_resumed) {
+        *snapshot.attempt_counts.entry(*task).or_default() += 1;
+    }
     let is_running = snapshot.workflow.status == WorkflowStatus::Running;
     let waits = is_running.then(|| decide::foreign_waits(&snapshot));
     let mut loaded = LoadedWorkflow {
@@ -154,7 +157,7 @@ impl LoadedWorkflow {
     }
 
     /// The discussion of a task that a person has to decide, if there is one.
-    pub fn escalated_discussion(&self, task: ObjectId) -> Option<ObjectId> {
+    pub fn escalated_discussion(&self, task: ObjectId) -> Option<&TaskDiscussion> {
         self.snapshot
             .discussions
             .get(&task)
@@ -163,7 +166,6 @@ impl LoadedWorkflow {
         discussions
             .iter()
             .find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
-            .map(|discussion| discussion.id)
     }
 
     /// Applies runs that ended in this process. Returns false if the caller has to read the database

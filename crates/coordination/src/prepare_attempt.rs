@@ -62,6 +62,7 @@ pub(crate) fn prepare_attempt(
     let informed_by = prompt.used.iter().filter_map(|task| loaded.sessions.get(task).copied()).collect();
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
+        number: loaded.snapshot.next_attempt_number(task),
         agent: agent.id,
         agent_name: name,
         reason: why,
@@ -99,6 +100,7 @@ pub(crate) fn prepare_resumed_attempt(
     };
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
+        number: loaded.snapshot.attempt_number(task),
         agent: agent.id,
         agent_name: name,
         reason: why.to_owned(),

@@ -363,7 +363,12 @@ impl WorkflowDriver {
                 WorkflowWrite::ChangeTask { step, before: Box::new(before.clone()) }
             }),
             Action::Escalate(mut escalation) => {
-                escalation.discussion = escalation.task.and_then(|task| loaded.escalated_discussion(task));
+                if let Some(discussion) = escalation.task.and_then(|task| loaded.escalated_discussion(task)) {
+                    escalation.discussion = Some(discussion.id);
+                    if let Some(why) = &discussion.escalation {
+                        escalation.reason = format!("{}: {why}", escalation.reason);
+                    }
+                }
                 Some(WorkflowWrite::MoveWorkflow {
                     to: WorkflowStatus::Escalated,
                     why: escalation.reason.clone(),

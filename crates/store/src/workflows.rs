@@ -376,13 +376,24 @@ pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     )
 }
 
-/// The attempts of a workflow as (task, run), the oldest first. Turns of discussions are not attempts.
-pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
+/// A run that was started for an attempt at a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptRun {
+    pub run: RunId,
+    /// Whether it continues the attempt of an earlier run.
+    pub is_resumed: bool,
+}
+
+/// The runs of attempts of a workflow, each with its task, the oldest first. Turns of discussions are not attempts.
+pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, AttemptRun)>> {
     tx.query(
-        "SELECT task_id, id FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
+        "SELECT task_id, id, resumed_from FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
              AND session_id IS NOT NULL ORDER BY created_at, id",
         params![id],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| {
+            let is_resumed = row.get::<Option<RunId>>(2)?.is_some();
+            Ok((row.get(0)?, AttemptRun { run: row.get(1)?, is_resumed }))
+        },
     )
 }
 

@@ -25,7 +25,7 @@ impl WorkflowTx<'_, '_> {
     /// blocked again.
     pub(super) fn start_attempt(&mut self, attempt: &NewAttempt) -> Result<()> {
         let (task, run, session) = (&attempt.task, attempt.run, attempt.session);
-        let number = task.retry_count + 1;
+        let number = attempt.number;
         // Another workflow may have reopened its blocker, which does not change the revision of this one.
         if attempt.has_foreign_blocker
             && attempt.resumed_run.is_none()

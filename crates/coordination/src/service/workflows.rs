@@ -12,7 +12,10 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
-use emergent_store::{Tx, budget, tasks, workflows};
+use emergent_store::{
+    Tx, budget, tasks,
+    workflows::{self, AttemptRun},
+};
 use serde_json::json;
 
 use super::changes::{check_note, resume_workflow, retry_properties};
@@ -39,8 +42,10 @@ pub struct WorkflowDetail {
 #[derive(Debug, Clone)]
 pub struct TaskDetail {
     pub task: Task,
-    /// Its attempts, the oldest first.
+    /// The runs of its attempts, the oldest first. An attempt has several if its run was resumed.
     pub runs: Vec<RunId>,
+    /// How many attempts were started.
+    pub attempts: usize,
     /// Its blockers: the keys of tasks of this workflow, and the ids of other objects.
     pub blocked_by: Vec<String>,
     /// Describes what the task waits for outside this workflow; `None` if it waits for nothing there.
@@ -179,15 +184,23 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
         foreign_by_task.entry(to).or_default().extend(open_blockers);
     }
     let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
-    for (task, run) in workflows::list_attempts(tx, id)? {
+    let mut attempts: HashMap<ObjectId, usize> = HashMap::new();
+    for (task, AttemptRun { run, is_resumed }) in workflows::list_attempts(tx, id)? {
         runs.entry(task).or_default().push(run);
+        *attempts.entry(task).or_default() += usize::from(!is_resumed);
     }
     let task_detail = |task: Task| {
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let foreign_blockers = foreign_by_task.remove(&task.id).unwrap_or_default();
         let waiting = describe_wait(&task, attempted, &foreign_blockers);
-        TaskDetail { runs, blocked_by: blocked_by.remove(&task.id).unwrap_or_default(), waiting, task }
+        TaskDetail {
+            runs,
+            attempts: attempts.remove(&task.id).unwrap_or_default(),
+            blocked_by: blocked_by.remove(&task.id).unwrap_or_default(),
+            waiting,
+            task,
+        }
     };
     let tasks = tasks.into_iter().map(task_detail).collect();
     let spent = budget::workflow_spend(tx, project, id)?;

@@ -60,6 +60,8 @@ pub struct TaskDiscussion {
     /// True for the review that the task requires; false for a discussion that an agent started.
     pub required: bool,
     pub person_decision: Option<PersonDecision>,
+    /// Why a person has to decide, once that is so.
+    pub escalation: Option<String>,
     /// The text of the decision; empty while there is none.
     pub outcome: String,
 }
