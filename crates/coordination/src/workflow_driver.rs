@@ -437,6 +437,7 @@ fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
     let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
     let blockers = loaded.snapshot.blockers(id);
     let earlier_agents: Vec<&str> = blockers.filter_map(|task| task.assigned_agent.as_deref()).collect();
-    let write = discussion::open_review(task, attempt, loaded.agent_cards(), &earlier_agents)?;
+    let defaults = &loaded.coordination.discussions;
+    let write = discussion::open_review(task, attempt, loaded.agent_cards(), &earlier_agents, defaults)?;
     Some(WorkflowWrite::AdvanceDiscussion(Box::new(write)))
 }

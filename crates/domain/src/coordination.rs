@@ -21,6 +21,58 @@ pub struct CoordinationSettings {
     /// Whether internal agents of products are chosen like other agents.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub select_internal_agents: bool,
+    /// How discussions go that do not say it themselves.
+    #[serde(skip_serializing_if = "DiscussionDefaults::is_empty")]
+    pub discussions: DiscussionDefaults,
+}
+
+/// What holds for the discussions of a project unless one says otherwise. `None` leaves it to the kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiscussionDefaults {
+    /// One of [`DISCUSSION_KINDS`], for discussions that agents start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<i64>,
+    /// The share of weight that an option needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// How many participants have to be left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<usize>,
+}
+
+/// The kinds of discussions that agents start.
+pub const DISCUSSION_KINDS: &[&str] =
+    &["review_loop", "consensus", "debate", "brainstorm", "problem_solving", "collaboration"];
+const MAX_ROUNDS: i64 = 10;
+const MAX_QUORUM: usize = 20;
+
+impl DiscussionDefaults {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut add = |field: &str, reason: String| {
+            problems.push(Problem::new(format!("discussions.{field}"), reason));
+        };
+        if self.kind.as_deref().is_some_and(|kind| !DISCUSSION_KINDS.contains(&kind)) {
+            add("kind", format!("must be one of {}", DISCUSSION_KINDS.join(", ")));
+        }
+        if self.rounds.is_some_and(|rounds| !(1..=MAX_ROUNDS).contains(&rounds)) {
+            add("rounds", format!("must be 1 to {MAX_ROUNDS}"));
+        }
+        if self.threshold.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            add("threshold", "must be above 0 and at most 1".to_owned());
+        }
+        if self.quorum.is_some_and(|quorum| !(1..=MAX_QUORUM).contains(&quorum)) {
+            add("quorum", format!("must be 1 to {MAX_QUORUM}"));
+        }
+        problems
+    }
 }
 
 /// A rule of a project: a task that matches the pattern goes to the agent.
@@ -40,7 +92,7 @@ impl CoordinationSettings {
             let reason = format!("has {} rules, and {MAX_RULES} are the limit", rules.len());
             return Err(Invalid::new("selectionRules", reason));
         }
-        let mut problems = Vec::new();
+        let mut problems = self.discussions.problems();
         for (index, rule) in rules.iter().enumerate() {
             let mut add = |field: &str, reason: String| {
                 problems.push(Problem::new(format!("selectionRules[{index}].{field}"), reason));

@@ -1,7 +1,7 @@
 //! Projects: the tenants. Every object, agent, tool, secret and token belongs to exactly one
 //! project.
 
-use crate::{coordination::{CoordinationSettings, SelectionRule}, ids::ProjectId, invalid::Invalid, time::Timestamp};
+use crate::{coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule}, ids::ProjectId, invalid::Invalid, time::Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
@@ -78,6 +78,7 @@ pub struct ProjectPatch {
     pub auto_dispatch: Option<bool>,
     pub selection_rules: Option<Vec<SelectionRule>>,
     pub select_internal_agents: Option<bool>,
+    pub discussions: Option<DiscussionDefaults>,
 }
 
 /// A change of the retention. The outer `None` leaves a field as it is, the inner one keeps everything.

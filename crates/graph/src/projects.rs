@@ -140,6 +140,10 @@ fn apply_coordination(
     if let Some(select) = patch.select_internal_agents {
         coordination.select_internal_agents = select;
     }
+    if let Some(discussions) = &patch.discussions {
+        coordination.discussions.clone_from(discussions);
+        coordination.check()?;
+    }
     let Some(rules) = &patch.selection_rules else { return Ok(()) };
     coordination.selection_rules.clone_from(rules);
     coordination.check()?;

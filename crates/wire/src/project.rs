@@ -1,7 +1,7 @@
 //! Projects, and requests to create and change them.
 
 use emergent_domain::{
-    coordination::SelectionRule,
+    coordination::{DiscussionDefaults, SelectionRule},
     project::{DeletedCounts, Project, ProjectPatch, Retention, RetentionPatch},
     time::Timestamp,
 };
@@ -32,6 +32,9 @@ pub struct ProjectView {
     /// Whether internal agents of products are chosen for tasks like other agents.
     #[serde(default)]
     pub select_internal_agents: bool,
+    /// What holds for discussions that do not say it themselves.
+    #[serde(default)]
+    pub discussions: DiscussionDefaultsView,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -49,6 +52,7 @@ impl From<Project> for ProjectView {
             auto_dispatch: project.auto_dispatch_since.is_some(),
             selection_rules: project.coordination.selection_rules.into_iter().map(Into::into).collect(),
             select_internal_agents: project.coordination.select_internal_agents,
+            discussions: project.coordination.discussions.into(),
             created_at: project.created_at,
             updated_at: project.updated_at,
         }
@@ -77,6 +81,36 @@ impl From<SelectionRule> for SelectionRuleView {
 impl From<SelectionRuleView> for SelectionRule {
     fn from(SelectionRuleView { pattern, agent }: SelectionRuleView) -> Self {
         Self { pattern, agent }
+    }
+}
+
+/// What holds for the discussions of a project unless one says otherwise; null leaves it to the kind.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = DiscussionDefaults)]
+pub struct DiscussionDefaultsView {
+    /// Of discussions that agents start: `consensus`, `debate`, `brainstorm`, `problem_solving`, `collaboration` or
+    /// `review_loop`.
+    pub kind: Option<String>,
+    #[schema(minimum = 1, maximum = 10)]
+    pub rounds: Option<i64>,
+    /// The share of weight that an option needs, above 0 and at most 1.
+    #[schema(maximum = 1)]
+    pub threshold: Option<f64>,
+    /// How many participants have to be left.
+    #[schema(minimum = 1, maximum = 20)]
+    pub quorum: Option<usize>,
+}
+
+impl From<DiscussionDefaults> for DiscussionDefaultsView {
+    fn from(DiscussionDefaults { kind, rounds, threshold, quorum }: DiscussionDefaults) -> Self {
+        Self { kind, rounds, threshold, quorum }
+    }
+}
+
+impl From<DiscussionDefaultsView> for DiscussionDefaults {
+    fn from(DiscussionDefaultsView { kind, rounds, threshold, quorum }: DiscussionDefaultsView) -> Self {
+        Self { kind, rounds, threshold, quorum }
     }
 }
 
@@ -149,6 +183,9 @@ pub struct UpdateProject {
     pub selection_rules: Option<Vec<SelectionRuleView>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub select_internal_agents: Option<bool>,
+    /// Takes the place of all defaults of discussions.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub discussions: Option<DiscussionDefaultsView>,
 }
 
 /// What to change of the retention; what is absent stays, null keeps everything.
@@ -168,11 +205,19 @@ pub struct UpdateRetention {
 
 impl From<UpdateProject> for ProjectPatch {
     fn from(update: UpdateProject) -> Self {
-        let UpdateProject { name, strict, retention, auto_dispatch, selection_rules, select_internal_agents } =
-            update;
+        let UpdateProject {
+            name,
+            strict,
+            retention,
+            auto_dispatch,
+            selection_rules,
+            select_internal_agents,
+            discussions,
+        } = update;
         let UpdateRetention { runs_days, events_days, firings_days } = retention.unwrap_or_default();
         let retention = RetentionPatch { runs_days, events_days, firings_days };
         let selection_rules = selection_rules.map(|rules| rules.into_iter().map(Into::into).collect());
-        Self { name, strict, retention, auto_dispatch, selection_rules, select_internal_agents }
+        let discussions = discussions.map(Into::into);
+        Self { name, strict, retention, auto_dispatch, selection_rules, select_internal_agents, discussions }
     }
 }

@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::Agent,
+    coordination::DiscussionDefaults,
     ids::{ObjectId, RunId},
     task::Task,
 };
@@ -19,8 +20,13 @@ pub(crate) fn open_review(
     attempt: &Attempt,
     agents: &[AgentCard],
     earlier_agents: &[&str],
+    defaults: &DiscussionDefaults,
 ) -> Option<DiscussionWrite> {
-    let settings = review_settings(task, attempt, agents, earlier_agents)?;
+    let mut settings = review_settings(task, attempt, agents, earlier_agents)?;
+    settings.rounds = defaults.rounds;
+    // A review of a few agents goes on although the project asks for more in general.
+    settings.quorum = defaults.quorum.map(|quorum| quorum.min(settings.participants.len()));
+    settings.threshold = defaults.threshold.unwrap_or(settings.threshold);
     Some(DiscussionWrite::Open {
         id: ObjectId::new(),
         task: task.id,

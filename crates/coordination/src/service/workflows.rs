@@ -10,13 +10,13 @@ use emergent_domain::{
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
-use emergent_graph::Actor;
+use emergent_graph::{Actor, WriteContext};
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
 use emergent_store::{
     Tx, budget, tasks,
     workflows::{self, AttemptRun},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::changes::{check_note, resume_workflow, retry_properties};
 use crate::{
@@ -112,7 +112,9 @@ impl Dispatcher {
             let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
             let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
             writer.reason = Some(CANCELLED_REASON.to_owned());
-            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+            let objects = tasks::list_for_workflow(tx, actor.project, id)?;
+            abandon_discussions(tx, &writer, &objects)?;
+            for object in objects {
                 let task = Task::from_object(&object);
                 let to = match task.status {
                     TaskStatus::Pending | TaskStatus::Paused => TaskStatus::Skipped,
@@ -167,6 +169,19 @@ impl Dispatcher {
         };
         self.executor().graph().db().write(work).await
     }
+}
+
+/// Ends the discussions of these tasks that are not decided: nobody conducts them any more.
+fn abandon_discussions(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[Object]) -> Result<()> {
+    let ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    for (_, discussion) in tasks::list_discussions(tx, writer.project.id, &ids)? {
+        let properties = discussion.properties.to_map();
+        let status = properties.get("status").and_then(Value::as_str).unwrap_or_default();
+        if matches!(status, "active" | "escalated") {
+            update_properties(tx, writer, discussion.id, json!({ "status": "abandoned" }))?;
+        }
+    }
+    Ok(())
 }
 
 fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {

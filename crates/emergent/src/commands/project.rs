@@ -117,6 +117,7 @@ impl Project {
                     auto_dispatch,
                     selection_rules,
                     select_internal_agents,
+                    discussions: None,
                 };
                 let path = path(client, &target).await?;
                 let updated: Received<ProjectView> = client.patch(&path, &body).await?.data().await?;
