@@ -7,20 +7,20 @@ use emergent_domain::{
     filter::{Filter, Op},
     ids::{ObjectId, ProjectId, WorkflowId},
     invalid::{Invalid, Problem},
-    object::{Object, ObjectPatch},
+    object::Object,
     query::ObjectFilter,
     task::{MAX_TASKS, TASK_TYPE, Task, TaskStatus, VerdictKind},
     workflow::{Workflow, WorkflowSettings},
     workflow_event::WorkflowEventBody,
 };
-use emergent_graph::{WriteContext, objects};
+use emergent_graph::WriteContext;
 use emergent_store::{Tx, objects as rows, tasks, workflows};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     create::{author_run, check_key, unused_key},
     error::{Error, Result},
-    transactions::new_event,
+    transactions::{new_event, update_properties},
 };
 
 /// The request to execute tasks that are in the graph.
@@ -226,7 +226,7 @@ pub(crate) fn assign_tasks(
     found: &[Object],
     mut taken: HashSet<String>,
 ) -> Result<Vec<Object>> {
-    let mut changes: Vec<(&Object, Map<String, serde_json::Value>)> = Vec::with_capacity(found.len());
+    let mut changes: Vec<(&Object, Map<String, Value>)> = Vec::with_capacity(found.len());
     for object in found {
         let task = Task::from_object(object);
         let key = workflow_key(&task, object, &taken);
@@ -246,18 +246,12 @@ pub(crate) fn assign_tasks(
     let mut assigned: HashMap<ObjectId, Object> = HashMap::new();
     for index in order {
         let (object, properties) = &changes[index];
-        let patch = ObjectPatch {
-            properties: Some(properties.clone()),
-            expected_version: Some(object.version),
-            ..ObjectPatch::default()
-        };
-        let changed = objects::update(tx, writer, object.id, &patch).map_err(|error| match error {
-            emergent_graph::Error::VersionConflict { .. } => Error::Conflict(format!(
-                "the task `{}` was changed at the same time: try again",
-                object.id
-            )),
-            other => other.into(),
-        })?;
+        let changed = update_properties(tx, writer, object.id, Value::Object(properties.clone()))?;
+        // Somebody else changed the task since it was read, and may have given it to another workflow.
+        if changed.version != object.version + 1 {
+            let message = format!("the task `{}` was changed at the same time: try again", object.id);
+            return Err(Error::Conflict(message));
+        }
         assigned.insert(changed.id, changed);
     }
     let assigned: Vec<Object> = found.iter().filter_map(|object| assigned.remove(&object.id)).collect();
