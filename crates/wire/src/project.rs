@@ -95,7 +95,7 @@ pub struct DiscussionDefaultsView {
     #[schema(minimum = 1, maximum = 10)]
     pub rounds: Option<i64>,
     /// The share of weight that an option needs, above 0 and at most 1.
-    #[schema(maximum = 1)]
+    #[schema(maximum = 1.0)]
     pub threshold: Option<f64>,
     /// How many participants have to be left.
     #[schema(minimum = 1, maximum = 20)]

@@ -208,7 +208,9 @@ impl Snapshot {
     /// The number of the newest attempt at a task. A task that runs again although it did not fail is in its next
     /// attempt as well.
     pub fn attempt_number(&self, task: &Task) -> i64 {
-        self.attempt_counts.get(&task.id).copied().unwrap_or(task.retry_count + 1)
+        // A task that is pending again has ended the attempts that its retries count.
+        let by_retries = task.retry_count + i64::from(task.status != TaskStatus::Pending);
+        self.attempt_counts.get(&task.id).copied().unwrap_or(by_retries)
     }
 
     /// The number of the attempt that would start now.
