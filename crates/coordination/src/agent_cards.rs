@@ -3,6 +3,7 @@
 
 use emergent_domain::{
     agent::Agent,
+    coordination::CoordinationSettings,
     ids::{ProjectId, WorkflowId},
     task::Task,
 };
@@ -11,6 +12,8 @@ use emergent_store::{
     Tx,
     tasks::{self, TaskOutcome},
 };
+
+use crate::dispatchable::is_selectable;
 
 /// Only the newest tasks count, because agents change over time.
 const MAX_OUTCOMES: i64 = 200;
@@ -36,9 +39,16 @@ fn needs_selection(task: &Task) -> bool {
 }
 
 /// Builds the card of each agent, with the outcomes of its earlier tasks.
-pub(crate) fn agent_cards(agents: &[Agent], outcomes: &[TaskOutcome]) -> Vec<AgentCard> {
-    let mut cards: Vec<AgentCard> =
-        agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect();
+pub(crate) fn agent_cards(
+    agents: &[Agent],
+    coordination: &CoordinationSettings,
+    outcomes: &[TaskOutcome],
+) -> Vec<AgentCard> {
+    let card = |agent: &Agent| AgentCard {
+        is_selectable: is_selectable(&agent.definition, coordination),
+        ..AgentCard::from_definition(&agent.definition)
+    };
+    let mut cards: Vec<AgentCard> = agents.iter().map(card).collect();
     for TaskOutcome { kind, agent, completed } in outcomes {
         if let Some(card) = cards.iter_mut().find(|card| card.name == *agent) {
             card.track_record.add(kind, usize::from(*completed), usize::from(!completed));

@@ -49,22 +49,35 @@ pub struct CreatedWorkflow {
 /// Creates a workflow with its tasks. Any dispatcher with free capacity claims it. A workflow without tasks
 /// is planned first.
 pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow) -> Result<CreatedWorkflow> {
-    let project = writer.project.id;
     let references = TaskReferences::for_new_workflow(tx, writer)?;
     let problems = references.problems(&new.tasks, new.settings.max_tasks);
     Invalid::if_any(problems)?;
     let status = if new.tasks.is_empty() { WorkflowStatus::Planning } else { WorkflowStatus::Running };
+    let workflow = workflow_row(writer, status, &new.description, &new.settings);
+    workflows::insert(tx, &workflow)?;
+    record_start(tx, &workflow, new.tasks.len())?;
+    let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &references)?;
+    Ok(CreatedWorkflow { workflow, tasks })
+}
+
+/// A new workflow of whoever writes.
+pub(crate) fn workflow_row(
+    writer: &WriteContext,
+    status: WorkflowStatus,
+    description: &str,
+    settings: &WorkflowSettings,
+) -> Workflow {
     let (started_by, started_by_run) = match writer.author {
         Author::Token { id } => (Some(id), None),
         Author::Run { run_id, .. } => (None, Some(run_id)),
         Author::System => (None, None),
     };
-    let workflow = Workflow {
+    Workflow {
         id: WorkflowId::new(),
-        project,
-        description: new.description.clone(),
+        project: writer.project.id,
+        description: description.to_owned(),
         status,
-        settings: new.settings.clone(),
+        settings: settings.clone(),
         escalation: None,
         summary: None,
         planner_run: None,
@@ -77,16 +90,18 @@ pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow
         created_at: writer.now,
         updated_at: writer.now,
         completed_at: None,
-    };
-    workflows::insert(tx, &workflow)?;
+    }
+}
+
+/// Records the event that a workflow was created with so many tasks.
+pub(crate) fn record_start(tx: &mut Tx<'_>, workflow: &Workflow, tasks: usize) -> Result<()> {
     let started = WorkflowEventBody::WorkflowStarted {
         description: workflow.description.clone(),
-        status,
-        tasks: new.tasks.len(),
+        status: workflow.status,
+        tasks,
     };
-    workflows::append_events(tx, workflow.id, &[new_event(None, started_by_run, &started, writer.now)])?;
-    let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &references)?;
-    Ok(CreatedWorkflow { workflow, tasks })
+    let event = new_event(None, workflow.started_by_run, &started, workflow.created_at);
+    Ok(workflows::append_events(tx, workflow.id, &[event])?)
 }
 
 /// Adds tasks to a workflow that has not ended.
@@ -224,7 +239,7 @@ fn check_fields(task: &NewTask, add: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn check_key(key: &str) -> Result<(), String> {
+pub(crate) fn check_key(key: &str) -> Result<(), String> {
     let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if key.is_empty() {
         return Err("is required".to_owned());
@@ -321,6 +336,27 @@ fn create_tasks(
         .collect();
     workflows::append_events(tx, workflow, &events)?;
     Ok(created)
+}
+
+/// The most bytes of a title that its key contains.
+const MAX_GENERATED_KEY_BYTES: usize = 40;
+
+/// Makes a key from a title, different from those in `taken`.
+pub(crate) fn unused_key(title: &str, taken: &HashSet<String>) -> String {
+    let mut key = String::new();
+    for c in title.chars().flat_map(char::to_lowercase) {
+        if key.len() + c.len_utf8() > MAX_GENERATED_KEY_BYTES {
+            break;
+        }
+        if c.is_alphanumeric() {
+            key.push(c);
+        } else if !key.is_empty() && !key.ends_with('-') {
+            key.push('-');
+        }
+    }
+    let key = if key.is_empty() { "task" } else { key.trim_end_matches('-') };
+    let mut names = std::iter::once(key.to_owned()).chain((2..).map(|number| format!("{key}-{number}")));
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 /// A relationship without properties.

@@ -79,7 +79,15 @@ impl Dispatcher {
         claiming: &Mutex<()>,
     ) {
         let mut waiting = self.executor().graph().db().waiter(workflows::CLAIMABLE_CHANNEL);
+        let mut adopted_at: Option<Instant> = None;
         while !*stop.borrow() {
+            // Wake-ups come with every new workflow, and no new task wakes this loop.
+            if adopted_at.is_none_or(|at| at.elapsed() >= POLL_INTERVAL) {
+                adopted_at = Some(Instant::now());
+                if let Err(error) = self.adopt_new_tasks().await {
+                    warn!(error = %error, "could not look for new tasks, trying again");
+                }
+            }
             let guard = claiming.lock().await;
             if let Err(error) = self.claim_workflows(owner).await {
                 warn!(error = %error, "could not claim workflows, trying again");

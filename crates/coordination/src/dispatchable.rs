@@ -4,8 +4,9 @@
 //! A token cannot name an internal agent.
 
 use emergent_domain::{
-    agent::{Agent, Visibility},
+    agent::{Agent, AgentDefinition, Visibility},
     author::Author,
+    coordination::CoordinationSettings,
     ids::ProjectId,
     pack::nearest_name,
 };
@@ -16,6 +17,14 @@ pub(crate) fn dispatchable_agents(tx: &mut Tx<'_>, project: ProjectId) -> Result
     let mut all = agents::list_all(tx, project)?;
     all.retain(|agent| agent.definition.is_dispatchable());
     Ok(all)
+}
+
+/// Whether an agent may be chosen for a task that does not name it. An internal agent of a product is a helper of the
+/// product's other agents: it is chosen only if the project says so. An internal agent that the project defined
+/// itself says so with `config.dispatchable`.
+pub(crate) fn is_selectable(definition: &AgentDefinition, settings: &CoordinationSettings) -> bool {
+    let is_helper = definition.visibility == Visibility::Internal && definition.product.is_some();
+    definition.is_dispatchable() && (!is_helper || settings.select_internal_agents)
 }
 
 /// The agents that somebody may name in a task, a discussion or a workflow.

@@ -20,15 +20,18 @@ mod dispatcher;
 mod driver_failures;
 mod ended_runs;
 pub mod error;
+mod existing_tasks;
 mod foreign_blockers;
 mod judge;
 mod loaded_workflow;
+mod model_check;
 mod metrics;
 mod planning;
 mod prepare_attempt;
 mod run_hooks;
 mod service;
 pub mod sessions;
+mod standing_workflow;
 mod submission_tools;
 mod task_prompt;
 mod task_slots;
@@ -40,11 +43,12 @@ mod workflow_tx;
 
 pub use dispatcher::{Dispatcher, Settings};
 pub use error::{Error, Result};
+pub use existing_tasks::{ExistingTasks, TaskSelection};
 pub use planning::DEFAULT_PLANNER;
 pub use service::{
     budgets::{Budgets, DayBudget},
     discussions::DiscussionDetail,
-    dispatch::{DryRun, DryRunTask},
+    dry_run::{DryRun, DryRunTask},
     tasks::TaskCommand,
     workflows::{TaskDetail, WorkflowDetail},
 };

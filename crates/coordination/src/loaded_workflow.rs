@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use emergent_domain::{
     agent::Agent,
+    coordination::CoordinationSettings,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     task::{Task, VerdictKind},
     workflow::{Workflow, WorkflowStatus},
@@ -15,7 +16,7 @@ use emergent_rules::workflow::{
     snapshot::{Attempt, DiscussionProgress, Snapshot},
 };
 use emergent_store::{
-    Tx,
+    Tx, projects,
     tasks::{self, TaskOutcome},
     workflows,
 };
@@ -34,6 +35,8 @@ pub(crate) struct LoadedWorkflow {
     pub discussions: HashMap<ObjectId, Vec<TaskDiscussion>>,
     /// The agents that the dispatcher may start.
     pub agents: Vec<Agent>,
+    /// Which agents the project chooses for tasks.
+    pub coordination: CoordinationSettings,
     /// How earlier tasks of other workflows ended.
     outcomes: Vec<TaskOutcome>,
     /// Computed at the first use; `agents` stays the same until the workflow is loaded again.
@@ -56,9 +59,13 @@ pub(crate) fn load_workflow(
     let sessions = workflows::list_sessions(tx, id)?.into_iter().collect();
     let discussions = load_discussions(tx, project, &tasks)?;
     let agents = dispatchable_agents(tx, project)?;
+    let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
     let outcomes = agent_cards::load_outcomes(tx, project, id, &tasks)?;
     let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &foreign_blockers);
     snapshot.attempts = attempts;
+    for (task, _) in workflows::list_attempts(tx, id)?.iter().filter(|(_, run)| !run.is_resumed) {
+        *snapshot.attempt_counts.entry(*task).or_default() += 1;
+    }
     let is_running = snapshot.workflow.status == WorkflowStatus::Running;
     let waits = is_running.then(|| decide::foreign_waits(&snapshot));
     let mut loaded = LoadedWorkflow {
@@ -66,6 +73,7 @@ pub(crate) fn load_workflow(
         sessions,
         discussions,
         agents,
+        coordination,
         outcomes,
         cards: OnceLock::new(),
         unreported_waits: waits,
@@ -111,7 +119,7 @@ impl LoadedWorkflow {
 
     /// The agents as the selector sees them.
     pub fn agent_cards(&self) -> &[AgentCard] {
-        self.cards.get_or_init(|| agent_cards::agent_cards(&self.agents, &self.outcomes))
+        self.cards.get_or_init(|| agent_cards::agent_cards(&self.agents, &self.coordination, &self.outcomes))
     }
 
     /// The agents as the selector sees them, including how tasks of the same kind ended in this workflow.
@@ -149,7 +157,7 @@ impl LoadedWorkflow {
     }
 
     /// The discussion of a task that a person has to decide, if there is one.
-    pub fn escalated_discussion(&self, task: ObjectId) -> Option<ObjectId> {
+    pub fn escalated_discussion(&self, task: ObjectId) -> Option<&TaskDiscussion> {
         self.snapshot
             .discussions
             .get(&task)
@@ -158,7 +166,6 @@ impl LoadedWorkflow {
         discussions
             .iter()
             .find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
-            .map(|discussion| discussion.id)
     }
 
     /// Applies runs that ended in this process. Returns false if the caller has to read the database

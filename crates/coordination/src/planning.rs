@@ -2,13 +2,14 @@
 //! returned to the planner with the reason, at most twice; then the workflow fails.
 
 use emergent_domain::{
+    agent::Agent,
     ids::RunId,
     run::{Run, RunStatus},
     workflow::WorkflowStatus,
 };
 use emergent_rules::workflow::planning::{plan_problem, planner_prompt};
 
-use crate::{apply::WorkflowWrite, loaded_workflow::LoadedWorkflow};
+use crate::{apply::WorkflowWrite, dispatchable::is_selectable, loaded_workflow::LoadedWorkflow};
 
 /// The planner of a workflow that names none.
 pub const DEFAULT_PLANNER: &str = "task-planner";
@@ -71,9 +72,11 @@ fn start_planner(loaded: &LoadedWorkflow, problem: Option<&str>) -> WorkflowWrit
         );
         return fail_workflow(why);
     };
+    let is_selectable = |agent: &&Agent| is_selectable(&agent.definition, &loaded.coordination);
+    let selectable: Vec<Agent> = loaded.agents.iter().filter(is_selectable).cloned().collect();
     WorkflowWrite::StartPlanner {
         agent: agent.id,
-        prompt: planner_prompt(&workflow.description, &loaded.agents, problem),
+        prompt: planner_prompt(&workflow.description, &selectable, problem),
         run: RunId::new(),
     }
 }

@@ -7,7 +7,11 @@ use emergent_domain::{
     task::{Task, VerdictKind},
     workflow::{Deliverable, SelectorKind},
 };
-use emergent_rules::workflow::{planning::agent_names, select, threading};
+use emergent_rules::workflow::{
+    planning::agent_names,
+    select::{self, AgentSelection},
+    threading,
+};
 
 use crate::{
     agent_similarity::{SentenceModel, ask_for_similarities},
@@ -58,6 +62,7 @@ pub(crate) fn prepare_attempt(
     let informed_by = prompt.used.iter().filter_map(|task| loaded.sessions.get(task).copied()).collect();
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
+        number: loaded.snapshot.next_attempt_number(task),
         agent: agent.id,
         agent_name: name,
         reason: why,
@@ -95,6 +100,7 @@ pub(crate) fn prepare_resumed_attempt(
     };
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
+        number: loaded.snapshot.attempt_number(task),
         agent: agent.id,
         agent_name: name,
         reason: why.to_owned(),
@@ -124,7 +130,8 @@ enum AgentChoice {
     NoAgent(String),
 }
 
-/// Takes the agent that the task names, else the choice of the rules. If their choice is not clear, a
+/// Takes the agent that the task names, else the one that a rule of the project names, else the choice of the rules
+/// of selection. If their choice is not clear, a
 /// sentence model is asked first, and then the judge, if they are configured.
 fn choose_agent(
     models: &Models,
@@ -134,6 +141,12 @@ fn choose_agent(
 ) -> AgentChoice {
     let selector = loaded.workflow().settings.selector;
     let cards = loaded.agent_cards_for(task);
+    let rules = &loaded.coordination.selection_rules;
+    if let Some(AgentSelection { agent: Some(name), reason, .. }) =
+        select::select_by_project_rules(task, &cards, rules)
+    {
+        return AgentChoice::Agent { name, why: reason };
+    }
     let mut by_rules = select::select_by_rules(task, &cards);
     let is_unclear = !by_rules.clear && task.assigned_agent.is_none() && cards.len() > 1;
     if let Some(model) = models.sentences.as_ref().filter(|_| is_unclear && selector != SelectorKind::Llm) {

@@ -10,7 +10,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     run::Run,
     task::Task,
-    workflow::{Workflow, WorkflowStatus},
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
@@ -284,7 +284,7 @@ impl WorkflowDriver {
     fn conclude(&mut self, pass: &mut Pass<'_>, id: ObjectId) {
         let snapshot = &pass.loaded.snapshot;
         let (Some(task), Some(attempt)) = (snapshot.get(id), snapshot.attempts.get(&id)) else { return };
-        let judge = self.judge();
+        let judge = self.judge(&snapshot.workflow.settings);
         let evaluates = snapshot.workflow.settings.evaluate;
         let cards = pass.loaded.agent_cards().to_vec();
         let judgement = match judge::judge_attempt(
@@ -326,7 +326,7 @@ impl WorkflowDriver {
         let acquired = self.slots.acquire(actions.len());
         self.needs_slots = acquired < actions.len();
         actions.truncate(acquired);
-        let models = Models { judge: self.judge(), sentences: self.dispatcher.sentence_model().cloned() };
+        let models = Models { judge: self.judge(&pass.loaded.workflow().settings), sentences: self.dispatcher.sentence_model().cloned() };
         for action in actions {
             let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
             let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };
@@ -349,9 +349,9 @@ impl WorkflowDriver {
         }
     }
 
-    /// The model that is asked where the rules do not decide, if one is configured.
-    fn judge(&self) -> Option<Judge> {
-        let model = self.dispatcher.settings().judge.clone()?;
+    /// The model that is asked where the rules do not decide, if one is configured or the workflow brings one.
+    fn judge(&self, settings: &WorkflowSettings) -> Option<Judge> {
+        let model = self.dispatcher.settings().judge.clone().or_else(|| settings.judge.clone())?;
         Some(Judge::new(self.dispatcher.executor().clone(), model, self.project, self.id))
     }
 
@@ -363,7 +363,12 @@ impl WorkflowDriver {
                 WorkflowWrite::ChangeTask { step, before: Box::new(before.clone()) }
             }),
             Action::Escalate(mut escalation) => {
-                escalation.discussion = escalation.task.and_then(|task| loaded.escalated_discussion(task));
+                if let Some(discussion) = escalation.task.and_then(|task| loaded.escalated_discussion(task)) {
+                    escalation.discussion = Some(discussion.id);
+                    if let Some(why) = &discussion.escalation {
+                        escalation.reason = format!("{}: {why}", escalation.reason);
+                    }
+                }
                 Some(WorkflowWrite::MoveWorkflow {
                     to: WorkflowStatus::Escalated,
                     why: escalation.reason.clone(),
@@ -430,6 +435,9 @@ impl Pass<'_> {
 /// Opens the review of an attempt, or returns `None` if no agent can review it.
 fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
     let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
-    let write = discussion::open_review(task, attempt, loaded.agent_cards())?;
+    let blockers = loaded.snapshot.blockers(id);
+    let earlier_agents: Vec<&str> = blockers.filter_map(|task| task.assigned_agent.as_deref()).collect();
+    let defaults = &loaded.coordination.discussions;
+    let write = discussion::open_review(task, attempt, loaded.agent_cards(), &earlier_agents, defaults)?;
     Some(WorkflowWrite::AdvanceDiscussion(Box::new(write)))
 }

@@ -159,6 +159,11 @@ impl WorkflowTx<'_, '_> {
         Ok(agent)
     }
 
+    /// How a run of the workflow is started: with this input, and with the model of the workflow if it has one.
+    pub fn start_options(&self, input: String) -> StartOptions {
+        StartOptions { input, model: self.workflow.settings.model.clone(), ..StartOptions::default() }
+    }
+
     /// Queues a run. If it cannot be started, the failure belongs to its task or turn, not to the
     /// workflow.
     pub fn admit_run(&mut self, admission: RunAdmission) -> Result<Run> {

@@ -15,6 +15,7 @@ pub mod audit;
 pub mod author;
 pub mod change;
 pub mod chat;
+pub mod coordination;
 pub mod cron;
 pub mod cursor;
 pub mod document;

@@ -1,7 +1,7 @@
 //! Projects: the tenants. Every object, agent, tool, secret and token belongs to exactly one
 //! project.
 
-use crate::{ids::ProjectId, invalid::Invalid, time::Timestamp};
+use crate::{coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule}, ids::ProjectId, invalid::Invalid, time::Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
@@ -17,6 +17,9 @@ pub struct Project {
     pub retention: Retention,
     /// What was deleted because of the retention, in all.
     pub deleted: DeletedCounts,
+    /// Since when new tasks outside a workflow are executed by themselves; `None` if they are not.
+    pub auto_dispatch_since: Option<Timestamp>,
+    pub coordination: CoordinationSettings,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -71,6 +74,11 @@ pub struct ProjectPatch {
     pub name: Option<String>,
     pub strict: Option<bool>,
     pub retention: RetentionPatch,
+    /// Whether new tasks outside a workflow are executed by themselves.
+    pub auto_dispatch: Option<bool>,
+    pub selection_rules: Option<Vec<SelectionRule>>,
+    pub select_internal_agents: Option<bool>,
+    pub discussions: Option<DiscussionDefaults>,
 }
 
 /// A change of the retention. The outer `None` leaves a field as it is, the inner one keeps everything.

@@ -17,7 +17,7 @@ pub const TASK_TYPE: &str = "SpecTask";
 /// The type of the edge from a task to a task that must wait for it.
 pub const BLOCKS_TYPE: &str = "blocks";
 /// The number of retries if a task does not set it.
-pub const DEFAULT_RETRIES: i64 = 2;
+pub const DEFAULT_RETRIES: i64 = 3;
 /// The maximum number of tasks in one workflow, regardless of how they are added.
 pub const MAX_TASKS: usize = 1_000;
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::string_enum,
+    agent::{ModelConfig, string_enum},
     ids::{ObjectId, ProjectId, RunId, TokenId, WorkflowId},
     task::MAX_TASKS,
     time::Timestamp,
@@ -135,6 +135,20 @@ pub struct WorkflowSettings {
     pub max_tasks: usize,
     /// How often the run of a task is resumed after a limit.
     pub max_resumes: i64,
+    /// The model of every run of the workflow, instead of those of the agents. It is stored only if it is set,
+    /// because an older server does not read a field that it does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelConfig>,
+    /// The model that judges for this workflow if the server has no judge model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<ModelConfig>,
+}
+
+impl WorkflowSettings {
+    /// Whether the settings ask for a model that judges, and do not leave it to the configuration.
+    pub fn asks_for_judge(&self) -> bool {
+        self.evaluate || self.selector == SelectorKind::Llm || self.threading == ThreadingKind::Llm
+    }
 }
 
 impl Default for WorkflowSettings {
@@ -150,6 +164,8 @@ impl Default for WorkflowSettings {
             context_tokens: 8_000,
             max_tasks: MAX_TASKS,
             max_resumes: 2,
+            model: None,
+            judge: None,
         }
     }
 }

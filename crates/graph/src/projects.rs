@@ -4,9 +4,12 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
     ids::ProjectId,
+    invalid::{Invalid, Problem},
+    pack::nearest_name,
     project::{Project, ProjectPatch, Retention, check_name},
+    time::Timestamp,
 };
-use emergent_store::{audit, projects as rows};
+use emergent_store::{Tx, agents, audit, projects as rows};
 use serde_json::{Value, json};
 
 use crate::{Error, Graph, cleanup, error::Result};
@@ -65,6 +68,7 @@ impl Graph {
                 after.strict = patch.strict.unwrap_or(after.strict);
                 after.retention = patch.retention.apply(after.retention);
                 after.retention.check()?;
+                apply_coordination(tx, &mut after, &patch, graph.clock().now())?;
                 if after == before {
                     return Ok(before);
                 }
@@ -80,7 +84,9 @@ impl Graph {
                     .detail("nameBefore", before.name)
                     .detail("strict", after.strict)
                     .detail("retention", retention_json(&after.retention))
-                    .detail("retentionBefore", retention_json(&before.retention));
+                    .detail("retentionBefore", retention_json(&before.retention))
+
+                    .detail("autoDispatch", after.auto_dispatch_since.is_some());
                 audit::record(tx, &entry, after.updated_at)?;
                 Ok(after)
             })
@@ -120,6 +126,50 @@ impl Graph {
             })
             .await
     }
+}
+
+/// Applies the changes of a project's coordination. A rule must name an agent that workflows may start.
+fn apply_coordination(
+    tx: &mut Tx<'_>,
+    project: &mut Project,
+    patch: &ProjectPatch,
+    now: Timestamp,
+) -> Result<()> {
+    match patch.auto_dispatch {
+        Some(true) => project.auto_dispatch_since = project.auto_dispatch_since.or(Some(now)),
+        Some(false) => project.auto_dispatch_since = None,
+        None => {}
+    }
+    let coordination = &mut project.coordination;
+    if let Some(select) = patch.select_internal_agents {
+        coordination.select_internal_agents = select;
+    }
+    if let Some(discussions) = &patch.discussions {
+        coordination.discussions.clone_from(discussions);
+        coordination.check()?;
+    }
+    let Some(rules) = &patch.selection_rules else { return Ok(()) };
+    coordination.selection_rules.clone_from(rules);
+    coordination.check()?;
+    let agents = agents::list_all(tx, project.id)?;
+    let names = || agents.iter().map(|agent| agent.definition.name.as_str());
+    let mut problems = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let reason = match agents.iter().find(|agent| agent.definition.name == rule.agent) {
+            Some(agent) if agent.definition.is_dispatchable() => continue,
+            Some(_) => format!(
+                "the agent `{}` is internal, and workflows may start it only if its definition has \
+                 `config.dispatchable`",
+                rule.agent
+            ),
+            None => match nearest_name(&rule.agent, names()) {
+                Some(similar) => format!("there is no agent `{}`; did you mean `{similar}`?", rule.agent),
+                None => format!("there is no agent `{}`", rule.agent),
+            },
+        };
+        problems.push(Problem::new(format!("selectionRules[{index}].agent"), reason));
+    }
+    Ok(Invalid::if_any(problems)?)
 }
 
 fn audit_entry(action: AuditAction, project: &Project) -> NewAuditEntry {

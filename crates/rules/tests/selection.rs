@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use emergent_domain::{
-    agent::AgentDefinition,
+    agent::{AgentDefinition, Visibility},
     task::{NewTask, Task},
 };
 use emergent_rules::workflow::select::{AgentCard, select_by_rules};
@@ -110,6 +110,52 @@ fn selection() {
     }
     assert!(counts["overall"].percent() >= 80.0, "the rules have become worse: {}", counts["overall"].told());
     assert!(counts["held out"].percent() >= 75.0, "the rules fit only what they were made for");
+}
+
+/// The walkthrough of the specification and the demo name the agents of these tasks. The products' helpers, which are
+/// internal, are not chosen.
+#[test]
+fn the_titles_of_the_specification_choose_the_agents_it_names() {
+    let mut cards = [agents("emergent.research"), agents("emergent.code")].concat();
+    for card in &mut cards {
+        card.is_selectable = card.visibility != Visibility::Internal;
+    }
+    let expected = [
+        ("What tagging patterns exist?", "research-assistant"),
+        ("Schema and API design", "spec-writer"),
+        ("Document tagging schema design", "spec-writer"),
+        ("Build the feature", "implement-agent"),
+        ("Verify correctness", "reviewer-agent"),
+        ("Quality check", "reviewer-agent"),
+        ("Research", "research-assistant"),
+        ("Design", "spec-writer"),
+        ("Implement", "implement-agent"),
+        ("Test", "reviewer-agent"),
+        ("Review", "reviewer-agent"),
+        ("Research tagging", "research-assistant"),
+        ("Implement tagging", "implement-agent"),
+        ("Test tagging", "reviewer-agent"),
+        ("Review tagging", "reviewer-agent"),
+    ];
+    let keys = [
+        ("research-tagging", "research-assistant"),
+        ("design-tagging", "spec-writer"),
+        ("implement-tagging", "implement-agent"),
+        ("test-tagging", "reviewer-agent"),
+        ("review-tagging", "reviewer-agent"),
+    ];
+    let mut misses = Vec::new();
+    let by_title = expected.iter().map(|(title, agent)| ("", *title, *agent));
+    let by_key = keys.iter().map(|(key, agent)| (*key, "The tagging system", *agent));
+    for (key, title, agent) in by_title.chain(by_key) {
+        let key = if key.is_empty() { "task" } else { key };
+        let task = fixtures::task(NewTask { key: key.into(), title: title.into(), ..NewTask::default() });
+        let choice = select_by_rules(&task, &cards);
+        if choice.agent.as_deref() != Some(agent) {
+            misses.push(format!("{key} {title}: {choice:?}, not {agent}"));
+        }
+    }
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
 }
 
 /// One line of `held_out.tsv`, which has the columns product, agents, title and description.

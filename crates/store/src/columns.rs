@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use emergent_domain::{
     agent::{AgentDefinition, ModelConfig},
     change::ChangeKind,
+    coordination::CoordinationSettings,
     ids,
     json::JsonObject,
     mcp_server::{PinPolicy, ToolStatus, TransportKind},
@@ -145,6 +146,7 @@ macro_rules! structures {
 
 structures!(
     AgentDefinition,
+    CoordinationSettings,
     Escalation,
     EventConfig,
     ModelConfig,

@@ -150,6 +150,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0015_deletion.sqlite.sql"),
         postgres: include_str!("migrations/0015_deletion.postgres.sql"),
     },
+    Migration {
+        version: 16,
+        name: "standing_workflows",
+        indexes: "",
+        shared: include_str!("migrations/0016_standing_workflows.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -12,7 +12,7 @@ use crate::{
     engine::Engine,
     error::Result,
     page, params,
-    row::{TableRow, read_row},
+    row::{TableRow, read_row, to_param},
     tx::Tx,
     value::{Param, Row},
 };
@@ -30,6 +30,8 @@ read_row! {
             firings_days: "retention_firings_days",
         },
         deleted: DeletedCounts { runs: "deleted_runs", events: "deleted_events", firings: "deleted_firings" },
+        auto_dispatch_since: "auto_dispatch_since",
+        coordination: "coordination",
         created_at: "created_at",
         updated_at: "updated_at",
     }
@@ -87,25 +89,36 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
     })
 }
 
-/// Writes the name, strictness, pack revision and retention of a project that the caller has locked.
+/// Writes the name, strictness, pack revision, retention and coordination of a project that the caller has
+/// locked.
 pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
     let Retention { runs_days, events_days, firings_days } = project.retention;
     tx.execute(
         "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5, retention_runs_days = $6,
-             retention_events_days = $7, retention_firings_days = $8
+             retention_events_days = $7, retention_firings_days = $8, auto_dispatch_since = $9, coordination = $10
          WHERE id = $1",
-        params![
-            project.id,
-            &project.name,
-            project.strict,
-            project.packs_revision,
-            project.updated_at,
-            runs_days,
-            events_days,
-            firings_days
+        &[
+            Param::from(project.id),
+            Param::from(&project.name),
+            Param::from(project.strict),
+            Param::from(project.packs_revision),
+            Param::from(project.updated_at),
+            Param::from(runs_days),
+            Param::from(events_days),
+            Param::from(firings_days),
+            Param::from(project.auto_dispatch_since),
+            to_param(&project.coordination, Project::TABLE, "coordination")?,
         ],
     )?;
     Ok(())
+}
+
+/// The live projects whose new tasks are executed by themselves.
+pub fn list_auto_dispatch(tx: &mut Tx<'_>) -> Result<Vec<Project>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL AND auto_dispatch_since IS NOT NULL ORDER BY no"
+    );
+    tx.query(&sql, &[], Project::from_row)
 }
 
 /// The live projects that do not keep everything.

@@ -76,6 +76,28 @@ pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
+/// Inserts the workflow that takes the new tasks of a project that belong to no workflow.
+pub fn insert_standing(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
+    let more = [("lease_until", Param::from(workflow.created_at)), ("standing", Param::from(true))];
+    tx.insert_row(workflow, more, "")?;
+    tx.wake(CLAIMABLE_CHANNEL)
+}
+
+/// The running workflow that takes the new tasks of a project, locked until the transaction ends.
+pub fn lock_standing(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<Workflow>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM workflows WHERE project_id = $1 AND standing AND status = 'running'{}",
+        tx.for_update()
+    );
+    tx.query_opt(&sql, params![project], Workflow::from_row)
+}
+
+/// Makes a standing workflow an ordinary one, so that another one can take new tasks.
+pub fn end_standing(tx: &mut Tx<'_>, id: WorkflowId) -> Result<()> {
+    tx.execute("UPDATE workflows SET standing = $2 WHERE id = $1", params![id, false])?;
+    Ok(())
+}
+
 /// A workflow of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
@@ -323,13 +345,24 @@ pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     )
 }
 
-/// The attempts of a workflow as (task, run), the oldest first. Turns of discussions are not attempts.
-pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
+/// A run that was started for an attempt at a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptRun {
+    pub run: RunId,
+    /// Whether it continues the attempt of an earlier run.
+    pub is_resumed: bool,
+}
+
+/// The runs of attempts of a workflow, each with its task, the oldest first. Turns of discussions are not attempts.
+pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, AttemptRun)>> {
     tx.query(
-        "SELECT task_id, id FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
+        "SELECT task_id, id, resumed_from FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
              AND session_id IS NOT NULL ORDER BY created_at, id",
         params![id],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| {
+            let is_resumed = row.get::<Option<RunId>>(2)?.is_some();
+            Ok((row.get(0)?, AttemptRun { run: row.get(1)?, is_resumed }))
+        },
     )
 }
 

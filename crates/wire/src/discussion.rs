@@ -48,6 +48,50 @@ pub struct DiscussionView {
     pub updated_at: Timestamp,
 }
 
+/// A discussion in a list.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DiscussionFacts)]
+pub struct DiscussionSummaryView {
+    pub id: Uuid,
+    pub topic: String,
+    pub kind: String,
+    /// `active`, `resolved` or `escalated`.
+    pub status: String,
+    /// The task it was started for.
+    pub task_id: Option<String>,
+    pub participants: Vec<String>,
+    /// The share of weight behind the decision, 0 to 1.
+    pub consensus_level: Option<f64>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+impl From<GraphObject> for DiscussionSummaryView {
+    fn from(object: GraphObject) -> Self {
+        let map = object.properties.to_map();
+        let names = map.get("participating_agents").and_then(Value::as_array).map(Vec::as_slice);
+        Self {
+            id: object.id.0,
+            topic: text(&map, "topic").unwrap_or_default(),
+            kind: text(&map, "discussion_type").unwrap_or_default(),
+            status: text(&map, "status").unwrap_or_default(),
+            task_id: text(&map, "task_id"),
+            participants: names
+                .unwrap_or_default()
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            consensus_level: map.get("consensus_level").and_then(Value::as_f64),
+            created_at: object.created_at,
+            updated_at: object.updated_at,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DiscussionEntry)]

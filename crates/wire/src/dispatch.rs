@@ -1,24 +1,30 @@
 //! Requests to start and resume a workflow, and the result of a dry run.
 
 use emergent_domain::{
+    filter::Filter,
     invalid::Invalid,
     task::Priority,
     workflow::{Limit, OnFailure, SelectorKind, ThreadingKind},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use crate::{budget::parse_limit, fields, schema, task::DispatchTask, workflow::StartedWorkflow};
+use crate::{
+    agent_parts::ModelView, budget::parse_limit, fields, schema, search::FilterView, task::DispatchTask,
+    workflow::StartedWorkflow,
+};
 
-/// Work to be done: described, and planned by an agent, or given as tasks.
+/// Work to be done: described, and planned by an agent; given as tasks; or tasks that are in the graph already.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dispatch {
-    /// What is to be done, in words: the planner makes tasks of it. This, or `tasks`.
+    /// What is to be done, in words: the planner makes tasks of it. Exactly one of `description`, `tasks`, `taskIds`,
+    /// `rootTaskId` and `query` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 100_000)]
     pub description: Option<String>,
-    /// What is to be done, and what has to be done first. This, or `description`.
+    /// What is to be done, and what has to be done first.
     #[serde(
         default,
         deserialize_with = "fields::optional_map_list",
@@ -26,6 +32,16 @@ pub struct Dispatch {
     )]
     #[schema(min_items = 1, max_items = 1000)]
     pub tasks: Option<Vec<DispatchTask>>,
+    /// Tasks of the graph that belong to no workflow. Every task that `blocks` joins with them is done as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 1000)]
+    pub task_ids: Option<Vec<Uuid>>,
+    /// A task of the graph, with every task that `blocks` joins with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_task_id: Option<Uuid>,
+    /// The pending tasks of the graph that belong to no workflow and match.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub query: Option<TaskQuery>,
     /// Tasks at once, 8 when not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
@@ -55,9 +71,26 @@ pub struct Dispatch {
     /// The agent that plans, `task-planner` when not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planner: Option<String>,
+    /// The model of every run of the workflow, instead of those of the agents' definitions.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelView>,
     /// Only tell what would be done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+}
+
+/// Which tasks of the graph are meant. An empty query finds all pending tasks that belong to no workflow.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskQuery {
+    /// All of these labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
+    pub labels: Vec<String>,
+    /// All of these conditions on properties, such as `kind`.
+    #[serde(default, deserialize_with = "fields::map_list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<FilterView>, max_items = 32)]
+    pub filters: Vec<Filter>,
 }
 
 /// How a workflow goes on that waits for a person, or has failed.
@@ -94,6 +127,9 @@ pub struct DryRunView {
     pub dry_run: bool,
     /// Who would make the tasks; null when they were given.
     pub planner: Option<String>,
+    /// The model that would choose agents and evaluate results, as `provider/name`; null when the rules alone decide.
+    #[serde(default)]
+    pub judge: Option<String>,
     pub layers: Vec<Vec<DryRunTaskView>>,
     /// Keys of the tasks that would start at once, in order.
     pub first: Vec<String>,

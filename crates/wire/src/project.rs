@@ -1,6 +1,7 @@
 //! Projects, and requests to create and change them.
 
 use emergent_domain::{
+    coordination::{DiscussionDefaults, SelectionRule},
     project::{DeletedCounts, Project, ProjectPatch, Retention, RetentionPatch},
     time::Timestamp,
 };
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::fields::nullable;
+use crate::fields::{self, nullable};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +23,18 @@ pub struct ProjectView {
     pub retention: RetentionView,
     #[serde(default)]
     pub deleted: DeletedView,
+    /// Whether new tasks outside a workflow are executed by themselves.
+    #[serde(default)]
+    pub auto_dispatch: bool,
+    /// Which agent gets which tasks; the first rule that matches decides.
+    #[serde(default)]
+    pub selection_rules: Vec<SelectionRuleView>,
+    /// Whether internal agents of products are chosen for tasks like other agents.
+    #[serde(default)]
+    pub select_internal_agents: bool,
+    /// What holds for discussions that do not say it themselves.
+    #[serde(default)]
+    pub discussions: DiscussionDefaultsView,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -36,9 +49,68 @@ impl From<Project> for ProjectView {
             strict: project.strict,
             retention: project.retention.into(),
             deleted: project.deleted.into(),
+            auto_dispatch: project.auto_dispatch_since.is_some(),
+            selection_rules: project.coordination.selection_rules.into_iter().map(Into::into).collect(),
+            select_internal_agents: project.coordination.select_internal_agents,
+            discussions: project.coordination.discussions.into(),
             created_at: project.created_at,
             updated_at: project.updated_at,
         }
+    }
+}
+
+/// A task that matches the pattern goes to the agent.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SelectionRule)]
+pub struct SelectionRuleView {
+    /// Text of the title or the description, or `field:value` for title, description, kind, tag, key, priority or
+    /// verdict. `*` stands for anything; case does not matter.
+    #[schema(min_length = 1, max_length = 500, example = "kind:research")]
+    pub pattern: String,
+    #[schema(min_length = 1, max_length = 128)]
+    pub agent: String,
+}
+
+impl From<SelectionRule> for SelectionRuleView {
+    fn from(SelectionRule { pattern, agent }: SelectionRule) -> Self {
+        Self { pattern, agent }
+    }
+}
+
+impl From<SelectionRuleView> for SelectionRule {
+    fn from(SelectionRuleView { pattern, agent }: SelectionRuleView) -> Self {
+        Self { pattern, agent }
+    }
+}
+
+/// What holds for the discussions of a project unless one says otherwise; null leaves it to the kind.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = DiscussionDefaults)]
+pub struct DiscussionDefaultsView {
+    /// Of discussions that agents start: `consensus`, `debate`, `brainstorm`, `problem_solving`, `collaboration` or
+    /// `review_loop`.
+    pub kind: Option<String>,
+    #[schema(minimum = 1, maximum = 10)]
+    pub rounds: Option<i64>,
+    /// The share of weight that an option needs, above 0 and at most 1.
+    #[schema(maximum = 1.0)]
+    pub threshold: Option<f64>,
+    /// How many participants have to be left.
+    #[schema(minimum = 1, maximum = 20)]
+    pub quorum: Option<usize>,
+}
+
+impl From<DiscussionDefaults> for DiscussionDefaultsView {
+    fn from(DiscussionDefaults { kind, rounds, threshold, quorum }: DiscussionDefaults) -> Self {
+        Self { kind, rounds, threshold, quorum }
+    }
+}
+
+impl From<DiscussionDefaultsView> for DiscussionDefaults {
+    fn from(DiscussionDefaultsView { kind, rounds, threshold, quorum }: DiscussionDefaultsView) -> Self {
+        Self { kind, rounds, threshold, quorum }
     }
 }
 
@@ -98,6 +170,22 @@ pub struct UpdateProject {
     pub strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<UpdateRetention>,
+    /// Whether new tasks outside a workflow are executed by themselves, in one standing workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_dispatch: Option<bool>,
+    /// Takes the place of all rules.
+    #[serde(
+        default,
+        deserialize_with = "fields::optional_map_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(max_items = 100)]
+    pub selection_rules: Option<Vec<SelectionRuleView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub select_internal_agents: Option<bool>,
+    /// Takes the place of all defaults of discussions.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub discussions: Option<DiscussionDefaultsView>,
 }
 
 /// What to change of the retention; what is absent stays, null keeps everything.
@@ -116,9 +204,20 @@ pub struct UpdateRetention {
 }
 
 impl From<UpdateProject> for ProjectPatch {
-    fn from(UpdateProject { name, strict, retention }: UpdateProject) -> Self {
+    fn from(update: UpdateProject) -> Self {
+        let UpdateProject {
+            name,
+            strict,
+            retention,
+            auto_dispatch,
+            selection_rules,
+            select_internal_agents,
+            discussions,
+        } = update;
         let UpdateRetention { runs_days, events_days, firings_days } = retention.unwrap_or_default();
         let retention = RetentionPatch { runs_days, events_days, firings_days };
-        Self { name, strict, retention }
+        let selection_rules = selection_rules.map(|rules| rules.into_iter().map(Into::into).collect());
+        let discussions = discussions.map(Into::into);
+        Self { name, strict, retention, auto_dispatch, selection_rules, select_internal_agents, discussions }
     }
 }

@@ -58,7 +58,7 @@ macro_rules! task_body {
             /// Keys of the tasks it judges; its direct blockers when not said.
             #[serde(default)]
             pub verifies: Vec<String>,
-            /// Attempts after the first, 2 when not said.
+            /// Attempts after the first, 3 when not said.
             #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0, maximum = 100)]
             pub max_retries: Option<i64>,

@@ -22,6 +22,9 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct StartedWorkflow {
     pub workflow_id: Uuid,
+    /// The model that chooses agents and evaluates results, as `provider/name`; null when the rules alone decide.
+    #[serde(default)]
+    pub judge: Option<String>,
 }
 
 /// A workflow in a list.
@@ -60,7 +63,7 @@ impl From<Workflow> for WorkflowSummaryView {
             status: workflow.status,
             description: workflow.description,
             settings: workflow.settings.into(),
-            escalation: workflow.escalation.map(Into::into),
+            escalation: workflow.escalation.map(|escalation| EscalationView::new(workflow.id.0, escalation)),
             summary: workflow.summary,
             planner_run_id: workflow.planner_run.map(Into::into),
             started_by_run: workflow.started_by_run.map(Into::into),
@@ -86,6 +89,9 @@ pub struct SettingsView {
     #[schema(value_type = schema::OnFailure)]
     pub on_failure: OnFailure,
     pub planner: Option<String>,
+    /// The model of every run, as `provider/name`; absent when each agent uses its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub budget: LimitView,
 }
 
@@ -98,6 +104,7 @@ impl From<WorkflowSettings> for SettingsView {
             threading: settings.threading,
             on_failure: settings.on_failure,
             planner: settings.planner,
+            model: settings.model.map(|model| model.to_string()),
             budget: settings.budget.into(),
         }
     }
@@ -115,19 +122,77 @@ pub struct EscalationView {
     pub discussion_id: Option<Uuid>,
     /// Of `retry`, `reassign`, `skip`, `decide`, `resume`, `cancel`.
     pub options: Vec<String>,
+    /// The commands and requests that go on, for each of the options.
+    #[serde(default)]
+    pub actions: Vec<EscalationAction>,
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
 }
 
-impl From<Escalation> for EscalationView {
-    fn from(escalation: Escalation) -> Self {
+impl EscalationView {
+    /// The escalation of a workflow.
+    fn new(workflow: Uuid, escalation: Escalation) -> Self {
+        let (task_id, discussion_id) =
+            (escalation.task.map(Into::into), escalation.discussion.map(Into::into));
+        let action = |option: &String| EscalationAction::new(option, workflow, task_id, discussion_id);
         Self {
             reason: escalation.reason,
-            task_id: escalation.task.map(Into::into),
-            discussion_id: escalation.discussion.map(Into::into),
+            task_id,
+            discussion_id,
+            actions: escalation.options.iter().filter_map(action).collect(),
             options: escalation.options,
             at: escalation.at,
         }
+    }
+}
+
+/// How a person carries out one of the options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EscalationAction {
+    /// The option.
+    pub option: String,
+    /// The command in a terminal; words in capitals are to be replaced.
+    pub command: String,
+    /// The request, such as `POST /api/coordination/tasks/…/retry`.
+    pub request: String,
+    /// The body of the request; fields with a question mark may be left out.
+    pub body: String,
+}
+
+impl EscalationAction {
+    fn new(option: &str, workflow: Uuid, task: Option<Uuid>, discussion: Option<Uuid>) -> Option<Self> {
+        let task_action = |command: String, body: &str| {
+            let path = format!("tasks/{}/{option}", task?);
+            Some((command, path, body.to_owned()))
+        };
+        let (command, path, body) = match option {
+            "retry" => task_action(format!("task retry {} --note TEXT", task?), "{ note? }")?,
+            "reassign" => task_action(format!("task reassign {} AGENT", task?), "{ agent, note? }")?,
+            "skip" => task_action(format!("task skip {}", task?), "{ reason? }")?,
+            "decide" => (
+                format!("discussion decide {} DECISION --reason TEXT", discussion?),
+                format!("discussions/{}/decide", discussion?),
+                "{ decision, reason? }".to_owned(),
+            ),
+            "resume" => (
+                format!("workflow resume {workflow} --budget-usd N"),
+                format!("workflows/{workflow}/resume"),
+                "{ note?, budgetUsd?, budgetTokens? }".to_owned(),
+            ),
+            "cancel" => (
+                format!("workflow cancel {workflow}"),
+                format!("workflows/{workflow}/cancel"),
+                String::new(),
+            ),
+            _ => return None,
+        };
+        Some(Self {
+            option: option.to_owned(),
+            command: format!("emergent {command}"),
+            request: format!("POST /api/coordination/{path}"),
+            body,
+        })
     }
 }
 
@@ -159,10 +224,10 @@ pub struct WorkflowTaskView {
     pub priority: Priority,
     /// Who does it, did it, or is to.
     pub agent: Option<String>,
-    /// How often it was begun.
+    /// How often it was begun. A resumed run continues its attempt.
     pub attempts: usize,
     pub max_retries: i64,
-    /// The run of each attempt, the oldest first.
+    /// The runs of its attempts, the oldest first; an attempt has several if its run was resumed.
     pub run_ids: Vec<Uuid>,
     /// Keys of the tasks it waits for; ids of those of another workflow.
     pub blocked_by: Vec<String>,

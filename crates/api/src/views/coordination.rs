@@ -35,7 +35,7 @@ impl IntoView<WorkflowTaskView> for TaskDetail {
             status: task.status,
             priority: task.priority,
             agent: task.assigned_agent,
-            attempts: detail.runs.len(),
+            attempts: detail.attempts,
             max_retries: task.max_retries,
             run_ids: detail.runs.into_iter().map(Into::into).collect(),
             blocked_by: detail.blocked_by,

@@ -169,6 +169,39 @@ both_engines! {
         assert_eq!(client.send(strange).await.field(), "Last-Event-ID");
     }
 
+    async fn tasks_of_the_graph_are_dispatched_by_id_root_or_query(db: TestDb) {
+        let server = server(&db).await;
+        let _stop = server.dispatch();
+        let client = server.admin();
+        let made = async |key: &str| {
+            client.object("SpecTask", key, json!({ "title": key, "assigned_agent": "writer", "kind": key })).await
+        };
+        let (one, two, three) = (made("one").await, made("two").await, made("three").await);
+        for (body, field) in [
+            (json!({}), "description"),
+            (json!({ "taskIds": [one], "rootTaskId": two }), "rootTaskId"),
+            (json!({ "taskIds": [] }), "taskIds"),
+            (json!({ "taskIds": ["01890000-0000-7000-8000-000000000000"] }), "taskIds[0]"),
+            (json!({ "rootTaskId": one, "planner": "writer" }), "planner"),
+            (json!({ "query": { "filters": [{ "path": "kind", "op": "eq", "value": "none" }] } }), "query"),
+            (json!({ "rootTaskId": one, "maxConcurrent": 0 }), "maxConcurrent"),
+        ] {
+            let refused = client.post(DISPATCH, body.clone()).await;
+            refused.refused(400, "invalid");
+            assert_eq!(refused.field(), field, "{body}: {}", refused.text);
+        }
+        let checked = client.post(DISPATCH, json!({ "taskIds": [one], "dryRun": true })).await;
+        assert_eq!(checked.is(200)["layers"][0][0]["agent"], "writer");
+        let by_id = client.start(json!({ "taskIds": [one] })).await;
+        let by_root = client.start(json!({ "rootTaskId": two })).await;
+        let kind = json!([{ "path": "kind", "op": "eq", "value": "three" }]);
+        let by_query = client.start(json!({ "query": { "filters": kind } })).await;
+        for (id, task) in [(by_id, one), (by_root, two), (by_query, three)] {
+            assert_eq!(client.reaches(&id, "completed").await["tasks"][0]["id"], json!(task));
+        }
+        assert!(client.get("/api/coordination/discussions?status=active").await.is(200).as_array().unwrap().is_empty());
+    }
+
     async fn a_person_steers_what_does_not_go_on_by_itself(db: TestDb) {
         let server = server(&db).await;
         let _stop = server.dispatch();
@@ -181,6 +214,11 @@ both_engines! {
         for option in ["retry", "reassign", "skip", "cancel"] {
             assert!(options.contains(&option), "{options:?}");
         }
+        let reason = waits["escalation"]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("task `bad` failed: "), "it says why: {reason}");
+        let retry = &waits["escalation"]["actions"][0];
+        assert_eq!(retry["command"], json!(format!("emergent task retry {bad} --note TEXT")));
+        assert_eq!(retry["request"], json!(format!("POST /api/coordination/tasks/{bad}/retry")));
         let after = find(&waits, "after")["id"].as_str().unwrap().to_owned();
         client.post(&format!("/api/coordination/tasks/{after}/retry"), json!({})).await.refused(409, "conflict");
         let unknown = client.post(&format!("/api/coordination/tasks/{bad}/reassign"), json!({ "agent": "nobody" })).await;

@@ -118,6 +118,8 @@ impl WorkflowWrite {
 /// A new attempt at a task: its session and its run.
 pub(crate) struct NewAttempt {
     pub task: Task,
+    /// The number of the attempt, from 1. A resumed run continues its attempt.
+    pub number: i64,
     pub agent: AgentId,
     pub agent_name: String,
     pub reason: String,

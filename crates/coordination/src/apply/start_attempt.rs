@@ -5,7 +5,6 @@ use emergent_domain::{
     workflow::WorkflowLink,
     workflow_event::{AttemptStart, WorkflowEventBody},
 };
-use emergent_executor::StartOptions;
 use emergent_rules::workflow::{question::truncate, threading::newest_failure};
 use emergent_store::tasks;
 use serde_json::json;
@@ -26,7 +25,7 @@ impl WorkflowTx<'_, '_> {
     /// blocked again.
     pub(super) fn start_attempt(&mut self, attempt: &NewAttempt) -> Result<()> {
         let (task, run, session) = (&attempt.task, attempt.run, attempt.session);
-        let number = task.retry_count + 1;
+        let number = attempt.number;
         // Another workflow may have reopened its blocker, which does not change the revision of this one.
         if attempt.has_foreign_blocker
             && attempt.resumed_run.is_none()
@@ -75,7 +74,7 @@ impl WorkflowTx<'_, '_> {
             discussion: None,
             deliverable: attempt.deliverable,
         };
-        let start = StartOptions { input: attempt.prompt.clone(), ..StartOptions::default() };
+        let start = self.start_options(attempt.prompt.clone());
         self.admit_run(RunAdmission {
             agent: attempt.agent,
             resumed_run: attempt.resumed_run,

@@ -5,7 +5,6 @@ use emergent_domain::{
     workflow::{Escalation, WorkflowLink, WorkflowStatus},
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
-use emergent_executor::StartOptions;
 use emergent_rules::workflow::decide::NewEscalation;
 use emergent_store::workflows;
 
@@ -18,7 +17,7 @@ impl WorkflowTx<'_, '_> {
     /// Admits the run of the planner and counts the attempt to plan.
     pub(super) fn start_planner(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {
         let link = WorkflowLink { workflow: Some(self.workflow.id), ..WorkflowLink::default() };
-        let start = StartOptions { input: prompt.to_owned(), ..StartOptions::default() };
+        let start = self.start_options(prompt.to_owned());
         self.admit_run(RunAdmission {
             agent,
             resumed_run: None,

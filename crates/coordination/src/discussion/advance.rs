@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::Agent,
+    coordination::DiscussionDefaults,
     ids::{ObjectId, RunId},
     task::Task,
 };
@@ -14,8 +15,18 @@ use emergent_rules::workflow::{
 use super::{DiscussionWrite, FailedTurns, StartedTurn};
 
 /// Opens the review that a task requires, or returns `None` if there is no agent to review it.
-pub(crate) fn open_review(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> Option<DiscussionWrite> {
-    let settings = review_settings(task, attempt, agents)?;
+pub(crate) fn open_review(
+    task: &Task,
+    attempt: &Attempt,
+    agents: &[AgentCard],
+    earlier_agents: &[&str],
+    defaults: &DiscussionDefaults,
+) -> Option<DiscussionWrite> {
+    let mut settings = review_settings(task, attempt, agents, earlier_agents)?;
+    settings.rounds = defaults.rounds;
+    // A review of a few agents goes on although the project asks for more in general.
+    settings.quorum = defaults.quorum.map(|quorum| quorum.min(settings.participants.len()));
+    settings.threshold = defaults.threshold.unwrap_or(settings.threshold);
     Some(DiscussionWrite::Open {
         id: ObjectId::new(),
         task: task.id,

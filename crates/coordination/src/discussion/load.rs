@@ -83,6 +83,10 @@ pub(crate) fn load_discussion(
         absent,
         required: map.get(REQUIRED_PROPERTY).and_then(Value::as_bool).unwrap_or_default(),
         person_decision,
+        escalation: map
+            .get("escalation")
+            .and_then(|escalation| escalation.get("reason")?.as_str())
+            .map(str::to_owned),
         outcome: decision
             .and_then(|decision| decision.get("text"))
             .and_then(Value::as_str)

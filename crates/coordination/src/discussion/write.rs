@@ -5,7 +5,6 @@ use emergent_domain::{
     workflow::{Deliverable, WorkflowLink},
     workflow_event::WorkflowEventBody,
 };
-use emergent_executor::StartOptions;
 use emergent_rules::workflow::{
     discussion::{DiscussionEnd, DiscussionOutcome, DiscussionStep, EntryType, NewEntry, NewTurn},
     question::truncate,
@@ -92,7 +91,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     discussion: Some(*id),
                     deliverable: turn.expects_vote.then_some(Deliverable::Vote),
                 };
-                let start = StartOptions { input: turn.prompt.clone(), ..StartOptions::default() };
+                let start = writing.start_options(turn.prompt.clone());
                 writing.admit_run(RunAdmission {
                     agent: *agent,
                     resumed_run: None,

@@ -3,9 +3,11 @@
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     author::Author,
-    cursor::Page,
+    cursor::{Page, ResultPage},
+    filter::{Filter, Op},
     ids::{ObjectId, ProjectId},
     object::Object,
+    query::ObjectFilter,
     run::Run,
     task::Task,
     workflow::WorkflowStatus,
@@ -42,6 +44,31 @@ impl Dispatcher {
             Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
         };
         self.executor().graph().db().snapshot(read).await
+    }
+
+    /// Lists the discussions of a project, newest first; with a status or a task, only those that have it.
+    pub async fn discussions(
+        &self,
+        project: ProjectId,
+        status: Option<String>,
+        task: Option<ObjectId>,
+        page: Page,
+    ) -> Result<ResultPage<Object>> {
+        let equals = |path: &str, value: String| Filter {
+            path: path.to_owned(),
+            op: Op::Eq,
+            value: Some(Value::String(value)),
+        };
+        let status = status.map(|status| equals("status", status));
+        let task = task.map(|task| equals("task_id", task.to_string()));
+        let filter = ObjectFilter {
+            types: vec![DISCUSSION_TYPE.to_owned()],
+            filters: status.into_iter().chain(task).collect(),
+            ..ObjectFilter::default()
+        };
+        filter.check()?;
+        let read = move |tx: &mut Tx<'_>| objects::list(tx, project, &filter, &page);
+        Ok(self.executor().graph().db().read(read).await?)
     }
 
     /// Decides an escalated discussion for a person. The decision becomes the outcome of its task, and

@@ -1,27 +1,25 @@
-//! Starts a workflow, does a dry run of one, and adds a single task.
+//! Starts a workflow of new tasks or of tasks that are in the graph, and adds a single task.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use emergent_domain::{
-    ids::{ObjectId, WorkflowId},
+    ids::WorkflowId,
     invalid::{Invalid, Problem},
     object::Object,
-    task::{NewTask, Task, VerdictKind},
-    workflow::{Workflow, WorkflowSettings},
+    task::{NewTask, Task, TaskStatus, VerdictKind},
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
 };
 use emergent_graph::{Actor, objects};
-use emergent_rules::workflow::{
-    select::{self, AgentCard},
-    snapshot::Snapshot,
-};
-use emergent_store::{Tx, tasks};
+use emergent_store::{Tx, workflows as store_workflows};
 
+use super::dry_run::DryRun;
 use crate::{
-    agent_cards::{agent_cards, load_outcomes},
-    create::{NewWorkflow, add_tasks, create_workflow},
+    create::{CreatedWorkflow, NewWorkflow, add_tasks, create_workflow, record_start, workflow_row},
     dispatchable::{NameableAgents, dispatchable_agents},
     dispatcher::Dispatcher,
     error::{Error, Result},
+    existing_tasks::{ExistingTasks, assign_tasks, find_tasks, task_problems},
+    model_check::planner_name,
     planning::DEFAULT_PLANNER,
 };
 
@@ -29,62 +27,80 @@ const MAX_DESCRIPTION_BYTES: usize = 100_000;
 const MAX_CONCURRENT_TASKS: usize = 1_000;
 const MAX_RETRIES: i64 = 100;
 
-/// The result of a dry run: the tasks in layers, where each layer waits for the ones before it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DryRun {
-    /// The agent that would create the tasks; `None` if the request has tasks.
+/// A workflow that was created and passed all checks.
+pub(super) struct CheckedWorkflow {
+    pub created: CreatedWorkflow,
+    /// The agent that creates the tasks; `None` if the workflow has tasks.
     pub planner: Option<String>,
-    pub layers: Vec<Vec<DryRunTask>>,
-    /// Keys of the tasks that would start at once, in order.
-    pub startable: Vec<String>,
-}
-
-/// A task of a dry run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DryRunTask {
-    pub task: Task,
-    pub blocked_by: Vec<String>,
-    /// The agent that the rules choose; `None` if they find none.
-    pub agent: Option<String>,
-    /// Why the rules choose this agent, or none.
-    pub reason: String,
-    /// Whether the choice of the rules is clear. If it is not, a model may be asked.
-    pub clear: bool,
 }
 
 impl Dispatcher {
     /// Starts a workflow, to be driven by any dispatcher with free capacity.
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
-        let graph = self.executor().graph().clone();
-        let work = move |tx: &mut Tx<'_>| {
-            check_request(tx, actor, &new)?;
-            let writer = graph.write_context(tx, actor)?;
-            Ok::<_, Error>(create_workflow(tx, &writer, &new)?.workflow)
+        let dispatcher = self.clone();
+        let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
+            Ok(dispatcher.create_new(tx, actor, &new)?.created.workflow)
         };
         self.executor().graph().db().write(work).await
     }
 
-    /// Returns what [`Dispatcher::dispatch`] would do. The workflow is created in a transaction that is
-    /// rolled back, so a dry run fails for exactly the requests that a dispatch refuses.
-    pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
-        let graph = self.executor().graph().clone();
-        let work = move |tx: &mut Tx<'_>| -> Result<(), DryRunOutcome> {
-            let planner = check_request(tx, actor, &new)?;
-            let writer = graph.write_context(tx, actor).map_err(Error::from)?;
-            let created = create_workflow(tx, &writer, &new).map_err(Error::from)?;
-            let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
-            let blocks = tasks::list_blocks(tx, actor.project, created.workflow.id)?;
-            let agents = dispatchable_agents(tx, actor.project)?;
-            let outcomes = load_outcomes(tx, actor.project, created.workflow.id, &tasks)?;
-            let cards = agent_cards(&agents, &outcomes);
-            let snapshot = Snapshot::new(created.workflow, tasks, &blocks, &[]);
-            Err(DryRunOutcome::Done(Box::new(build_dry_run(&snapshot, planner, &blocks, &cards))))
+    /// Starts a workflow of tasks that are in the graph already.
+    pub async fn dispatch_existing(&self, actor: Actor, existing: ExistingTasks) -> Result<Workflow> {
+        let dispatcher = self.clone();
+        let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
+            Ok(dispatcher.create_from_graph(tx, actor, &existing)?.created.workflow)
         };
-        match self.executor().graph().db().write(work).await {
-            Err(DryRunOutcome::Done(dry_run)) => Ok(*dry_run),
-            Err(DryRunOutcome::Failed(error)) => Err(error),
-            Ok(()) => Err(Error::Conflict("the dry run was committed without a result".to_owned())),
-        }
+        self.executor().graph().db().write(work).await
+    }
+
+    /// Returns what [`Dispatcher::dispatch`] would do.
+    pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
+        let dispatcher = self.clone();
+        self.dry_run(actor.project, move |tx| dispatcher.create_new(tx, actor, &new)).await
+    }
+
+    /// Returns what [`Dispatcher::dispatch_existing`] would do.
+    pub async fn dry_run_existing(&self, actor: Actor, existing: ExistingTasks) -> Result<DryRun> {
+        let dispatcher = self.clone();
+        self.dry_run(actor.project, move |tx| dispatcher.create_from_graph(tx, actor, &existing)).await
+    }
+
+    /// Checks a request and creates its workflow.
+    fn create_new(&self, tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<CheckedWorkflow> {
+        let planner = check_request(tx, actor, new)?;
+        let judge = self.fallback_judge(tx, actor.project, &new.settings)?;
+        let settings = WorkflowSettings { judge, ..new.settings.clone() };
+        let new = NewWorkflow { settings, ..new.clone() };
+        let writer = self.executor().graph().write_context(tx, actor)?;
+        let created = create_workflow(tx, &writer, &new)?;
+        self.check_models(tx, &created, planner.as_deref())?;
+        Ok(CheckedWorkflow { created, planner })
+    }
+
+    /// Checks a request about tasks of the graph and makes them tasks of a new workflow.
+    fn create_from_graph(
+        &self,
+        tx: &mut Tx<'_>,
+        actor: Actor,
+        existing: &ExistingTasks,
+    ) -> Result<CheckedWorkflow> {
+        let (project, graph) = (actor.project, self.executor().graph());
+        Invalid::if_any(settings_problems(&existing.settings))?;
+        let found = find_tasks(tx, project, &existing.selection)?;
+        let names = dispatchable_agents(tx, project)?.into_iter().map(|agent| agent.definition.name).collect();
+        Invalid::if_any(task_problems(&found, &names))?;
+        let judge = self.fallback_judge(tx, project, &existing.settings)?;
+        let settings = WorkflowSettings { judge, ..existing.settings.clone() };
+        let description = describe_tasks(&found);
+        let author = graph.write_context(tx, actor)?;
+        let workflow = workflow_row(&author, WorkflowStatus::Running, &description, &settings);
+        store_workflows::insert(tx, &workflow)?;
+        record_start(tx, &workflow, found.len())?;
+        let (writer, _) = graph.workflow_write_context(tx, actor, workflow.id)?;
+        let tasks = assign_tasks(tx, &writer, workflow.id, &found, HashSet::new())?;
+        let created = CreatedWorkflow { workflow, tasks };
+        self.check_models(tx, &created, None)?;
+        Ok(CheckedWorkflow { created, planner: None })
     }
 
     /// Adds a task to a workflow that has not ended. Without a workflow, the task waits until somebody
@@ -108,24 +124,6 @@ impl Dispatcher {
     }
 }
 
-/// The error with which the transaction of a dry run always ends, so that it is rolled back.
-enum DryRunOutcome {
-    Done(Box<DryRun>),
-    Failed(Error),
-}
-
-impl From<Error> for DryRunOutcome {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<emergent_store::Error> for DryRunOutcome {
-    fn from(error: emergent_store::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
 /// Checks a request except for its tasks. Returns the name of the planner if it has no tasks.
 fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Option<String>> {
     let mut problems = Vec::new();
@@ -139,10 +137,8 @@ fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Opt
         problems
             .push(Problem::new("description", format!("must have at most {MAX_DESCRIPTION_BYTES} bytes")));
     }
-    if !(1..=MAX_CONCURRENT_TASKS).contains(&new.settings.max_concurrent) {
-        problems.push(Problem::new("maxConcurrent", format!("must be 1 to {MAX_CONCURRENT_TASKS}")));
-    }
-    let planner = planner_name(&new.settings);
+    problems.extend(settings_problems(&new.settings));
+    let planner = planner_name(&new.settings).to_owned();
     let agents = NameableAgents::load(tx, actor.project, actor.author)?;
     // A planner that the request names must exist even if its tasks make planning unnecessary.
     let must_exist = new.tasks.is_empty() || new.settings.planner.is_some();
@@ -154,54 +150,24 @@ fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Opt
     Ok(new.tasks.is_empty().then_some(planner))
 }
 
-fn planner_name(settings: &WorkflowSettings) -> String {
-    settings.planner.clone().unwrap_or_else(|| DEFAULT_PLANNER.to_owned())
+fn settings_problems(settings: &WorkflowSettings) -> Vec<Problem> {
+    if (1..=MAX_CONCURRENT_TASKS).contains(&settings.max_concurrent) {
+        return Vec::new();
+    }
+    vec![Problem::new("maxConcurrent", format!("must be 1 to {MAX_CONCURRENT_TASKS}"))]
 }
 
-fn build_dry_run(
-    snapshot: &Snapshot,
-    planner: Option<String>,
-    blocks: &[(ObjectId, ObjectId)],
-    cards: &[AgentCard],
-) -> DryRun {
-    let keys: HashMap<ObjectId, &str> =
-        snapshot.tasks().iter().map(|task| (task.id, task.key.as_str())).collect();
-    let mut layers: Vec<Vec<DryRunTask>> = Vec::new();
-    let mut layer_of: HashMap<ObjectId, usize> = HashMap::new();
-    // The tasks have no dependency cycle, so each round finds the layer of at least one more task.
-    while layer_of.len() < snapshot.tasks().len() {
-        let placed_before = layer_of.len();
-        for task in snapshot.tasks() {
-            if layer_of.contains_key(&task.id) {
-                continue;
-            }
-            let blocker_layers: Option<Vec<usize>> =
-                snapshot.blockers(task.id).map(|blocker| layer_of.get(&blocker.id).copied()).collect();
-            let Some(blocker_layers) = blocker_layers else { continue };
-            let layer = blocker_layers.into_iter().max().map_or(0, |last| last + 1);
-            layer_of.insert(task.id, layer);
-            layers.resize_with(layers.len().max(layer + 1), Vec::new);
-            let selection = select::select_by_rules(task, cards);
-            let edges_to_task = blocks.iter().filter(|(_, to)| *to == task.id);
-            layers[layer].push(DryRunTask {
-                blocked_by: edges_to_task
-                    .filter_map(|(from, _)| keys.get(from))
-                    .map(|&key| key.to_owned())
-                    .collect(),
-                agent: selection.agent,
-                reason: selection.reason,
-                clear: selection.clear,
-                task: task.clone(),
-            });
-        }
-        if layer_of.len() == placed_before {
-            break;
-        }
+/// The description of a workflow of tasks that were there before: the titles of the first ones.
+fn describe_tasks(found: &[Object]) -> String {
+    const MAX_TITLES: usize = 3;
+    let open: Vec<Task> =
+        found.iter().map(Task::from_object).filter(|task| task.status != TaskStatus::Completed).collect();
+    let name = |task: &Task| if task.title.trim().is_empty() { task.key.clone() } else { task.title.clone() };
+    let names: Vec<String> = open.iter().take(MAX_TITLES).map(name).collect();
+    match open.len().saturating_sub(MAX_TITLES) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
-    let max_concurrent = snapshot.workflow.settings.max_concurrent;
-    let startable =
-        snapshot.available().into_iter().take(max_concurrent).map(|task| task.key.clone()).collect();
-    DryRun { planner, layers, startable }
 }
 
 /// Removes the list index from the problems of a request that has a single task, and no list.

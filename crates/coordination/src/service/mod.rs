@@ -4,6 +4,7 @@ pub(crate) mod budgets;
 mod changes;
 pub(crate) mod discussions;
 pub(crate) mod dispatch;
+pub(crate) mod dry_run;
 mod follow;
 pub(crate) mod tasks;
 pub(crate) mod workflows;

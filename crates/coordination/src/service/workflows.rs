@@ -10,10 +10,13 @@ use emergent_domain::{
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
-use emergent_graph::Actor;
+use emergent_graph::{Actor, WriteContext};
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
-use emergent_store::{Tx, budget, tasks, workflows};
-use serde_json::json;
+use emergent_store::{
+    Tx, budget, tasks,
+    workflows::{self, AttemptRun},
+};
+use serde_json::{Value, json};
 
 use super::changes::{check_note, resume_workflow, retry_properties};
 use crate::{
@@ -39,8 +42,10 @@ pub struct WorkflowDetail {
 #[derive(Debug, Clone)]
 pub struct TaskDetail {
     pub task: Task,
-    /// Its attempts, the oldest first.
+    /// The runs of its attempts, the oldest first. An attempt has several if its run was resumed.
     pub runs: Vec<RunId>,
+    /// How many attempts were started.
+    pub attempts: usize,
     /// Its blockers: the keys of tasks of this workflow, and the ids of other objects.
     pub blocked_by: Vec<String>,
     /// Describes what the task waits for outside this workflow; `None` if it waits for nothing there.
@@ -107,7 +112,9 @@ impl Dispatcher {
             let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
             let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
             writer.reason = Some(CANCELLED_REASON.to_owned());
-            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+            let objects = tasks::list_for_workflow(tx, actor.project, id)?;
+            abandon_discussions(tx, &writer, &objects)?;
+            for object in objects {
                 let task = Task::from_object(&object);
                 let to = match task.status {
                     TaskStatus::Pending | TaskStatus::Paused => TaskStatus::Skipped,
@@ -164,6 +171,19 @@ impl Dispatcher {
     }
 }
 
+/// Ends the discussions of these tasks that are not decided: nobody conducts them any more.
+fn abandon_discussions(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[Object]) -> Result<()> {
+    let ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    for (_, discussion) in tasks::list_discussions(tx, writer.project.id, &ids)? {
+        let properties = discussion.properties.to_map();
+        let status = properties.get("status").and_then(Value::as_str).unwrap_or_default();
+        if matches!(status, "active" | "escalated") {
+            update_properties(tx, writer, discussion.id, json!({ "status": "abandoned" }))?;
+        }
+    }
+    Ok(())
+}
+
 fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
     let workflow = get_workflow(tx, project, id)?;
     let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
@@ -179,15 +199,23 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
         foreign_by_task.entry(to).or_default().extend(open_blockers);
     }
     let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
-    for (task, run) in workflows::list_attempts(tx, id)? {
+    let mut attempts: HashMap<ObjectId, usize> = HashMap::new();
+    for (task, AttemptRun { run, is_resumed }) in workflows::list_attempts(tx, id)? {
         runs.entry(task).or_default().push(run);
+        *attempts.entry(task).or_default() += usize::from(!is_resumed);
     }
     let task_detail = |task: Task| {
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let foreign_blockers = foreign_by_task.remove(&task.id).unwrap_or_default();
         let waiting = describe_wait(&task, attempted, &foreign_blockers);
-        TaskDetail { runs, blocked_by: blocked_by.remove(&task.id).unwrap_or_default(), waiting, task }
+        TaskDetail {
+            runs,
+            attempts: attempts.remove(&task.id).unwrap_or_default(),
+            blocked_by: blocked_by.remove(&task.id).unwrap_or_default(),
+            waiting,
+            task,
+        }
     };
     let tasks = tasks.into_iter().map(task_detail).collect();
     let spent = budget::workflow_spend(tx, project, id)?;

@@ -26,7 +26,7 @@ use super::{
     caller::{Caller, TaskRef},
     view::TaskFields,
 };
-use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge};
+use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge, unused_key};
 
 /// The most characters of a description that is made from titles.
 const MAX_DESCRIPTION_CHARS: usize = 500;
@@ -108,7 +108,7 @@ struct TaskDetails {
     #[serde(default)]
     #[schemars(length(max = 200))]
     verifies: Vec<TaskRef>,
-    /// Retries after a failure; default: 2.
+    /// Retries after a failure; default: 3.
     #[schemars(range(min = 0, max = 100))]
     max_retries: Option<i64>,
 }
@@ -144,27 +144,6 @@ impl TaskInput {
             max_retries: details.max_retries,
         })
     }
-}
-
-/// The most bytes of a title that its key contains.
-const MAX_GENERATED_KEY_BYTES: usize = 40;
-
-/// Makes a key from a title, different from those in `taken`.
-fn unused_key(title: &str, taken: &HashSet<String>) -> String {
-    let mut key = String::new();
-    for c in title.chars().flat_map(char::to_lowercase) {
-        if key.len() + c.len_utf8() > MAX_GENERATED_KEY_BYTES {
-            break;
-        }
-        if c.is_alphanumeric() {
-            key.push(c);
-        } else if !key.is_empty() && !key.ends_with('-') {
-            key.push('-');
-        }
-    }
-    let key = if key.is_empty() { "task" } else { key.trim_end_matches('-') };
-    let mut names = std::iter::once(key.to_owned()).chain((2..).map(|number| format!("{key}-{number}")));
-    names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 /// Converts inputs to new tasks. A task without a key gets an unused one.

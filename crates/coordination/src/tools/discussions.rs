@@ -14,12 +14,14 @@ use emergent_domain::{
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, objects, relationships};
-use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, Participant};
+use emergent_rules::workflow::discussion::{
+    DiscussionKind, DiscussionSettings, EntryType, Participant, Phase,
+};
 use emergent_store::{Tx, objects as rows, relationships as edges, transfer, workflows};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
-        define::{CallResult, graph_change, read_tool, refuse, write_tool_with_scope},
+        define::{CallResult, graph_change, read_tool, write_tool_with_scope},
         input::{OneOf, Words},
         reference::ObjectRef,
         view::FieldSelection,
@@ -208,8 +210,44 @@ struct StartInput {
     /// Most rounds.
     #[schemars(range(min = 1, max = 10))]
     rounds: Option<i64>,
+    /// Share of the votes that an option needs; default: 0.7.
+    #[schemars(range(min = 0, max = 1))]
+    threshold: Option<f64>,
+    /// How many participants must be left; default: half.
+    #[schemars(range(min = 1, max = 20))]
+    quorum: Option<usize>,
+    /// For a collaboration; default: review, synthesis, decision.
+    #[serde(default)]
+    #[schemars(length(max = 10))]
+    phases: Vec<PhaseInput>,
     /// Key or id of the task; default: your own.
     task: Option<TaskRef>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PhaseInput {
+    #[schemars(length(min = 1, max = 64))]
+    name: String,
+    /// Who is asked; default: all.
+    #[serde(default)]
+    #[schemars(length(max = 20), inner(length(min = 1, max = 128)))]
+    agents: Vec<String>,
+    /// Default: 1.
+    #[schemars(range(min = 1, max = 10))]
+    max_rounds: Option<i64>,
+    /// What its entries are; default: argument.
+    #[schemars(with = "Option<OneOf<EntryNames>>")]
+    output: Option<EntryType>,
+}
+
+/// Names the types of entries for the schema.
+struct EntryNames;
+
+impl Words for EntryNames {
+    fn words() -> Vec<&'static str> {
+        EntryType::ALL.iter().map(|type_| type_.as_str()).collect()
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -247,8 +285,29 @@ impl Words for KindNames {
 }
 
 async fn start(_: ToolContext, input: StartInput) -> CallResult {
-    let StartInput { topic, kind, participants, context, options, criteria, rounds, task } = input;
+    let StartInput {
+        topic,
+        kind,
+        participants,
+        context,
+        options,
+        criteria,
+        rounds,
+        threshold,
+        quorum,
+        phases,
+        task,
+    } = input;
     let mut settings = DiscussionSettings::new(kind.unwrap_or(DiscussionKind::Consensus), topic, &[]);
+    settings.phases = phases
+        .into_iter()
+        .map(|PhaseInput { name, agents, max_rounds, output }| Phase {
+            name,
+            agents,
+            max_rounds: max_rounds.unwrap_or(1),
+            output_type: output.unwrap_or_default(),
+        })
+        .collect();
     settings.participants = participants
         .into_iter()
         .map(|participant| match participant {
@@ -262,12 +321,24 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     settings.options = options;
     settings.criteria = criteria;
     settings.rounds = rounds;
-    let problems = settings.problems();
-    if !problems.is_empty() {
-        return Err(refuse(format!("The discussion cannot be started: {}", problems.join("; "))));
-    }
+    settings.quorum = quorum;
+    let has_kind = kind.is_some();
     graph_change(move |tx, writer| {
         let project = writer.project.id;
+        let defaults = &writer.project.coordination.discussions;
+        let mut settings = settings.clone();
+        if let Some(kind) = defaults.kind.as_deref().filter(|_| !has_kind).and_then(DiscussionKind::parse) {
+            settings.kind = kind;
+        }
+        settings.rounds = settings.rounds.or(defaults.rounds);
+        settings.threshold = threshold.or(defaults.threshold).unwrap_or(settings.threshold);
+        let default_quorum = defaults.quorum.map(|quorum| quorum.min(settings.participants.len()));
+        settings.quorum = settings.quorum.or(default_quorum);
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            let message = format!("the discussion cannot be started: {}", problems.join("; "));
+            return Err(Error::Conflict { message });
+        }
         let caller = Caller::load(tx, project, author_run(writer))?;
         let task = resolve_task(tx, project, &caller, task.as_ref())?;
         let Some(workflow) = task.workflow else {

@@ -66,6 +66,7 @@ both_engines! {
         assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
         let escalation = shown.workflow.escalation.unwrap();
         assert_eq!(escalation.options, ["decide", "cancel"]);
+        assert!(escalation.reason.contains("did not come to an end by itself: "), "{}", escalation.reason);
         let discussion = escalation.discussion.unwrap();
         assert_eq!(shown.tasks[0].task.status, TaskStatus::InProgress, "its task waits");
         house.dispatcher
@@ -75,6 +76,25 @@ both_engines! {
         let shown = house.completed(id).await;
         let output = shown.tasks[0].task.output.clone().unwrap().to_string();
         assert!(output.contains("Take the second proposal."), "{output}");
+        house.close().await;
+    }
+
+    async fn a_discussion_is_abandoned_when_its_workflow_is_cancelled(db: TestDb) {
+        let writer: Vec<_> = (0..4).map(|_| says("A proposal.")).collect();
+        let researcher: Vec<_> = (0..4).map(|_| says("SUGGEST_CHANGES: not like that.")).collect();
+        let model = ScriptedModel::default().agent("writer", writer).agent("researcher", researcher);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let id = house.dispatch(design()).await;
+        let discussion = house.ended(id).await.workflow.escalation.unwrap().discussion.unwrap();
+        let page = || emergent_domain::cursor::Page::first(10);
+        let escalated = Some("escalated".to_owned());
+        let listed = house.dispatcher.discussions(house.project, escalated.clone(), None, page()).await.unwrap();
+        assert_eq!(listed.items.iter().map(|one| one.id).collect::<Vec<_>>(), [discussion]);
+        house.dispatcher.cancel(house.actor(), id).await.unwrap();
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        assert_eq!(text(&told.discussion, "status"), "abandoned");
+        assert!(house.dispatcher.discussions(house.project, escalated, None, page()).await.unwrap().items.is_empty());
         house.close().await;
     }
 

@@ -149,7 +149,7 @@ both_engines! {
         house.completed(first).await;
         let shown = house.completed(id).await;
         let ship = of(&shown, "ship");
-        assert_eq!(ship.task.max_retries, 2, "looking again is no attempt");
+        assert_eq!(ship.task.max_retries, 3, "looking again is no attempt");
         let prompt = house.prompt(ship.runs[0]).await;
         assert!(prompt.contains("mended"), "{prompt}");
         house.close().await;

@@ -1,8 +1,10 @@
 //! Workflows as a whole: tasks, agents, verdicts, discussions, failures, budgets, people.
 
+mod before_start;
 mod discussions;
 mod failures;
 mod foreign_blockers;
+mod from_graph;
 mod harness;
 mod judges;
 mod parallel_discussions;

@@ -50,21 +50,38 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_plan_may_have_tasks_that_do_not_depend_on_each_other(db: TestDb) {
+        let plan = json!({ "tasks": [
+            { "key": "a", "title": "A", "assignedAgent": "builder" },
+            { "key": "b", "title": "B", "assignedAgent": "builder" },
+        ] });
+        let model = ScriptedModel::default()
+            .agent("task-planner", [calls("tasks_create", plan), says("Two tasks.")])
+            .agent("builder", [says("Done."), says("Done.")]);
+        let house = House::open(&db, model).await;
+        house.agent("task-planner", &["tasks_create"]).await;
+        house.agents(&["builder"]).await;
+        let id = house.dispatch(Vec::new()).await;
+        assert_eq!(house.completed(id).await.tasks.len(), 2);
+        assert_eq!(house.model.requests_of("task-planner").len(), 2, "the plan is taken at once");
+        house.close().await;
+    }
+
     async fn a_bad_plan_goes_back_twice_and_then_the_workflow_fails(db: TestDb) {
-        let loose = json!({ "tasks": [{ "key": "a", "title": "A" }, { "key": "b", "title": "B" }] });
+        let nobody = json!({ "type": "SpecTask", "properties": { "title": "A", "assigned_agent": "nobody" } });
         let lines = [
-            calls("tasks_create", loose), says("Planned."),
+            calls("entities_create", nobody), says("Planned."),
             says("I made none this time."),
             says("Nor this time."),
         ];
         let house = House::open(&db, ScriptedModel::default().agent("task-planner", lines)).await;
-        house.agent("task-planner", &["tasks_create"]).await;
+        house.agent("task-planner", &["entities_create"]).await;
         let id = house.dispatch(Vec::new()).await;
         let shown = house.ended(id).await;
         assert_eq!(shown.workflow.status, WorkflowStatus::Failed);
         assert!(shown.tasks.is_empty(), "what a refused plan made is gone");
         let asked = house.model.requests_of("task-planner");
-        assert!(asked[2].turns[0].text().contains("do not hang together"), "{}", asked[2].turns[0].text());
+        assert!(asked[2].turns[0].text().contains("names the agent `nobody`"), "{}", asked[2].turns[0].text());
         assert!(shown.workflow.summary.unwrap().contains("no plan after 3 attempts"));
         house.close().await;
     }

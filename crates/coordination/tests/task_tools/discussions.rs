@@ -18,6 +18,32 @@ fn map(value: Value) -> serde_json::Map<String, Value> {
 }
 
 both_engines! {
+    async fn a_discussion_is_held_as_its_starter_or_the_project_says(db: TestDb) {
+        use emergent_domain::{coordination::DiscussionDefaults, project::ProjectPatch};
+        let world = World::new(&db).await;
+        let started = world.start(vec![task("a", &[])], 9).await.unwrap();
+        let (id, a) = (started.workflow.id, started.tasks[0].id);
+        world.walk(a, TaskStatus::InProgress).await;
+        let duty = WorkflowLink { workflow: Some(id), task: Some(a), session: Some(ObjectId::new()), ..WorkflowLink::default() };
+        let run = world.as_run(duty).await;
+        let settings_of = async |input: Value| -> emergent_rules::workflow::discussion::DiscussionSettings {
+            let made = run.ok("discussions_start", input).await["discussion"].clone();
+            let object = world.graph.get_object(world.project, crate::harness::id(&made)).await.unwrap();
+            serde_json::from_value(object.properties.to_map()["settings"].clone()).unwrap()
+        };
+        let own = settings_of(json!({
+            "topic": "Rows?", "kind": "collaboration", "participants": ["researcher", "reviewer"], "threshold": 0.5, "quorum": 1,
+            "phases": [{ "name": "think", "maxRounds": 2 }, { "name": "vote", "output": "vote" }],
+        })).await;
+        assert_eq!((own.threshold, own.quorum, own.phases.len(), own.phases[0].max_rounds), (0.5, Some(1), 2, 2));
+        let discussions = DiscussionDefaults { kind: Some("brainstorm".into()), rounds: Some(2), threshold: Some(0.9), quorum: Some(9) };
+        let patch = ProjectPatch { discussions: Some(discussions), ..ProjectPatch::default() };
+        world.graph.update_project(world.project, patch).await.unwrap();
+        let by_project = settings_of(json!({ "topic": "Columns?", "participants": ["researcher", "reviewer"] })).await;
+        assert_eq!(by_project.kind.as_str(), "brainstorm");
+        assert_eq!((by_project.rounds, by_project.threshold, by_project.quorum), (Some(2), 0.9, Some(2)));
+    }
+
     async fn a_run_starts_a_discussion_about_its_task(db: TestDb) {
         let world = World::new(&db).await;
         let started = world.start(vec![task("a", &[]), task("b", &[])], 9).await.unwrap();

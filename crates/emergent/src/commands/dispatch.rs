@@ -5,8 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_wire::dispatch::{self as wire, DispatchResponse, DryRunView};
+use emergent_domain::{
+    agent::ModelConfig,
+    filter::{Filter, Op},
+};
+use emergent_wire::{
+    agent_parts::ModelView,
+    dispatch::{self as wire, DispatchResponse, DryRunView},
+};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::{agent::to_camel_case, parse_flag, watch_workflow};
 use crate::{
@@ -15,12 +23,12 @@ use crate::{
     output::{self, bold, dim},
 };
 
-/// What is to be done: words for the planner, or a file of tasks
+/// What is to be done: words for the planner, a file of tasks, or tasks of the graph
 ///
 /// A file is YAML or JSON: a list of tasks, or an object with `tasks` and the settings of the API. A
 /// task has key, title, description, kind, priority, assigned_agent, blocked_by and so on.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true).args(["text", "tasks"])))]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["text", "tasks", "from_graph"])))]
 pub struct Dispatch {
     /// What is to be done, in words; the planner makes tasks of it
     #[arg(value_name = "TEXT")]
@@ -28,6 +36,22 @@ pub struct Dispatch {
     /// The tasks, from a file; `-` is standard input
     #[arg(long, value_name = "FILE")]
     tasks: Option<PathBuf>,
+    /// Tasks that are in the graph and belong to no workflow, with all that `blocks` joins with them; without
+    /// --task, --root, --where and --label all pending ones
+    #[arg(long)]
+    from_graph: bool,
+    /// The id of a task of the graph; may be repeated
+    #[arg(long, value_name = "ID", requires = "from_graph", conflicts_with_all = ["root", "filters", "labels"])]
+    task: Vec<Uuid>,
+    /// The id of a task of the graph, which is done with its whole graph
+    #[arg(long, value_name = "ID", requires = "from_graph", conflicts_with_all = ["filters", "labels"])]
+    root: Option<Uuid>,
+    /// Only tasks with this property, such as `kind=research`; may be repeated
+    #[arg(long = "where", value_name = "PROPERTY=VALUE", requires = "from_graph")]
+    filters: Vec<String>,
+    /// Only tasks with this label; may be repeated
+    #[arg(long = "label", value_name = "LABEL", requires = "from_graph")]
+    labels: Vec<String>,
     /// Watch it until it ends, or waits for a person
     #[arg(long, conflicts_with = "dry_run")]
     follow: bool,
@@ -58,6 +82,9 @@ pub struct Dispatch {
     /// The agent that plans
     #[arg(long, value_name = "AGENT")]
     planner: Option<String>,
+    /// The model of every run, as `provider/name`, instead of those of the agents
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
 }
 
 impl Dispatch {
@@ -71,6 +98,10 @@ impl Dispatch {
             DispatchResponse::Checked(checked) => return print_dry_run(checked),
             DispatchResponse::Started(started) => started.workflow_id.to_string(),
         };
+        let judge = match &*response {
+            DispatchResponse::Started(started) => started.judge.clone(),
+            DispatchResponse::Checked(_) => None,
+        };
         if follow {
             return watch_workflow::follow(client, &id, as_json).await;
         }
@@ -78,6 +109,9 @@ impl Dispatch {
             output::print_json(&response)?;
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
+            if let Some(judge) = judge {
+                output::print_line(&dim(&format!("{judge} judges: it chooses agents and evaluates results")))?;
+            }
         }
         watch_workflow::warn_if_not_driven(client, &id);
         Ok(())
@@ -90,9 +124,19 @@ impl Dispatch {
             Some(file) => read_tasks(file)?,
             None => Map::new(),
         };
+        let (task_ids, query) = match (self.from_graph, self.task.is_empty(), self.root) {
+            (false, ..) | (true, true, Some(_)) => (None, None),
+            (true, false, _) => (Some(self.task), None),
+            (true, true, None) => {
+                (None, Some(wire::TaskQuery { labels: self.labels, filters: parse_filters(&self.filters)? }))
+            }
+        };
         let flags = wire::Dispatch {
             description: self.text,
             tasks: None,
+            task_ids,
+            root_task_id: self.root,
+            query,
             max_concurrent: self.max_concurrent,
             budget_usd: self.budget_usd,
             budget_tokens: self.budget_tokens,
@@ -101,6 +145,7 @@ impl Dispatch {
             threading: parse_flag("--threading", self.threading.as_deref())?,
             on_failure: parse_flag("--on-failure", self.on_failure.as_deref())?,
             planner: self.planner,
+            model: self.model.as_deref().map(parse_model).transpose()?,
             dry_run: self.dry_run,
         };
         if let Ok(Value::Object(flags)) = serde_json::to_value(flags) {
@@ -108,6 +153,24 @@ impl Dispatch {
         }
         Ok(body)
     }
+}
+
+/// Parses `PROPERTY=VALUE`.
+fn parse_filters(filters: &[String]) -> Result<Vec<Filter>> {
+    let parse = |text: &String| match text.split_once('=') {
+        Some((path, value)) if !path.is_empty() => {
+            Ok(Filter { path: path.to_owned(), op: Op::Eq, value: Some(value.into()) })
+        }
+        _ => Err(Error::Usage(format!("--where: `{text}` is not of the form PROPERTY=VALUE"))),
+    };
+    filters.iter().map(parse).collect()
+}
+
+fn parse_model(text: &str) -> Result<ModelView> {
+    let model: ModelConfig = text
+        .parse()
+        .map_err(|_| Error::Usage(format!("--model: `{text}` is not of the form provider/name")))?;
+    Ok(model.into())
 }
 
 /// Reads the request body from a file of tasks.
@@ -146,7 +209,8 @@ fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
 
 fn print_dry_run(checked: &DryRunView) -> Result<()> {
     if let Some(planner) = &checked.planner {
-        return output::print_line(&format!("{} would plan; the tasks are known after that", bold(planner)));
+        output::print_line(&format!("{} would plan; the tasks are known after that", bold(planner)))?;
+        return print_judge(checked);
     }
     let mut rows = Vec::new();
     for (index, layer) in checked.layers.iter().enumerate() {
@@ -161,7 +225,15 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
         }
     }
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
-    output::print_line(&dim(&format!("first: {}", checked.first.join(", "))))
+    output::print_line(&dim(&format!("first: {}", checked.first.join(", "))))?;
+    print_judge(checked)
+}
+
+fn print_judge(checked: &DryRunView) -> Result<()> {
+    match &checked.judge {
+        Some(judge) => output::print_line(&dim(&format!("judge: {judge}"))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! `emergent project`: lists, creates, changes and deletes the projects of a server, which are its tenants.
 
-use emergent_wire::project::{CreateProject, ProjectView, UpdateProject, UpdateRetention};
+use emergent_wire::project::{
+    CreateProject, ProjectView, SelectionRuleView, UpdateProject, UpdateRetention,
+};
 
 use super::resolve::{PROJECTS, resolve_id};
 use crate::{
@@ -48,6 +50,16 @@ pub enum Project {
         /// How long to keep settled firings of triggers
         #[arg(long, value_name = "TIME")]
         keep_firings: Option<String>,
+        /// Whether new tasks outside a workflow are executed by themselves
+        #[arg(long, value_name = "BOOL")]
+        auto_dispatch: Option<bool>,
+        /// Which agent gets which tasks, such as `kind:research=research-assistant`; repeated, and in the place of
+        /// all rules. `none` removes them
+        #[arg(long, value_name = "PATTERN=AGENT")]
+        selection_rule: Vec<String>,
+        /// Whether internal agents of products are chosen for tasks
+        #[arg(long, value_name = "BOOL")]
+        select_internal_agents: Option<bool>,
     },
     /// Delete a project: its runs, programs and streams end, and its secrets are removed, at once
     ///
@@ -91,13 +103,32 @@ impl Project {
                     output::print_table(&["ID", "NAME", "STRICT", "CREATED"], &[row(&created)])
                 }
             }
-            Project::Update { target, name, strict, keep_runs, keep_events, keep_firings } => {
+            Project::Update {
+                target,
+                name,
+                strict,
+                keep_runs,
+                keep_events,
+                keep_firings,
+                auto_dispatch,
+                selection_rule,
+                select_internal_agents,
+            } => {
                 let retention = UpdateRetention {
                     runs_days: parse_days("--keep-runs", keep_runs.as_deref())?,
                     events_days: parse_days("--keep-events", keep_events.as_deref())?,
                     firings_days: parse_days("--keep-firings", keep_firings.as_deref())?,
                 };
-                let body = UpdateProject { name, strict, retention: Some(retention) };
+                let selection_rules = parse_rules(&selection_rule)?;
+                let body = UpdateProject {
+                    name,
+                    strict,
+                    retention: Some(retention),
+                    auto_dispatch,
+                    selection_rules,
+                    select_internal_agents,
+                    discussions: None,
+                };
                 let path = path(client, &target).await?;
                 let updated: Received<ProjectView> = client.patch(&path, &body).await?.data().await?;
                 if as_json {
@@ -142,6 +173,22 @@ fn parse_days(flag: &str, text: Option<&str>) -> Result<Option<Option<i64>>> {
             Ok(Some(Some(days.ok_or_else(invalid)?)))
         }
     }
+}
+
+/// Parses `PATTERN=AGENT`; `None` if no rule is given.
+fn parse_rules(rules: &[String]) -> Result<Option<Vec<SelectionRuleView>>> {
+    match rules {
+        [] => return Ok(None),
+        [only] if only == "none" => return Ok(Some(Vec::new())),
+        _ => {}
+    }
+    let parse = |text: &String| match text.rsplit_once('=') {
+        Some((pattern, agent)) => {
+            Ok(SelectionRuleView { pattern: pattern.trim().to_owned(), agent: agent.trim().to_owned() })
+        }
+        None => Err(Error::Usage(format!("--selection-rule: `{text}` is not of the form PATTERN=AGENT"))),
+    };
+    rules.iter().map(parse).collect::<Result<_>>().map(Some)
 }
 
 fn row(project: &ProjectView) -> Vec<String> {

@@ -102,7 +102,7 @@ fn retry_or_fail(
         Some(Judgement::Retry { note }) if !note.is_empty() => format!("{why}. {note}"),
         _ => why,
     };
-    let context = failure_context(task, &why, attempt);
+    let context = failure_context(snapshot, task, &why, attempt);
     match judged {
         Some(Judgement::Escalate { why: more }) => {
             let needs_person = Some(person_needed(task, more, TASK_OPTIONS));
@@ -136,7 +136,7 @@ fn fail_without_retry(
     attempt: &Attempt,
     options: &[&str],
 ) -> Vec<Transition> {
-    let failure_context = failure_context(task, &why, attempt);
+    let failure_context = failure_context(snapshot, task, &why, attempt);
     let asks = snapshot.workflow.settings.on_failure == OnFailure::Escalate;
     let needs_person = asks.then(|| person_needed(task, &why, options));
     single(task, TransitionTo::Failed { failure_context, needs_person }, why)
@@ -177,11 +177,10 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
     let why = format!("`{}` says {word}: {issues}", task.key);
     let mut transitions = Vec::new();
     for one in &judged {
-        let failure_context = append_failure(&one.failure_context, one.retry_count + 1, &why);
+        let failure_context = append_failure(&one.failure_context, snapshot.attempt_number(one), &why);
         // Another verdict has sent the task back already.
         if one.status != TaskStatus::Completed {
             if one.status == TaskStatus::Pending {
-                let failure_context = append_failure(&one.failure_context, one.retry_count, &why);
                 transitions.push(Transition {
                     task: one.id,
                     to: TransitionTo::FailureNoted { failure_context },
@@ -223,18 +222,18 @@ pub fn fail_unstarted(snapshot: &Snapshot, task: &Task, why: &str, options: &[&s
     let reason = format!("it could not be started: {why}");
     let asks = snapshot.workflow.settings.on_failure == OnFailure::Escalate;
     let to = TransitionTo::Failed {
-        failure_context: append_failure(&task.failure_context, task.retry_count + 1, &reason),
+        failure_context: append_failure(&task.failure_context, snapshot.next_attempt_number(task), &reason),
         needs_person: asks.then(|| person_needed(task, &reason, options)),
     };
     Transition { task: task.id, to, reason }
 }
 
-fn failure_context(task: &Task, why: &str, attempt: &Attempt) -> String {
+fn failure_context(snapshot: &Snapshot, task: &Task, why: &str, attempt: &Attempt) -> String {
     let said = match attempt.summary.trim() {
         "" => why.to_owned(),
         said => format!("{why}\nWhat it said: {said}"),
     };
-    append_failure(&task.failure_context, task.retry_count + 1, &said)
+    append_failure(&task.failure_context, snapshot.attempt_number(task), &said)
 }
 
 fn reason_label(reason: Option<Reason>) -> &'static str {

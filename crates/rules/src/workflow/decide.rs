@@ -197,9 +197,10 @@ fn needed_escalation(snapshot: &Snapshot) -> Option<NewEscalation> {
         return None;
     }
     if let Some(first) = failed.first() {
+        let why = failure_with_cause(first);
         let reason = match failed.len() {
-            1 => format!("task `{}` failed", first.key),
-            many => format!("{many} tasks failed, `{}` among them", first.key),
+            1 => why,
+            many => format!("{many} tasks failed; {why}"),
         };
         return about(first, reason, TASK_OPTIONS);
     }
@@ -208,14 +209,19 @@ fn needed_escalation(snapshot: &Snapshot) -> Option<NewEscalation> {
     about(task, reason, WAIT_OPTIONS)
 }
 
+/// Says that a task failed, and what went wrong last.
+fn failure_with_cause(task: &Task) -> String {
+    match summary::last_failure(task).as_str() {
+        "" => format!("task `{}` failed", task.key),
+        why => format!("task `{}` failed: {why}", task.key),
+    }
+}
+
 /// Why a workflow has failed, if it has and no person is asked.
 fn failure_reason(snapshot: &Snapshot) -> Option<String> {
     let of = |status: TaskStatus| snapshot.tasks().iter().filter(move |task| task.status == status);
     if let Some(first) = of(TaskStatus::Failed).next() {
-        return Some(match summary::last_failure(first).as_str() {
-            "" => format!("task `{}` failed", first.key),
-            why => format!("task `{}` failed: {why}", first.key),
-        });
+        return Some(failure_with_cause(first));
     }
     if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
         // A person was asked, and decided to skip the task.

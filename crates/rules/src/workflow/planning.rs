@@ -1,7 +1,5 @@
 //! What a planner agent is asked, and whether the tasks that it created make a workable plan.
 
-use std::collections::HashSet;
-
 use emergent_domain::agent::Agent;
 
 use super::snapshot::Snapshot;
@@ -17,7 +15,7 @@ pub fn planner_prompt(description: &str, agents: &[Agent], problem: Option<&str>
          Each task has a short key, a title, a description that says everything its agent needs to know, a kind \
          (research, design, implement, test, review, …) and, where it matters, an agent. Join them by what has to be \
          done first: with `tasks_create`, `blockedBy` names those; with other tools, a `blocks` relationship leads \
-         from the task that is done first. Every task must hang together with the others, and none may wait for \
+         from the task that is done first. Tasks that are not joined are done side by side; none may wait for \
          itself.\n\nThe agents there are:\n{}\n\nAnswer with a short summary once the tasks are made.",
         description,
         agents.join("\n"),
@@ -54,35 +52,7 @@ pub fn plan_problem(snapshot: &Snapshot, agents: &[Agent]) -> Option<String> {
             ));
         }
     }
-    let apart = disconnected_tasks(snapshot);
-    match apart.is_empty() {
-        true => None,
-        false => Some(format!(
-            "the tasks do not hang together: {} are not joined to `{}` by what has to be done first",
-            apart.join(", "),
-            tasks[0].key
-        )),
-    }
-}
-
-/// The tasks that no chain of blockers joins to the first.
-fn disconnected_tasks(snapshot: &Snapshot) -> Vec<String> {
-    let tasks = snapshot.tasks();
-    let mut joined = HashSet::from([tasks[0].id]);
-    let mut grew = true;
-    while grew {
-        grew = false;
-        for task in tasks {
-            for blocker in snapshot.blockers(task.id) {
-                let (one, other) = (joined.contains(&task.id), joined.contains(&blocker.id));
-                if one != other {
-                    joined.extend([task.id, blocker.id]);
-                    grew = true;
-                }
-            }
-        }
-    }
-    tasks.iter().filter(|task| !joined.contains(&task.id)).map(|task| format!("`{}`", task.key)).collect()
+    None
 }
 
 /// The names of agents, for a message.

@@ -58,6 +58,8 @@ pub struct Snapshot {
     /// How many tasks wait for each task, directly or not.
     dependent_counts: Vec<usize>,
     pub attempts: HashMap<ObjectId, Attempt>,
+    /// How many attempts at each task were started. A resumed run continues its attempt.
+    pub attempt_counts: HashMap<ObjectId, i64>,
     pub discussions: HashMap<ObjectId, DiscussionProgress>,
 }
 
@@ -100,6 +102,7 @@ impl Snapshot {
             has_foreign_blocker,
             dependent_counts,
             attempts: HashMap::new(),
+            attempt_counts: HashMap::new(),
             discussions: HashMap::new(),
         }
     }
@@ -202,6 +205,19 @@ impl Snapshot {
         self.tasks.iter().filter(has_running_attempt).count()
     }
 
+    /// The number of the newest attempt at a task. A task that runs again although it did not fail is in its next
+    /// attempt as well.
+    pub fn attempt_number(&self, task: &Task) -> i64 {
+        // A task that is pending again has ended the attempts that its retries count.
+        let by_retries = task.retry_count + i64::from(task.status != TaskStatus::Pending);
+        self.attempt_counts.get(&task.id).copied().unwrap_or(by_retries)
+    }
+
+    /// The number of the attempt that would start now.
+    pub fn next_attempt_number(&self, task: &Task) -> i64 {
+        self.attempt_counts.get(&task.id).map_or(task.retry_count + 1, |count| count + 1)
+    }
+
     /// Makes a decided change in memory, as the transaction makes it in the graph. Decisions that
     /// follow in the same pass see the state after it.
     pub fn apply(&mut self, change: &Change<'_>) {
@@ -243,6 +259,10 @@ impl Snapshot {
     }
 
     fn start_attempt(&mut self, id: ObjectId, run: RunId, agent: &str, mode: AttemptMode) {
+        let number = self.get(id).map(|task| self.next_attempt_number(task));
+        if let Some(number) = number.filter(|_| mode == AttemptMode::New) {
+            self.attempt_counts.insert(id, number);
+        }
         let Some(task) = self.get_mut(id) else { return };
         task.status = TaskStatus::InProgress;
         task.run = Some(run);

@@ -30,9 +30,9 @@ pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, 
     )];
     let named = |task: &Task| format!("`{}`", task.key);
     for task in of(TaskStatus::Completed) {
-        let tries = match task.retry_count {
-            0 => String::new(),
-            retries => format!(", attempt {}", retries + 1),
+        let tries = match snapshot.attempt_number(task) {
+            0 | 1 => String::new(),
+            number => format!(", attempt {number}"),
         };
         let said = task.summary.as_deref().or_else(|| task.output.as_ref()?.as_str()).unwrap_or_default();
         lines.push(format!("- {} by {}{tries}: {}", named(task), agent_of(task), first_line(said)));

@@ -82,7 +82,8 @@ pub fn triage_question(task: &Task, failure: &Failure, agents: &[AgentCard]) -> 
     let left = (task.max_retries - task.retry_count).max(0);
     prompt += &format!("\nRetries left: {left}\n");
     let mut actions = vec!["retry", "escalate"];
-    let others: Vec<&AgentCard> = agents.iter().filter(|agent| agent.name != failure.agent).collect();
+    let is_other = |agent: &&AgentCard| agent.is_selectable && agent.name != failure.agent;
+    let others: Vec<&AgentCard> = agents.iter().filter(is_other).collect();
     if !task.agent_is_named && !others.is_empty() {
         actions.insert(1, "reassign");
         prompt += "\nOTHER AGENTS:\n";
@@ -122,7 +123,8 @@ pub fn parse_triage(answer: &str, task: &Task, failure: &Failure, agents: &[Agen
         "retry" => Triage::Retry { note },
         "reassign" => {
             let agent = text("agent");
-            let fits = agent != failure.agent && agents.iter().any(|one| one.name == agent);
+            let is_known = agents.iter().any(|one| one.is_selectable && one.name == agent);
+            let fits = agent != failure.agent && is_known;
             if fits && !task.agent_is_named {
                 Triage::Reassign { agent, note }
             } else {

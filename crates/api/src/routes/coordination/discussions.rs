@@ -1,15 +1,49 @@
-//! Returns a discussion, and lets a person decide an escalated one.
+//! Lists and returns discussions, and lets a person decide an escalated one.
 
 use axum::extract::State;
-use emergent_domain::ids::ObjectId;
+use emergent_domain::{cursor::Page, ids::ObjectId};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     ApiError, App,
     auth::{AsActor, InProject},
-    extract::{Json, Path},
-    response::{Envelope, Result, ok},
-    views::coordination_discussion::{DecideDiscussion, DiscussionView},
+    extract::{Json, Path, Query},
+    response::{Envelope, Result, ok, page},
+    views::coordination_discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView},
 };
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiscussionListQuery {
+    /// `active`, `resolved` or `escalated`.
+    status: Option<String>,
+    /// Only discussions of this task.
+    #[serde(rename = "taskId")]
+    #[param(value_type = Option<Uuid>, rename = "taskId")]
+    task: Option<ObjectId>,
+    /// The maximum number of results; the default is 50.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// The `x-next-cursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// Lists the discussions of the project, newest first.
+#[utoipa::path(
+    get, path = "/api/coordination/discussions", tag = "coordination", operation_id = "listDiscussions",
+    params(DiscussionListQuery),
+    responses((status = 200, description = "A page of discussions", body = Envelope<Vec<DiscussionSummaryView>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(query): Query<DiscussionListQuery>,
+) -> Result<Vec<DiscussionSummaryView>> {
+    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    page(app.dispatcher.discussions(project, query.status, query.task, requested).await?)
+}
 
 /// Returns a discussion with its entries and its outcome.
 #[utoipa::path(

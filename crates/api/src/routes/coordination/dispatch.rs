@@ -10,12 +10,15 @@ use crate::{
     views::{
         IntoView,
         coordination::StartedWorkflow,
-        coordination_dispatch::{Dispatch, DispatchResponse, DryRunView, new_workflow},
+        coordination_dispatch::{
+            Dispatch, DispatchRequest, DispatchResponse, DryRunView, dispatch_request,
+        },
     },
 };
 
 /// Starts a workflow and returns at once. Tasks in the request are validated as a whole: unknown keys,
-/// unknown agents and dependency cycles are refused, with the path of the field.
+/// unknown agents and dependency cycles are refused, with the path of the field. Tasks that are in the graph
+/// already become tasks of the workflow. Every agent that could be started needs a model that can be called.
 #[utoipa::path(
     post, path = "/api/coordination/dispatch", tag = "coordination", operation_id = "dispatch",
     request_body = Dispatch,
@@ -30,10 +33,19 @@ pub(super) async fn dispatch(
     Json(body): Json<Dispatch>,
 ) -> Result<DispatchResponse> {
     let dry_run = body.dry_run;
-    let new = new_workflow(body)?;
+    let dispatcher = &app.dispatcher;
+    let request = dispatch_request(body)?;
     if dry_run {
-        return ok(DispatchResponse::Checked(app.dispatcher.dry_run_dispatch(actor, new).await?.into_view()));
+        let checked = match request {
+            DispatchRequest::New(new) => dispatcher.dry_run_dispatch(actor, new).await?,
+            DispatchRequest::Existing(existing) => dispatcher.dry_run_existing(actor, existing).await?,
+        };
+        return ok(DispatchResponse::Checked(checked.into_view()));
     }
-    let workflow = app.dispatcher.dispatch(actor, new).await?;
-    accepted(DispatchResponse::Started(StartedWorkflow { workflow_id: workflow.id.0 }))
+    let workflow = match request {
+        DispatchRequest::New(new) => dispatcher.dispatch(actor, new).await?,
+        DispatchRequest::Existing(existing) => dispatcher.dispatch_existing(actor, existing).await?,
+    };
+    let judge = dispatcher.judge_model(&workflow.settings).map(|model| model.to_string());
+    accepted(DispatchResponse::Started(StartedWorkflow { workflow_id: workflow.id.0, judge }))
 }

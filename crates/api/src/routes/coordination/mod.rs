@@ -25,6 +25,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsInvoke, routes!(tasks::retry))
         .scoped(AgentsInvoke, routes!(tasks::reassign))
         .scoped(AgentsInvoke, routes!(tasks::skip))
+        .scoped(AgentsRead, routes!(discussions::list))
         .scoped(AgentsRead, routes!(discussions::get))
         .scoped(AgentsInvoke, routes!(discussions::decide))
         .scoped(AgentsRead, routes!(budgets::get))

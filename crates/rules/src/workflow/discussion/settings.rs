@@ -62,6 +62,14 @@ pub enum EntryType {
 }
 
 impl EntryType {
+    pub const ALL: &[EntryType] = &[
+        EntryType::Argument,
+        EntryType::Proposal,
+        EntryType::Vote,
+        EntryType::Feedback,
+        EntryType::Decision,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             EntryType::Argument => "argument",

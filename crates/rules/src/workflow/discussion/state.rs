@@ -60,6 +60,8 @@ pub struct TaskDiscussion {
     /// True for the review that the task requires; false for a discussion that an agent started.
     pub required: bool,
     pub person_decision: Option<PersonDecision>,
+    /// Why a person has to decide, once that is so.
+    pub escalation: Option<String>,
     /// The text of the decision; empty while there is none.
     pub outcome: String,
 }
@@ -136,9 +138,14 @@ pub fn overall_progress(discussions: &[TaskDiscussion]) -> Option<DiscussionProg
 }
 
 /// Settings of the review that a task requires after this attempt, or `None` if the project has no
-/// agent that could review it.
-pub fn review_settings(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> Option<DiscussionSettings> {
-    let reviewers = choose_reviewers(task, &attempt.agent, agents);
+/// agent that could review it. `earlier_agents` did the direct blockers of the task.
+pub fn review_settings(
+    task: &Task,
+    attempt: &Attempt,
+    agents: &[AgentCard],
+    earlier_agents: &[&str],
+) -> Option<DiscussionSettings> {
+    let reviewers = choose_reviewers(task, &attempt.agent, agents, earlier_agents);
     if reviewers.is_empty() {
         return None;
     }
@@ -153,14 +160,19 @@ pub fn review_settings(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> 
     })
 }
 
-/// The collaborators that the task names, else the agent that fits it best after its own.
-fn choose_reviewers(task: &Task, agent: &str, agents: &[AgentCard]) -> Vec<String> {
+/// The collaborators that the task names. Else an agent that did a direct blocker, because it knows what the result
+/// builds on. Else the agent that fits the task best after its own.
+fn choose_reviewers(task: &Task, agent: &str, agents: &[AgentCard], earlier_agents: &[&str]) -> Vec<String> {
     let is_available = |name: &&String| agents.iter().any(|card| &card.name == *name) && *name != agent;
     let named: Vec<String> = task.collaborators.iter().filter(is_available).cloned().collect();
     if !named.is_empty() {
         return named;
     }
     let others: Vec<AgentCard> = agents.iter().filter(|card| card.name != agent).cloned().collect();
+    let is_other = |name: &&&str| others.iter().any(|card| card.name == **name && card.is_selectable);
+    if let Some(earlier) = earlier_agents.iter().find(is_other) {
+        return vec![(*earlier).to_owned()];
+    }
     let unassigned = Task { assigned_agent: None, ..task.clone() };
     select::select_by_rules(&unassigned, &others).agent.into_iter().collect()
 }

@@ -22,7 +22,7 @@ pub fn selection_question(task: &Task, agents: &[AgentCard]) -> Question {
         prompt += &format!("\nATTEMPTS BEFORE:\n{}\n", truncate(&task.failure_context, 2_000));
     }
     prompt += "\nAGENTS:\n";
-    for agent in agents {
+    for agent in agents.iter().filter(|agent| agent.is_selectable) {
         let tools = agent.tools.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
         prompt += &format!("- {}: {} (tools: {tools})\n", agent.name, truncate(&agent.description, 500));
         let work = handles::work(&agent.config).join("; ");
@@ -31,7 +31,8 @@ pub fn selection_question(task: &Task, agents: &[AgentCard]) -> Question {
         }
     }
     prompt += "\nWhich agent is best suited? Answer with its exact name and the reason in one sentence.";
-    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let selectable = agents.iter().filter(|agent| agent.is_selectable);
+    let names: Vec<&str> = selectable.map(|agent| agent.name.as_str()).collect();
     Question {
         system:
             "You choose the agent that does a task. You name one of the agents you are given and no other."
@@ -51,6 +52,7 @@ pub fn selection_question(task: &Task, agents: &[AgentCard]) -> Question {
 
 /// The agent an answer names. An answer that names none, or several, is not used.
 pub fn parse_selection(text: &str, agents: &[AgentCard]) -> Option<String> {
+    let agents: Vec<&AgentCard> = agents.iter().filter(|agent| agent.is_selectable).collect();
     let exact = |said: &str| {
         let said = said.trim().trim_matches(['`', '"', '\'', '*', '.']);
         agents.iter().find(|agent| agent.name.eq_ignore_ascii_case(said)).map(|agent| agent.name.clone())

@@ -52,7 +52,7 @@ fn handles_list(config: &Map<String, Value>, name: &str) -> Vec<String> {
 }
 
 /// Whether the parts of a pattern stand in the text, in their order.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
+pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut rest = text;
     let mut any = false;
     for part in pattern.split('*').map(str::trim).filter(|part| !part.is_empty()) {

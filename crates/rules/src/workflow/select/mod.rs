@@ -7,6 +7,7 @@
 mod by_model;
 mod handles;
 mod profile;
+mod project_rules;
 mod scoring;
 mod similarity;
 mod task_words;
@@ -23,6 +24,7 @@ use scoring::WordScore;
 
 pub use by_model::{parse_selection, selection_question};
 pub use profile::AgentProfile;
+pub use project_rules::select_by_project_rules;
 pub use similarity::{AgentSimilarities, agent_sentences, task_text};
 pub use track_record::TrackRecord;
 
@@ -42,6 +44,8 @@ pub struct AgentCard {
     pub profile: AgentProfile,
     /// Empty unless the caller knows of earlier tasks.
     pub track_record: TrackRecord,
+    /// Whether the agent may be chosen. If not, only a task or a rule that names it gets it.
+    pub is_selectable: bool,
 }
 
 impl AgentCard {
@@ -57,6 +61,7 @@ impl AgentCard {
             config: definition.config.clone(),
             profile: AgentProfile::from_definition(definition),
             track_record: TrackRecord::default(),
+            is_selectable: true,
         }
     }
 }
@@ -97,11 +102,12 @@ pub fn select_with_similarity(
         };
         return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
     }
-    let words = scoring::score_words(task, agents);
+    let agents: Vec<&AgentCard> = agents.iter().filter(|agent| agent.is_selectable).collect();
+    let words = scoring::score_words(task, &agents);
     let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = agents
         .iter()
         .zip(words)
-        .map(|(agent, words)| score_agent(task, agent, words, similarities))
+        .map(|(&agent, words)| score_agent(task, agent, words, similarities))
         .collect();
     scored.sort_by(|a, b| {
         b.0.total_cmp(&a.0).then_with(|| tie_break(b.2).cmp(&tie_break(a.2))).then(a.2.name.cmp(&b.2.name))

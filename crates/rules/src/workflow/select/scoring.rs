@@ -20,7 +20,7 @@ pub(super) struct WordScore {
 }
 
 /// The scores in the order of the agents.
-pub(super) fn score_words(task: &Task, agents: &[AgentCard]) -> Vec<WordScore> {
+pub(super) fn score_words(task: &Task, agents: &[&AgentCard]) -> Vec<WordScore> {
     let words: Vec<(Word, f64)> = task_words(task)
         .into_iter()
         .map(|(word, weight)| {
@@ -52,7 +52,7 @@ fn score_agent(words: &[(Word, f64)], profile: &AgentProfile, mean_length: f64) 
 /// The inverse document frequency, from 1 for a word of a single agent down to 0: a word that every agent
 /// uses does not tell them apart. It falls slowly, because several agents may share a duty. An agent that
 /// only mentions a word in its prompt counts as less than one agent.
-fn rarity(stem: &str, agents: &[AgentCard]) -> f64 {
+fn rarity(stem: &str, agents: &[&AgentCard]) -> f64 {
     let all = agents.len() as f64;
     let using: f64 = agents.iter().map(|agent| agent.profile.frequency(stem).min(1.0)).sum();
     (1.0 + all / using.max(1.0)).ln() / (1.0 + all).ln()

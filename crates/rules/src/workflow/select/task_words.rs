@@ -9,6 +9,10 @@ const VERDICT_WEIGHT: f64 = 3.0;
 /// A title mostly starts with the verb: what there is to do.
 const FIRST_WORD_WEIGHT: f64 = 2.0;
 const TITLE_WEIGHT: f64 = 1.0;
+/// A key is a short name such as `research-tags`. A task without one has its id instead.
+const KEY_WEIGHT: f64 = 1.0;
+/// Words of keys that say nothing about the work, as in `task-3`.
+const EMPTY_KEY_WORDS: &[&str] = &["task", "step", "todo", "item", "job"];
 const DESCRIPTION_WEIGHT: f64 = 0.4;
 const ADDRESS_WEIGHT: f64 = 2.0;
 const QUESTION_WEIGHT: f64 = 1.0;
@@ -23,6 +27,10 @@ pub(super) fn task_words(task: &Task) -> Vec<(Word, f64)> {
     let mut all = WeightedWords(Vec::new());
     all.add(&task.kind, |_| KIND_WEIGHT);
     all.add(&task.title, |position| if position == 0 { FIRST_WORD_WEIGHT } else { TITLE_WEIGHT });
+    if task.key != task.id.to_string() {
+        let parts = task.key.split(['-', '_', '.']).filter(|part| !EMPTY_KEY_WORDS.contains(part));
+        all.add(&parts.collect::<Vec<_>>().join(" "), |_| KEY_WEIGHT);
+    }
     for tag in &task.tags {
         all.add(tag, |_| TITLE_WEIGHT);
     }

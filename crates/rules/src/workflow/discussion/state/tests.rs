@@ -16,6 +16,7 @@ fn discussed(what: &str) -> TaskDiscussion {
         absent: Vec::new(),
         required: word == "review",
         person_decision: None,
+        escalation: None,
         outcome: outcome.into(),
     }
 }

@@ -1,0 +1,118 @@
+//! What is checked and said before a workflow starts, and what an escalation says.
+
+use emergent_coordination::create::NewWorkflow;
+use emergent_domain::{
+    agent::{AgentDefinition, Visibility},
+    coordination::SelectionRule,
+    project::ProjectPatch,
+    task::NewTask,
+    workflow::{SelectorKind, WorkflowSettings, WorkflowStatus},
+};
+use emergent_testkit::{
+    both_engines,
+    scripted::{ScriptedModel, fails, says},
+};
+use serde_json::{Map, json};
+
+use crate::harness::{House, task};
+
+fn request(settings: WorkflowSettings, tasks: Vec<NewTask>) -> NewWorkflow {
+    NewWorkflow { description: "all of it".into(), settings, tasks }
+}
+
+fn refused() -> emergent_llm::Error {
+    emergent_llm::Error::BadRequest {
+        model: ScriptedModel::MODEL.into(),
+        status: 400,
+        message: "no such column".into(),
+    }
+}
+
+both_engines! {
+    async fn an_agent_without_a_usable_model_stops_the_dispatch_and_its_dry_run(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [says("Done.")]).agent("keyless", [says("Done.")])).await;
+        house.agents(&["builder"]).await;
+        let keyless = AgentDefinition { model: "google/gemini-2.5-flash".parse().ok(), ..AgentDefinition::new("keyless") };
+        house.dispatcher.executor().create_agent(house.actor(), keyless).await.unwrap();
+        let open = || request(WorkflowSettings::default(), vec![task("any", "", &[])]);
+        let dispatched = house.dispatcher.dispatch(house.actor(), open()).await.unwrap_err().to_string();
+        let checked = house.dispatcher.dry_run_dispatch(house.actor(), open()).await.unwrap_err().to_string();
+        assert_eq!(dispatched, checked);
+        for word in ["`keyless`", "GEMINI_API_KEY", "--model"] {
+            assert!(checked.contains(word), "{word}: {checked}");
+        }
+        let listed = house.dispatcher.workflows(house.project, None, emergent_domain::cursor::Page::first(10)).await.unwrap();
+        assert!(listed.items.is_empty());
+        // A workflow that cannot start it is not concerned, and neither is one with a model of its own.
+        let id = house.dispatch(vec![task("named", "builder", &[])]).await;
+        house.completed(id).await;
+        let settings = WorkflowSettings { model: ScriptedModel::MODEL.parse().ok(), ..WorkflowSettings::default() };
+        let id = house.dispatch_with(settings, vec![task("keyless", "keyless", &[])]).await;
+        house.completed(id).await;
+        house.close().await;
+    }
+
+    async fn a_workflow_that_asks_for_a_judge_gets_the_model_of_the_planner(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["task-planner", "builder"]).await;
+        let check = async |settings: WorkflowSettings| {
+            let new = request(settings, vec![task("any", "", &[])]);
+            house.dispatcher.dry_run_dispatch(house.actor(), new).await.unwrap().judge
+        };
+        assert_eq!(check(WorkflowSettings::default()).await, None, "nobody asked for one");
+        let by_model = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
+        assert_eq!(check(by_model).await.as_deref(), Some(ScriptedModel::MODEL));
+        let evaluated = WorkflowSettings { evaluate: true, ..WorkflowSettings::default() };
+        assert_eq!(check(evaluated).await.as_deref(), Some(ScriptedModel::MODEL));
+        house.close().await;
+    }
+
+    async fn rules_of_the_project_choose_the_agent_and_helpers_of_products_are_left_out(db: TestDb) {
+        let model = ScriptedModel::default().agent("writer", [says("Written.")]).agent("helper", [says("Helped."), says("Helped.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer"]).await;
+        let helper = AgentDefinition {
+            visibility: Visibility::Internal,
+            description: "Translates letters".into(),
+            model: ScriptedModel::MODEL.parse().ok(),
+            config: Map::from_iter([("dispatchable".to_owned(), json!(true))]),
+            product: Some("emergent.letters".into()),
+            ..AgentDefinition::new("helper")
+        };
+        house.dispatcher.executor().create_agent(house.actor(), helper).await.unwrap();
+        let translate = || NewTask { title: "Translate the letters, writer".into(), kind: String::new(), ..task("it", "", &[]) };
+        let chosen = async || {
+            let shown = house.completed(house.dispatch(vec![translate()]).await).await;
+            shown.tasks[0].task.assigned_agent.clone().unwrap()
+        };
+        assert_eq!(chosen().await, "writer");
+        let internal = ProjectPatch { select_internal_agents: Some(true), ..ProjectPatch::default() };
+        house.graph().update_project(house.project, internal).await.unwrap();
+        assert_eq!(chosen().await, "helper");
+        let rule = |agent: &str| ProjectPatch {
+            select_internal_agents: Some(false),
+            selection_rules: Some(vec![SelectionRule { pattern: "title:letters".into(), agent: agent.into() }]),
+            ..ProjectPatch::default()
+        };
+        assert!(house.graph().update_project(house.project, rule("helpr")).await.unwrap_err().to_string().contains("did you mean `helper`"));
+        house.graph().update_project(house.project, rule("helper")).await.unwrap();
+        assert_eq!(chosen().await, "helper");
+        house.close().await;
+    }
+
+    async fn an_escalation_says_what_went_wrong_last(db: TestDb) {
+        let model = ScriptedModel::default().agent("builder", [fails(refused()), fails(refused())]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder"]).await;
+        let tasks = vec![NewTask { max_retries: Some(1), ..task("build", "builder", &[]) }];
+        let id = house.dispatch(tasks).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let escalation = shown.workflow.escalation.unwrap();
+        assert!(escalation.reason.contains("`build` failed") && escalation.reason.contains("no such column"), "{}", escalation.reason);
+        let attempts: Vec<i64> = house.events(id).await.iter()
+            .filter(|event| event.kind == "task_started").filter_map(|event| event.data["attempt"].as_i64()).collect();
+        assert_eq!((attempts, shown.tasks[0].attempts), (vec![1, 2], 2));
+        house.close().await;
+    }
+}

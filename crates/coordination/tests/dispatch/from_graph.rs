@@ -1,0 +1,165 @@
+//! Tasks that are in the graph already, whoever made them, are executed.
+
+use std::time::Duration;
+
+use emergent_coordination::{ExistingTasks, TaskSelection};
+use emergent_domain::{
+    filter::{Filter, Op},
+    ids::ObjectId,
+    object::NewObject,
+    project::ProjectPatch,
+    relationship::NewRelationship,
+    task::TaskStatus,
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+};
+use emergent_testkit::{
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
+};
+use serde_json::{Value, json};
+
+use crate::harness::{House, task};
+
+/// Somebody makes a task as a plain object.
+async fn loose_task(house: &House, properties: Value) -> ObjectId {
+    let Value::Object(properties) = properties else { panic!("properties are an object") };
+    let new = NewObject { type_: "SpecTask".into(), properties, ..NewObject::default() };
+    house.graph().create_object(house.actor(), new).await.unwrap().id
+}
+
+async fn block(house: &House, from: ObjectId, to: ObjectId) {
+    let new = NewRelationship { type_: "blocks".into(), from, to, properties: Default::default(), weight: None };
+    house.graph().create_relationship(house.actor(), new).await.unwrap();
+}
+
+fn existing(selection: TaskSelection) -> ExistingTasks {
+    ExistingTasks { selection, settings: WorkflowSettings::default() }
+}
+
+async fn start(house: &House, selection: TaskSelection) -> Workflow {
+    house.dispatcher.dispatch_existing(house.actor(), existing(selection)).await.unwrap()
+}
+
+async fn refusal(house: &House, selection: TaskSelection) -> String {
+    house.dispatcher.dispatch_existing(house.actor(), existing(selection)).await.unwrap_err().to_string()
+}
+
+both_engines! {
+    async fn tasks_of_the_graph_are_done_with_everything_that_is_joined_to_them(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("finder", [says("Tags are flat.")])
+            .agent("builder", [says("Built."), says("Told.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["finder", "builder"]).await;
+        let find = loose_task(&house, json!({ "title": "Find out", "assigned_agent": "finder" })).await;
+        let build = loose_task(&house, json!({ "title": "Build it", "assigned_agent": "builder", "key": "build" })).await;
+        let tell = loose_task(&house, json!({ "title": "Build it", "assigned_agent": "builder", "key": "build" })).await;
+        let other = loose_task(&house, json!({ "title": "Something else", "assigned_agent": "builder" })).await;
+        block(&house, find, build).await;
+        block(&house, build, tell).await;
+        let workflow = start(&house, TaskSelection::Ids(vec![build])).await;
+        let shown = house.completed(workflow.id).await;
+        let mut keys: Vec<&str> = shown.tasks.iter().map(|one| one.task.key.as_str()).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["build", "build-2", "find-out"], "each has a name of its own");
+        let build = shown.tasks.iter().find(|one| one.task.id == build).unwrap();
+        assert_eq!(build.blocked_by, ["find-out"]);
+        assert!(house.prompt(build.runs[0]).await.contains("Tags are flat."));
+        let other = house.graph().get_object(house.project, other).await.unwrap();
+        assert_eq!(emergent_domain::task::Task::from_object(&other).status, TaskStatus::Pending);
+        house.close().await;
+    }
+
+    async fn a_root_or_a_query_chooses_the_tasks_of_the_graph(db: TestDb) {
+        let lines = (0..4).map(|_| says("Done."));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
+        house.agents(&["builder"]).await;
+        let one = loose_task(&house, json!({ "title": "One", "kind": "a", "assigned_agent": "builder" })).await;
+        let two = loose_task(&house, json!({ "title": "Two", "kind": "b", "assigned_agent": "builder" })).await;
+        loose_task(&house, json!({ "title": "Three", "kind": "b", "assigned_agent": "builder" })).await;
+        block(&house, one, two).await;
+        let root = house.completed(start(&house, TaskSelection::Root(two)).await.id).await;
+        assert_eq!(root.tasks.len(), 2);
+        let of_kind = |kind: &str| TaskSelection::Query {
+            labels: Vec::new(),
+            filters: vec![Filter { path: "kind".into(), op: Op::Eq, value: Some(json!(kind)) }],
+        };
+        let found = house.completed(start(&house, of_kind("b")).await.id).await;
+        assert_eq!(found.tasks.len(), 1, "a task of another workflow is not taken twice");
+        assert!(refusal(&house, of_kind("b")).await.contains("no pending task"));
+        house.close().await;
+    }
+
+    async fn tasks_that_cannot_be_done_are_refused_and_nothing_is_written(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [says("Done.")])).await;
+        house.agents(&["builder"]).await;
+        let hidden = emergent_domain::agent::AgentDefinition {
+            visibility: emergent_domain::agent::Visibility::Internal,
+            model: ScriptedModel::MODEL.parse().ok(),
+            ..emergent_domain::agent::AgentDefinition::new("hidden")
+        };
+        house.dispatcher.executor().create_agent(house.actor(), hidden).await.unwrap();
+        let wish = loose_task(&house, json!({ "title": "Read secrets", "assigned_agent": "hidden" })).await;
+        let refused = refusal(&house, TaskSelection::Ids(vec![wish])).await;
+        assert!(refused.contains("`hidden`") && refused.contains("dispatchable"), "{refused}");
+        let nobody = ObjectId::new();
+        let refused = refusal(&house, TaskSelection::Ids(vec![wish, nobody])).await;
+        assert!(refused.contains(&format!("there is no task `{nobody}`")), "{refused}");
+        let id = house.dispatch(vec![task("own", "builder", &[])]).await;
+        let own = house.completed(id).await.tasks[0].task.id;
+        let refused = refusal(&house, TaskSelection::Root(own)).await;
+        assert!(refused.contains("belongs to the workflow"), "{refused}");
+        let wish = house.graph().get_object(house.project, wish).await.unwrap();
+        assert_eq!(emergent_domain::task::Task::from_object(&wish).workflow, None);
+        house.close().await;
+    }
+
+    async fn a_plan_made_outside_a_workflow_says_how_it_is_started(db: TestDb) {
+        let plan = json!({ "objects": [{ "ref": "a", "type": "SpecTask", "properties": { "title": "Find out" } }] });
+        let model = ScriptedModel::default().agent("planner", [calls("entities_create", plan), says("One task.")]);
+        let house = House::open(&db, model).await;
+        house.agent("planner", &["entities_create"]).await;
+        let executor = house.dispatcher.executor();
+        let agents = executor
+            .list_agents(house.project, false, emergent_domain::cursor::Page::first(10))
+            .await
+            .unwrap()
+            .items;
+        let start = emergent_executor::StartOptions { input: "Plan it".into(), ..Default::default() };
+        executor.trigger(house.actor(), agents[0].id, start).await.unwrap();
+        for _ in 0..500 {
+            if house.model.requests_of("planner").len() == 2 { break; }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let asked = house.model.requests_of("planner");
+        let seen = format!("{:?}", asked[1].turns);
+        assert!(seen.contains("emergent dispatch --from-graph --root"), "{seen}");
+        house.close().await;
+    }
+
+    async fn a_project_can_have_new_tasks_executed_by_themselves(db: TestDb) {
+        let lines = (0..4).map(|_| says("Done."));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
+        house.agents(&["builder"]).await;
+        let before = loose_task(&house, json!({ "title": "From before", "assigned_agent": "builder" })).await;
+        let on = ProjectPatch { auto_dispatch: Some(true), ..ProjectPatch::default() };
+        house.graph().update_project(house.project, on).await.unwrap();
+        let one = loose_task(&house, json!({ "title": "One", "assigned_agent": "builder" })).await;
+        let two = loose_task(&house, json!({ "title": "Two", "assigned_agent": "builder" })).await;
+        block(&house, two, one).await;
+        let page = || emergent_domain::cursor::Page::first(10);
+        for _ in 0..1_000 {
+            let done = house.dispatcher.workflows(house.project, Some(WorkflowStatus::Completed), page()).await.unwrap();
+            if !done.items.is_empty() { break; }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let all = house.dispatcher.workflows(house.project, None, page()).await.unwrap().items;
+        assert_eq!(all.len(), 1, "one standing workflow: {all:?}");
+        let shown = house.completed(all[0].id).await;
+        let ids: Vec<ObjectId> = shown.tasks.iter().map(|one| one.task.id).collect();
+        assert_eq!(ids, [one, two]);
+        let before = house.graph().get_object(house.project, before).await.unwrap();
+        assert_eq!(emergent_domain::task::Task::from_object(&before).status, TaskStatus::Pending);
+        house.close().await;
+    }
+}
