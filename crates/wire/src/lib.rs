@@ -14,6 +14,7 @@ pub mod author;
 pub mod budget;
 pub mod bulk;
 pub mod change;
+pub mod diagnostics;
 pub mod discussion;
 pub mod dispatch;
 pub mod document;
