@@ -2,6 +2,7 @@
 //! defaults.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,11 +12,13 @@ use emergent_api::server::TlsFiles;
 use emergent_domain::{agent::ModelConfig, mcp_server::ProgramPatterns};
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
 use emergent_store::{DbConfig, TimeLimits};
+use emergent_wire::diagnostics::SettingView;
 use serde::Deserialize;
 
 use crate::{
     datadir::DATABASE,
     error::{Error, Result},
+    settings_report::{SettingOrigins, describe_settings},
 };
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
@@ -49,6 +52,7 @@ struct ConfigFile {
     query_timeout: Option<usize>,
     write_timeout: Option<usize>,
     embeddings: Option<String>,
+    min_similarity: Option<f64>,
     model: Option<String>,
     model_calls: Option<usize>,
     model_prices: Option<String>,
@@ -79,6 +83,8 @@ pub struct Settings {
     /// How long a read and a write of the database may take.
     pub time_limits: TimeLimits,
     pub embeddings: String,
+    /// The cosine below which a hit by meaning is dropped; `None` for the embedder's own.
+    pub min_similarity: Option<f64>,
     /// Runs that this process drives concurrently.
     pub max_runs: usize,
     /// How many of them may belong to one project; `None` for three quarters.
@@ -111,12 +117,15 @@ pub struct Settings {
     pub allowed_hosts: Option<String>,
     /// The `emergent.toml` that was read, if there is one.
     pub file: Option<PathBuf>,
+    /// Where the values came from.
+    pub origins: SettingOrigins,
 }
 
 impl Settings {
     /// Loads the settings. `listen` is the flag of `emergent serve`.
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
-        let (file, path) = read_file(Path::new(CONFIG_FILE))?;
+        let (file, table, path) = read_file(Path::new(CONFIG_FILE))?;
+        let origins = SettingOrigins { flags: flag_values(store, listen.as_deref()), file: table };
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
         let defaults = TimeLimits::default();
         let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(DEFAULT_MAX_RUNS);
@@ -160,6 +169,7 @@ impl Settings {
             embeddings: env_value("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
+            min_similarity: min_similarity(file.min_similarity)?,
             max_runs,
             max_project_runs,
             deleted_project_retention,
@@ -191,6 +201,7 @@ impl Settings {
             allowed_hosts: env_value("EMERGENT_ALLOWED_HOSTS").or(file.allowed_hosts),
             data_dir,
             file: path,
+            origins,
         })
     }
 
@@ -203,6 +214,11 @@ impl Settings {
             },
             None => DbConfig::Sqlite { path: self.data_dir.join(DATABASE) },
         }
+    }
+
+    /// Describes every setting in force and its source, without secret values.
+    pub fn describe(&self) -> Vec<SettingView> {
+        describe_settings(&self.origins, &self.data_dir)
     }
 
     pub fn cleanup(&self) -> emergent_graph::cleanup::CleanupSettings {
@@ -353,17 +369,44 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (total <= 36_500 * 24 * 60 * 60).then(|| Duration::from_secs(total))
 }
 
-/// The content of the configuration file with its path; defaults without a path when there is no file.
-fn read_file(path: &Path) -> Result<(ConfigFile, Option<PathBuf>)> {
+/// The flags of the command line that were given, by setting.
+fn flag_values(store: &StoreFlags, listen: Option<&str>) -> BTreeMap<&'static str, String> {
+    let data_dir = store.data_dir.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let flags = [
+        ("data-dir", data_dir),
+        ("database-url", store.database_url.clone()),
+        ("listen", listen.map(str::to_owned)),
+    ];
+    flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn min_similarity(in_file: Option<f64>) -> Result<Option<f64>> {
+    const NAME: &str = "EMERGENT_MIN_SIMILARITY";
+    let value = match env_value(NAME) {
+        Some(text) => {
+            Some(text.parse().map_err(|_| Error::setting(NAME, format!("`{text}` is not a number")))?)
+        }
+        None => in_file,
+    };
+    match value {
+        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Error::setting(NAME, "must be -1 to 1")),
+        value => Ok(value),
+    }
+}
+
+/// The content of the configuration file, also as a table, with its path; defaults without a path when there
+/// is no file.
+fn read_file(path: &Path) -> Result<(ConfigFile, toml::Table, Option<PathBuf>)> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok((ConfigFile::default(), None));
+            return Ok((ConfigFile::default(), toml::Table::new(), None));
         }
         Err(source) => return Err(Error::File { path: path.to_owned(), source }),
     };
     let file = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
-    Ok((file, Some(path.to_owned())))
+    let table = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
+    Ok((file, table, Some(path.to_owned())))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+mod build_info;
 mod client;
 mod commands;
 mod config;
@@ -15,6 +16,7 @@ mod progress;
 mod sample;
 mod serve;
 mod services;
+mod settings_report;
 mod telemetry;
 
 use clap::{Parser, Subcommand};
@@ -33,7 +35,7 @@ const RUNTIME_SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_
 
 /// Many agents, one knowledge graph: nothing lost, nothing twice, everything explained.
 #[derive(Debug, Parser)]
-#[command(name = "emergent", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "emergent", version = build_info::VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     server: ServerFlags,
@@ -102,6 +104,9 @@ enum Command {
     Restore(commands::backup::restore::Restore),
     /// What is configured, what is reachable, what is wrong and the fix
     Doctor,
+    /// Measure how the configured embedder tells similar texts from others
+    #[command(subcommand)]
+    Embeddings(commands::embeddings::Embeddings),
     /// Extract the text of a document on standard input; the server starts this for each document
     #[command(name = emergent_graph::documents::extraction::COMMAND, hide = true)]
     ExtractDocument {
@@ -165,6 +170,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Backup(backup) => backup.run(&cli.store, json).await,
         Command::Restore(restore) => restore.run(&cli.store, json).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
+        Command::Embeddings(embeddings) => embeddings.run(&cli.store, json).await,
         // `main` runs it without a runtime.
         Command::ExtractDocument { .. } => Ok(()),
         Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,

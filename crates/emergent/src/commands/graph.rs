@@ -48,6 +48,12 @@ pub enum Graph {
         /// Only objects with this label (may be repeated)
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
+        /// Find tasks, sessions, messages and discussions as well
+        #[arg(long)]
+        include_system: bool,
+        /// Drop hits by meaning whose similarity is lower, from -1 to 1 [default: the embedder's]
+        #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+        min_similarity: Option<f64>,
         #[arg(long, default_value_t = 10)]
         limit: i64,
     },
@@ -82,11 +88,13 @@ impl Graph {
         match self {
             Graph::Import(import) => import.run(client, as_json).await,
             Graph::Export(export) => export.run(client).await,
-            Graph::Search { query, mode, types, labels, limit } => {
+            Graph::Search { query, mode, types, labels, include_system, min_similarity, limit } => {
                 let body = SearchObjects {
                     query,
                     mode: parse_flag("--mode", Some(&mode))?.unwrap_or_default(),
                     types,
+                    include_system,
+                    min_similarity,
                     labels,
                     status: None,
                     filters: Vec::new(),

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod discussion;
 pub mod dispatch;
 pub mod doctor;
+pub mod embeddings;
 pub mod extract_document;
 pub mod graph;
 pub mod mcp;

@@ -56,7 +56,7 @@ impl ObjectListQuery {
             None => Vec::new(),
         };
         let Self { types, labels, status, key, .. } = self;
-        let filter = ObjectFilter { types, labels, status, key, filters };
+        let filter = ObjectFilter { types, labels, status, key, filters, ..ObjectFilter::default() };
         filter.check()?;
         Ok((filter, requested))
     }

@@ -1,0 +1,239 @@
+//! Describes every setting in force and where its value comes from, for `emergent doctor` and the API.
+//! Secret values are left out.
+
+use std::{collections::BTreeMap, path::Path};
+
+use emergent_wire::diagnostics::{SettingSource, SettingView};
+
+use crate::config::env_value;
+
+/// The sources of settings besides the environment: flags of the command line by setting, and the file.
+#[derive(Debug, Clone, Default)]
+pub struct SettingOrigins {
+    pub flags: BTreeMap<&'static str, String>,
+    pub file: toml::Table,
+}
+
+/// What may be shown of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visibility {
+    Shown,
+    /// A URL without user, password and query.
+    Address,
+    Hidden,
+}
+
+use Visibility::{Address, Hidden, Shown};
+
+/// A setting: its name in `emergent.toml`, its variable, its default, and what may be shown of it. A setting
+/// that only the environment has is named after its variable.
+type Definition = (&'static str, &'static str, Option<&'static str>, Visibility);
+
+const DEFINITIONS: [Definition; 50] = [
+    ("allow-private-hosts", "EMERGENT_ALLOW_PRIVATE_HOSTS", Some("false"), Shown),
+    ("allow-stdio", "EMERGENT_ALLOW_STDIO", Some("true"), Shown),
+    ("allowed-hosts", "EMERGENT_ALLOWED_HOSTS", None, Shown),
+    ("data-dir", "EMERGENT_DATA_DIR", Some("data"), Shown),
+    ("database-connections", "EMERGENT_DATABASE_CONNECTIONS", Some("32"), Shown),
+    ("database-url", "EMERGENT_DATABASE_URL", None, Address),
+    ("deleted-project-retention", "EMERGENT_DELETED_PROJECT_RETENTION", Some("30d"), Shown),
+    ("embeddings", "EMERGENT_EMBEDDINGS", Some("builtin"), Shown),
+    ("github-url", "EMERGENT_GITHUB_URL", None, Address),
+    ("judge-model", "EMERGENT_JUDGE_MODEL", None, Shown),
+    ("listen", "EMERGENT_LISTEN", Some(crate::config::DEFAULT_LISTEN), Shown),
+    ("max-project-runs", "EMERGENT_MAX_PROJECT_RUNS", None, Shown),
+    ("max-runs", "EMERGENT_MAX_RUNS", Some("256"), Shown),
+    ("max-tasks", "EMERGENT_MAX_TASKS", Some("256"), Shown),
+    ("min-similarity", "EMERGENT_MIN_SIMILARITY", None, Shown),
+    ("model", "EMERGENT_MODEL", None, Shown),
+    ("model-calls", "EMERGENT_MODEL_CALLS", Some("256"), Shown),
+    ("model-prices", "EMERGENT_MODEL_PRICES", None, Shown),
+    ("query-timeout", "EMERGENT_QUERY_TIMEOUT", Some("10"), Shown),
+    ("recordings", "EMERGENT_RECORDINGS", None, Shown),
+    ("rehearsals", "EMERGENT_REHEARSALS", None, Shown),
+    ("statement-cache", "EMERGENT_STATEMENT_CACHE", Some("true"), Shown),
+    ("stdio-programs", "EMERGENT_STDIO_PROGRAMS", None, Shown),
+    ("tls-cert", "EMERGENT_TLS_CERT", None, Shown),
+    ("tls-key", "EMERGENT_TLS_KEY", None, Shown),
+    ("write-timeout", "EMERGENT_WRITE_TIMEOUT", Some("30"), Shown),
+    variable("ANTHROPIC_API_KEY", Hidden),
+    // It sets `database-url` where `EMERGENT_DATABASE_URL` does not.
+    variable("DATABASE_URL", Address),
+    variable("EMERGENT_ADMIN_TOKEN", Hidden),
+    variable("EMERGENT_ANTHROPIC_BASE_URL", Address),
+    variable("EMERGENT_ANTHROPIC_VERSION", Shown),
+    variable("EMERGENT_GOOGLE_BASE_URL", Address),
+    variable("EMERGENT_LOG", Shown),
+    variable("EMERGENT_LOG_FORMAT", Shown),
+    variable("EMERGENT_OPENAI_BASE_URL", Address),
+    variable("EMERGENT_SECRET_KEY", Hidden),
+    variable("EMERGENT_VERTEX_BASE_URL", Address),
+    variable("GCE_METADATA_HOST", Shown),
+    variable("GEMINI_API_KEY", Hidden),
+    variable("GOOGLE_APPLICATION_CREDENTIALS", Shown),
+    variable("GOOGLE_CLOUD_LOCATION", Shown),
+    variable("GOOGLE_CLOUD_PROJECT", Shown),
+    variable("OLLAMA_HOST", Address),
+    variable("OPENAI_API_KEY", Hidden),
+    variable("OTEL_EXPORTER_OTLP_ENDPOINT", Address),
+    variable("OTEL_EXPORTER_OTLP_HEADERS", Hidden),
+    variable("OTEL_EXPORTER_OTLP_PROTOCOL", Shown),
+    variable("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", Shown),
+    variable("OTEL_SDK_DISABLED", Shown),
+    variable("OTEL_SERVICE_NAME", Shown),
+];
+
+const fn variable(name: &'static str, visibility: Visibility) -> Definition {
+    (name, name, None, visibility)
+}
+
+/// Describes every setting. `data_dir` is the folder in use, on which a default depends.
+pub fn describe_settings(origins: &SettingOrigins, data_dir: &Path) -> Vec<SettingView> {
+    DEFINITIONS.iter().map(|definition| describe(definition, origins, data_dir)).collect()
+}
+
+fn describe(definition: &Definition, origins: &SettingOrigins, data_dir: &Path) -> SettingView {
+    let (name, variable, default, visibility) = *definition;
+    let default = match name {
+        "rehearsals" => Some(data_dir.join("rehearsals").to_string_lossy().into_owned()),
+        _ => default.map(str::to_owned),
+    };
+    let (value, source) = find_value(name, variable, origins, env_value(variable));
+    let value = value.or(default);
+    SettingView {
+        name: name.to_owned(),
+        variable: variable.to_owned(),
+        is_set: value.is_some(),
+        secret: visibility == Hidden,
+        value: value.and_then(|value| match visibility {
+            Shown => Some(value),
+            Address => Some(without_credentials(&value)),
+            Hidden => None,
+        }),
+        source,
+    }
+}
+
+/// The value and its source. `in_environment` is the value of the variable. The command line parser also
+/// takes a flag from the environment, so a flag with the same value as its variable was not given.
+fn find_value(
+    name: &str,
+    variable: &str,
+    origins: &SettingOrigins,
+    in_environment: Option<String>,
+) -> (Option<String>, SettingSource) {
+    match origins.flags.get(name) {
+        Some(flag) if in_environment.as_ref() != Some(flag) => {
+            return (Some(flag.clone()), SettingSource::Flag);
+        }
+        _ => {}
+    }
+    if in_environment.is_some() {
+        return (in_environment, SettingSource::Environment);
+    }
+    let in_file = if name == variable { None } else { origins.file.get(name) };
+    match in_file {
+        Some(toml::Value::String(text)) => (Some(text.clone()), SettingSource::File),
+        Some(toml::Value::Integer(number)) => (Some(number.to_string()), SettingSource::File),
+        Some(toml::Value::Float(number)) => (Some(number.to_string()), SettingSource::File),
+        Some(toml::Value::Boolean(value)) => (Some(value.to_string()), SettingSource::File),
+        // The file has no other types of values: it would have been refused.
+        Some(_) => (None, SettingSource::File),
+        None => (None, SettingSource::Default),
+    }
+}
+
+/// A URL without user, password and query. A value that is not a URL may hold a password in any place, as in
+/// `host=db password=…`, so only a plain host and port are shown.
+fn without_credentials(text: &str) -> String {
+    let is_host = |text: &str| {
+        text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']'))
+    };
+    match text.split_once("://") {
+        None if is_host(text) => text.to_owned(),
+        None => "(hidden)".to_owned(),
+        Some((scheme, rest)) => {
+            let rest = rest.split(['?', '#']).next().unwrap_or_default();
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            // With an unescaped `/` in a password, a part of it would be taken for the host.
+            match is_host(host) && !path.contains('@') {
+                true => format!("{scheme}://{host}{path}"),
+                false => format!("{scheme}://(hidden)"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_of_a_value_is_flag_environment_file_or_default() {
+        let mut origins =
+            SettingOrigins { file: toml::from_str("listen = \"file\"").unwrap(), ..Default::default() };
+        let find = |origins: &SettingOrigins, env: Option<&str>| {
+            find_value("listen", "EMERGENT_LISTEN", origins, env.map(str::to_owned))
+        };
+        assert_eq!(find(&SettingOrigins::default(), None), (None, SettingSource::Default));
+        assert_eq!(find(&origins, None), (Some("file".into()), SettingSource::File));
+        assert_eq!(find(&origins, Some("env")), (Some("env".into()), SettingSource::Environment));
+        origins.flags.insert("listen", "flag".to_owned());
+        assert_eq!(find(&origins, Some("env")), (Some("flag".into()), SettingSource::Flag));
+        assert_eq!(find(&origins, Some("flag")).1, SettingSource::Environment);
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for (text, shown) in [
+            ("postgres://me:secret@db:5432/emergent?password=secret", "postgres://db:5432/emergent"),
+            ("postgres://me:sec/ret@db/emergent", "postgres://(hidden)"),
+            ("postgres://me:sec ret/emergent", "postgres://(hidden)"),
+            ("host=db password=secret", "(hidden)"),
+            ("https://proxy.example/v1", "https://proxy.example/v1"),
+            ("gpu:11434", "gpu:11434"),
+        ] {
+            assert_eq!(without_credentials(text), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_described_without_its_value() {
+        for name in ["OPENAI_API_KEY", "EMERGENT_SECRET_KEY", "EMERGENT_ADMIN_TOKEN"] {
+            let definition = DEFINITIONS.iter().find(|definition| definition.0 == name).unwrap();
+            assert!(definition.3 == Hidden, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_variable_that_the_configuration_reads_is_described() {
+        let sources = [
+            include_str!("config.rs"),
+            include_str!("datadir.rs"),
+            include_str!("telemetry.rs"),
+            include_str!("logs.rs"),
+            include_str!("serve.rs"),
+        ];
+        let not_settings = ["HOME", "NO_COLOR"];
+        for source in sources {
+            for part in source.split('"').skip(1).step_by(2) {
+                let is_variable = part.len() > 4
+                    && part.contains('_')
+                    && part.chars().all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit());
+                if is_variable && !not_settings.contains(&part) {
+                    assert!(DEFINITIONS.iter().any(|definition| definition.1 == part), "`{part}` is missing");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_settings_are_sorted_by_kind_and_name() {
+        let names: Vec<&str> = DEFINITIONS.iter().map(|definition| definition.0).collect();
+        let (in_file, variables): (Vec<&str>, Vec<&str>) =
+            names.iter().partition(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+        assert!(in_file.is_sorted() && variables.is_sorted());
+        assert_eq!([in_file, variables].concat(), names);
+    }
+}
