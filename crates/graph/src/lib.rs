@@ -32,6 +32,7 @@ pub mod feed;
 mod health;
 pub mod housekeeping;
 pub mod merge;
+pub mod object_refs;
 pub mod objects;
 pub mod packs;
 pub mod projects;

@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{json::JsonObject, query::Direction};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
 use emergent_wire::{
     author::AuthorView,
     object::ObjectView,
@@ -165,7 +165,7 @@ async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
 /// A traversal from one object with the defaults of the server.
 fn traverse_from(id: Uuid) -> Traverse {
     Traverse {
-        start_ids: vec![id.into()],
+        start_ids: vec![ObjectId(id).into()],
         direction: Direction::default(),
         max_depth: None,
         relationship_types: Vec::new(),
