@@ -15,6 +15,7 @@ pub mod mcp;
 pub mod mcp_server;
 pub mod product;
 pub mod project;
+mod revert;
 pub mod run;
 pub mod secret;
 pub mod task;

@@ -1,14 +1,13 @@
 //! `emergent run`: list, inspect, cancel, resume and revert runs.
 
 use emergent_wire::{
-    revert::RevertView,
     run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
 };
 use serde_json::json;
 
-use super::{agent, encode, tree, watch_run};
+use super::{agent, encode, revert::Revert, tree, watch_run};
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -52,7 +51,7 @@ pub enum Run {
         follow: bool,
     },
     /// Undo what a run wrote to the graph
-    Revert { run: String },
+    Revert(Revert),
     /// Watch a run work, from its beginning until it ends
     Follow { run: String },
 }
@@ -119,12 +118,7 @@ impl Run {
                 let agent = detail.facts.agent_id.to_string();
                 watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
             }
-            Run::Revert { run } => {
-                let detail = get_run(client, &run).await?;
-                let reverted: Received<RevertView> =
-                    client.post(&format!("{}/revert", path(&detail)), &json!({})).await?.data().await?;
-                if as_json { output::print_json(&reverted) } else { print_reverted(&reverted) }
-            }
+            Run::Revert(revert) => revert.run(client, as_json).await,
             Run::Follow { run } => {
                 let detail = get_run(client, &run).await?;
                 let (agent, run) = (detail.facts.agent_id.to_string(), detail.facts.id.to_string());
@@ -135,12 +129,12 @@ impl Run {
 }
 
 /// Loads a run by id, whichever agent it belongs to.
-async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
+pub(super) async fn get_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
     client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await
 }
 
 /// The API path of a run, below its agent.
-fn path(run: &RunDetailView) -> String {
+pub(super) fn path(run: &RunDetailView) -> String {
     format!("/api/admin/agents/{}/runs/{}", run.facts.agent_id, run.facts.id)
 }
 
@@ -236,18 +230,6 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     for call in calls {
         let status = call.status.map(|status| status.as_str()).unwrap_or_default();
         output::print_line(&format!("  → {}  {status}", call.tool_name))?;
-    }
-    Ok(())
-}
-
-fn print_reverted(reverted: &RevertView) -> Result<()> {
-    output::print_line(&format!(
-        "{} undone, {} left as it is",
-        reverted.undone.len(),
-        reverted.conflicts.len()
-    ))?;
-    for conflict in &reverted.conflicts {
-        output::print_line(&format!("  {} {}: {}", conflict.kind, conflict.id, conflict.reason))?;
     }
     Ok(())
 }
