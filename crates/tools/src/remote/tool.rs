@@ -63,7 +63,7 @@ impl ServerTool {
         ToolError::Failed(format!("the MCP server `{}` {reason}", self.connection.server.name()))
     }
 
-    async fn call_server(&self, servers: &McpServers, input: Value) -> Result<Value, ToolError> {
+    async fn call_server(&self, servers: &McpServers, input: Value) -> Result<ToolOutput, ToolError> {
         let connection = match self.connection.is_closed() {
             false => Arc::clone(&self.connection),
             true => servers
@@ -146,9 +146,17 @@ impl Tool for ServerTool {
         // confirms no guess.
         let redactor = servers.redactor().for_project(self.connection.server.project).except(&input);
         match self.call_server(&servers, input).await {
-            Ok(mut answer) => {
-                redactor.redact_value(&mut answer);
-                Ok(ToolOutput::Answer(answer))
+            Ok(mut output) => {
+                match &mut output {
+                    ToolOutput::Answer(answer) => redactor.redact_value(answer),
+                    ToolOutput::External { answer, content } => {
+                        redactor.redact_value(answer);
+                        content.blocks.iter_mut().for_each(|block| redactor.redact_value(block));
+                        content.structured.iter_mut().for_each(|value| redactor.redact_value(value));
+                    }
+                    ToolOutput::Change(_) => {}
+                }
+                Ok(output)
             }
             Err(ToolError::Refused(reason)) => {
                 Err(ToolError::Refused(redactor.redact_text(&reason).into_owned()))
