@@ -1,6 +1,6 @@
 //! The state that all requests share: the services, caches and limits of the API.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use emergent_coordination::Dispatcher;
 use emergent_domain::{ids::ProjectId, token::Token};
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::{
     answer_memory::AnswerMemory,
+    diagnostics::{ListenAddress, ServerDescription},
     failed_logins::FailedLogins,
     hosts::AllowedHosts,
     limits,
@@ -46,6 +47,8 @@ pub struct Inner {
     pub(crate) readiness: Readiness,
     pub(crate) failed_logins: FailedLogins,
     pub(crate) allowed_hosts: Option<AllowedHosts>,
+    pub(crate) description: ServerDescription,
+    pub(crate) listen_address: ListenAddress,
     closing: watch::Sender<bool>,
 }
 
@@ -70,6 +73,8 @@ pub struct AppOptions {
     pub streams: Capacity,
     /// The accepted values of the header `Host`; `None` means any.
     pub allowed_hosts: Option<AllowedHosts>,
+    /// How the server was built and configured.
+    pub description: ServerDescription,
 }
 
 impl Default for AppOptions {
@@ -81,6 +86,7 @@ impl Default for AppOptions {
             requests: Capacity::new(limits::CONCURRENT),
             streams: Capacity::new(limits::STREAMS),
             allowed_hosts: None,
+            description: ServerDescription::default(),
         }
     }
 }
@@ -91,7 +97,8 @@ impl App {
     }
 
     pub fn with_options(executor: Executor, secrets: Secrets, options: AppOptions) -> Self {
-        let AppOptions { dispatcher, products, mcp_host, requests, streams, allowed_hosts } = options;
+        let AppOptions { dispatcher, products, mcp_host, requests, streams, allowed_hosts, description } =
+            options;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
         let products = products.unwrap_or_else(|| Products::new(executor.clone(), Default::default()));
         let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor), Server::new);
@@ -112,8 +119,15 @@ impl App {
             readiness: Readiness::default(),
             failed_logins: FailedLogins::default(),
             allowed_hosts,
+            description,
+            listen_address: ListenAddress::default(),
             closing: watch::channel(false).0,
         }))
+    }
+
+    /// Tells the app where its server listens.
+    pub fn set_listen_address(&self, address: SocketAddr, tls: bool) {
+        self.listen_address.set(address, tls);
     }
 
     /// Closes every open event stream, so that a server that stops does not wait for them.

@@ -13,6 +13,7 @@ mod access;
 mod answer_memory;
 mod app;
 mod auth;
+mod diagnostics;
 mod docs_page;
 mod error;
 mod extract;
@@ -33,6 +34,7 @@ mod ttl_cache;
 mod views;
 
 pub use app::{App, AppOptions};
+pub use diagnostics::ServerDescription;
 pub use error::ApiError;
 pub use hosts::{AllowedHosts, is_loopback};
 pub use openapi::openapi;

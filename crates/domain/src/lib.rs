@@ -29,6 +29,7 @@ pub mod loops;
 pub mod mcp_server;
 pub mod merge;
 pub mod object;
+pub mod object_ref;
 pub mod pack;
 pub mod patch;
 pub mod project;

@@ -17,6 +17,8 @@ use crate::{
 pub struct ObjectFilter {
     /// The object has one of these types. Empty means any type.
     pub types: Vec<String>,
+    /// The object has none of these types.
+    pub excluded_types: Vec<String>,
     /// The object has all of these labels.
     pub labels: Vec<String>,
     pub status: Option<String>,
@@ -25,6 +27,15 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
+    /// Leaves out the [`SYSTEM_TYPES`]. A filter that names types is not changed.
+    #[must_use]
+    pub fn without_system_types(mut self) -> Self {
+        if self.types.is_empty() {
+            self.excluded_types.extend(SYSTEM_TYPES.map(str::to_owned));
+        }
+        self
+    }
+
     pub fn check(&self) -> Result<(), Invalid> {
         for (index, type_) in self.types.iter().enumerate() {
             check_type(type_).map_err(|problem| {
@@ -56,11 +67,21 @@ pub enum SearchMode {
     Vector,
 }
 
+/// The types in which the server keeps account of its work: tasks, the sessions of their attempts, and
+/// discussions. A search leaves them out unless it asks for them, because they repeat what the other objects
+/// say.
+pub const SYSTEM_TYPES: [&str; 5] =
+    [crate::task::TASK_TYPE, "Session", "SessionMessage", "Discussion", "DiscussionEntry"];
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchQuery {
     pub query: String,
     pub mode: SearchMode,
     pub filter: ObjectFilter,
+    /// Whether objects of the [`SYSTEM_TYPES`] can be found. A type that the filter names is found anyway.
+    pub include_system: bool,
+    /// Hits of the vector channel with a lower cosine are dropped. `None` means the value of the embedder.
+    pub min_similarity: Option<f64>,
     pub limit: usize,
     pub weights: Weights,
 }

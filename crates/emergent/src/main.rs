@@ -132,6 +132,9 @@ enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+    /// Measure how the configured embedder tells similar texts from others
+    #[command(subcommand)]
+    Embeddings(commands::embeddings::Embeddings),
     /// Extract the text of a document on standard input; the server starts this for each document
     #[command(name = emergent_graph::documents::extraction::COMMAND, hide = true)]
     ExtractDocument {
@@ -203,6 +206,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Doctor => commands::doctor::run(&cli.server, &cli.store, json).await,
         Command::Health => commands::health::run(&cli.server, &cli.store, json).await,
         Command::Completions { shell } => commands::completions::print(shell, &mut Cli::command()),
+        Command::Embeddings(embeddings) => embeddings.run(&cli.store, json).await,
         // `main` runs it without a runtime.
         Command::ExtractDocument { .. } => Ok(()),
         Command::Product(product) => product.run(&cli.server, &cli.store, json).await,

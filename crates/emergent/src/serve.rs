@@ -44,6 +44,7 @@ impl Serve {
             sample::import_sample(&services.graph).await?;
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        services.app.set_listen_address(address, settings.tls.is_some());
         services.data.write_address(&format!("{scheme}://{address}"))?;
         if settings.tls.is_none() && !emergent_api::is_loopback(address) {
             warn!(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use emergent_api::{AllowedHosts, App, AppOptions};
+use emergent_api::{AllowedHosts, App, AppOptions, ServerDescription};
 use emergent_coordination::Dispatcher;
 use emergent_domain::{time::Clock, token::Scope};
 use emergent_executor::Executor;
@@ -16,6 +16,7 @@ use emergent_tools::{ToolPool, remote::McpServers};
 use tracing::warn;
 
 use crate::{
+    build_info,
     config::Settings,
     datadir::DataDir,
     demo,
@@ -70,6 +71,9 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     // The token comes after what may fail: it is shown only once, so a failed start must not create it.
     let (admin_token, token_is_new) = data.admin_token()?;
     let graph = Graph::new(db, clock, embedder);
+    if let Some(min) = settings.min_similarity {
+        graph.set_min_similarity(min);
+    }
     match std::env::current_exe() {
         Ok(program) => graph.set_extraction_program(program),
         Err(error) => {
@@ -103,6 +107,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         products: Some(products),
         dispatcher: Some(dispatcher.clone()),
         allowed_hosts: Some(AllowedHosts::new(settings.allowed_hosts.as_deref(), &settings.listen)),
+        description: server_description(settings),
         ..Default::default()
     };
     let app = App::with_options(executor.clone(), secrets, options);
@@ -117,6 +122,17 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         admin_token_ended,
         token_is_new,
     })
+}
+
+/// What the API tells an operator about this server.
+fn server_description(settings: &Settings) -> ServerDescription {
+    ServerDescription {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: build_info::COMMIT.map(str::to_owned),
+        config_file: settings.file.as_ref().map(|path| path.display().to_string()),
+        settings: settings.describe(),
+        model: settings.model.clone(),
+    }
 }
 
 impl Services {

@@ -112,9 +112,10 @@ fn what_a_product_uses_is_accepted_with_a_flag_where_nobody_can_be_asked() {
     assert!(failed(&refused).contains("--accept"), "{refused:?}");
     let shown = text(&refused.stdout);
     for line in [
-        "  ? program   SEARCH_API_KEY=${SEARCH_API_KEY} npx -y @anthropic/mcp-web-tools",
-        "  ? host      https://mcp.github.com",
-        "  ? secret    GITHUB_TOKEN → https://mcp.github.com",
+        "  ? program   BRAVE_API_KEY=${SEARCH_API_KEY} npx -y @brave/brave-search-mcp-server",
+        "  ? program   uvx mcp-server-fetch",
+        "  ? host      https://api.githubcopilot.com",
+        "  ? secret    GITHUB_TOKEN → https://api.githubcopilot.com",
         "    event     on_document_ingested starts paper-summarizer",
     ] {
         assert!(shown.contains(line), "{shown}");
@@ -124,7 +125,7 @@ fn what_a_product_uses_is_accepted_with_a_flag_where_nobody_can_be_asked() {
     command_output(home.run(&["product", "install", "emergent.research", "--yes"]));
     command_output(home.run(&["product", "install", "emergent.memory"]));
     let details = command_output(home.run(&["product", "show", "emergent.research"]));
-    assert!(details.contains("https://mcp.github.com"), "{details}");
+    assert!(details.contains("https://api.githubcopilot.com"), "{details}");
 }
 
 #[test]

@@ -1,42 +1,161 @@
-//! Reverts what a run wrote to the graph.
+//! Reverts what a run wrote to the graph, or what it and all the runs below it wrote.
 
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
-    ids::RunId,
+    ids::{ProjectId, RunId},
 };
-use emergent_graph::{Actor, revert};
-use emergent_store::{audit, runs};
+use emergent_graph::{Actor, Graph, revert};
+use emergent_store::{Tx, audit, revert as rows, runs, runs::history::ChildRun};
 
 pub use emergent_graph::revert::{EntityKind, RevertConflict, RevertReport, RevertedEntity, UndoAction};
+pub use emergent_store::revert::StandingWrites;
 
 use crate::{Error, Executor, Result};
+
+/// The most runs of a tree that is reverted at once.
+const MAX_TREE_RUNS: usize = 1_000;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RevertOptions {
+    /// Whether the runs that the run started are reverted with it, and those that they started.
+    pub tree: bool,
+    /// Whether everything is rolled back in the end, so that only the report remains.
+    pub dry_run: bool,
+}
+
+/// What was reverted, and what was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevertOutcome {
+    pub report: RevertReport,
+    /// The reverted runs, the given one first.
+    pub runs: Vec<RunId>,
+    /// The runs below the given one that were not reverted and whose writes stand.
+    pub children: Vec<ChildWrites>,
+    pub dry_run: bool,
+}
+
+/// What still stands of the writes of a child run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildWrites {
+    pub run: RunId,
+    pub agent_name: String,
+    pub writes: StandingWrites,
+}
+
+/// Why a transaction ended without a commit.
+enum Uncommitted {
+    DryRun(Box<RevertOutcome>),
+    Failed(Error),
+}
+
+impl From<emergent_store::Error> for Uncommitted {
+    fn from(error: emergent_store::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
 
 impl Executor {
     /// Reverts what a run wrote to the graph, once the run has ended. Entities that were changed since are
     /// reported and stay as they are. Reverting again changes nothing.
     pub async fn revert_run(&self, actor: Actor, id: RunId) -> Result<RevertReport> {
-        let graph = self.graph().clone();
-        self.db()
-            .write(move |tx| {
-                let ctx = graph.write_context(tx, actor)?;
-                let run = runs::get_for_update(tx, actor.project, id)?
-                    .ok_or_else(|| Error::not_found("run", id))?;
-                if !run.status.is_terminal() {
-                    return Err(Error::Conflict(format!(
-                        "run `{id}` is {}: what it writes can be undone once it has ended; cancel it, or wait",
-                        run.status
-                    )));
-                }
-                let report = revert::revert(tx, &ctx, id)?;
-                if !report.undone.is_empty() {
-                    let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &run.agent_name)
-                        .id(id)
-                        .detail("undone", report.undone.len())
-                        .detail("conflicts", report.conflicts.len());
-                    audit::record(tx, &entry, ctx.now)?;
-                }
-                Ok(report)
-            })
-            .await
+        Ok(self.revert(actor, id, RevertOptions::default()).await?.report)
     }
+
+    /// Like [`Executor::revert_run`], with options. The runs of a tree are reverted as if one run had written
+    /// everything, in one transaction.
+    pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
+        let graph = self.graph().clone();
+        let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
+        if !options.dry_run {
+            return self.db().write(work).await;
+        }
+        // The same code runs, so that the report is exact, and the error at the end rolls it back.
+        let rolled_back = self
+            .db()
+            .write(move |tx| -> Result<(), Uncommitted> {
+                Err(match work(tx) {
+                    Ok(outcome) => Uncommitted::DryRun(Box::new(outcome)),
+                    Err(error) => Uncommitted::Failed(error),
+                })
+            })
+            .await;
+        match rolled_back {
+            Err(Uncommitted::DryRun(outcome)) => Ok(*outcome),
+            Err(Uncommitted::Failed(error)) => Err(error),
+            Ok(()) => Err(Error::Conflict("the dry run was not rolled back".to_owned())),
+        }
+    }
+}
+
+fn revert_in(
+    tx: &mut Tx<'_>,
+    graph: &Graph,
+    actor: Actor,
+    id: RunId,
+    options: RevertOptions,
+) -> Result<RevertOutcome> {
+    let ctx = graph.write_context(tx, actor)?;
+    let run = runs::get_for_update(tx, actor.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
+    if !run.status.is_terminal() {
+        return Err(not_ended(id, run.status.as_str()));
+    }
+    let descendants = list_descendants(tx, id)?;
+    let mut reverted = vec![id];
+    if options.tree {
+        if descendants.len() >= MAX_TREE_RUNS {
+            return Err(Error::Conflict(format!(
+                "run `{id}` has {MAX_TREE_RUNS} or more runs below it: revert those that it started one by one"
+            )));
+        }
+        if let Some(active) = descendants.iter().find(|child| !child.status.is_terminal()) {
+            return Err(not_ended(active.id, active.status.as_str()));
+        }
+        reverted.extend(descendants.iter().map(|child| child.id));
+    }
+    let report = revert::revert(tx, &ctx, &reverted.iter().copied().collect())?;
+    if !report.undone.is_empty() {
+        let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &run.agent_name)
+            .id(id)
+            .detail("runs", reverted.len())
+            .detail("undone", report.undone.len())
+            .detail("conflicts", report.conflicts.len());
+        audit::record(tx, &entry, ctx.now)?;
+    }
+    let children = match options.tree {
+        true => Vec::new(),
+        false => standing_writes(tx, actor.project, descendants)?,
+    };
+    Ok(RevertOutcome { report, runs: reverted, children, dry_run: options.dry_run })
+}
+
+fn not_ended(id: RunId, status: &str) -> Error {
+    Error::Conflict(format!(
+        "run `{id}` is {status}: what it writes can be undone once it has ended; cancel it, or wait"
+    ))
+}
+
+/// The runs below a run, level by level, at most [`MAX_TREE_RUNS`].
+fn list_descendants(tx: &mut Tx<'_>, root: RunId) -> Result<Vec<ChildRun>> {
+    let (mut descendants, mut level) = (Vec::new(), vec![root]);
+    while !level.is_empty() && descendants.len() < MAX_TREE_RUNS {
+        let children = runs::history::list_children(tx, &level, MAX_TREE_RUNS - descendants.len())?;
+        level = children.iter().map(|child| child.id).collect();
+        descendants.extend(children);
+    }
+    Ok(descendants)
+}
+
+fn standing_writes(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    descendants: Vec<ChildRun>,
+) -> Result<Vec<ChildWrites>> {
+    let mut children = Vec::new();
+    for child in descendants {
+        let writes = rows::count_standing_writes(tx, project, child.id)?;
+        if !writes.is_empty() {
+            children.push(ChildWrites { run: child.id, agent_name: child.agent_name, writes });
+        }
+    }
+    Ok(children)
 }

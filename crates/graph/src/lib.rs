@@ -8,7 +8,10 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use emergent_domain::time::Clock;
 use emergent_llm::Embedder;
@@ -29,6 +32,7 @@ pub mod feed;
 mod health;
 pub mod housekeeping;
 pub mod merge;
+pub mod object_refs;
 pub mod objects;
 pub mod packs;
 pub mod projects;
@@ -69,6 +73,8 @@ struct Inner {
     db: Db,
     clock: Clock,
     embedder: Option<Arc<dyn Embedder>>,
+    /// The configured value that replaces the embedder's.
+    min_similarity: OnceLock<f64>,
     validation: validation::ValidationState,
     validation_pool: WorkPool,
     /// Large documents, from their extraction until they are written.
@@ -88,6 +94,7 @@ impl Graph {
             db,
             clock,
             embedder,
+            min_similarity: OnceLock::new(),
             validation: validation::ValidationState::new(MAX_COMPILED_PACKS),
             validation_pool: WorkPool::new("large values are being validated", 2, MAX_VALIDATION_WAIT),
             document_pool: WorkPool::new("large documents are being ingested", 2, MAX_DOCUMENT_WAIT),

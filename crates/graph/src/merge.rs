@@ -83,6 +83,8 @@ impl Graph {
                 model.clone(),
                 vector,
                 MAX_VECTOR_MATCHES,
+                // The rules of merging have their own, much higher threshold.
+                f64::NEG_INFINITY,
             );
             let read = move |tx: &mut Tx<'_>| {
                 let near = near(tx)?;

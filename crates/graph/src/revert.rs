@@ -1,9 +1,11 @@
-//! Reverting a run: every object and relationship that the run wrote gets a new version with its
-//! content before the run. Entities that others have changed in the meantime are reported as
+//! Reverting runs: every object and relationship that they wrote gets a new version with its
+//! content before them. Entities that others have changed in the meantime are reported as
 //! conflicts, and remain unchanged.
 //!
 //! The order keeps the graph consistent at every moment: edges are deleted before the objects they
 //! connect, and objects are restored before the edges between them.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
     author::Author,
@@ -100,23 +102,28 @@ impl Graph {
     /// Reverts everything that a run wrote in the project of the actor. Reverting twice has no
     /// further effect.
     pub async fn revert_run(&self, actor: Actor, run: RunId) -> Result<RevertReport> {
-        self.write(actor, move |tx, ctx| revert(tx, ctx, run)).await
+        self.write(actor, move |tx, ctx| revert(tx, ctx, &RunSet::from([run]))).await
     }
 }
 
-/// Reverts a run with new versions by the author of the context. The caller ensures that the run
-/// does not write any more.
-pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, run: RunId) -> Result<RevertReport> {
+/// The runs that are reverted together.
+pub type RunSet = BTreeSet<RunId>;
+
+/// Reverts runs with new versions by the author of the context. The caller ensures that the runs
+/// do not write any more.
+pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<RevertReport> {
     let mut report = RevertReport::default();
-    let objects = objects_to_undo(tx, ctx, run, &mut report)?;
-    let (edges, dormant) = edges_to_undo(tx, ctx, run, &mut report)?;
+    let objects = objects_to_undo(tx, ctx, runs, &mut report)?;
+    let (edges, dormant) = edges_to_undo(tx, ctx, runs, &mut report)?;
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
     let ctx = &with_common_timestamp(&ctx.with_links(), &objects, &edges);
-    edges::delete(tx, ctx, run, &edges, &mut report)?;
-    objects::delete(tx, ctx, run, &objects, &mut report)?;
-    for id in rows::documents(tx, ctx.project.id, run)? {
-        documents::delete(tx, ctx, id)?;
-        report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
+    edges::delete(tx, ctx, runs, &edges, &mut report)?;
+    objects::delete(tx, ctx, runs, &objects, &mut report)?;
+    for run in runs {
+        for id in rows::documents(tx, ctx.project.id, *run)? {
+            documents::delete(tx, ctx, id)?;
+            report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
+        }
     }
     objects::roll_back(tx, ctx, &objects, &mut report)?;
     objects::restore(tx, ctx, &objects, &mut report)?;
@@ -126,7 +133,9 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, run: RunId) -> Result<RevertR
     // An entity with a conflict still has the content that the run wrote, so it keeps the sources
     // of that content.
     let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
-    sources::delete_for_run(tx, ctx.project.id, run, &conflicting)?;
+    for run in runs {
+        sources::delete_for_run(tx, ctx.project.id, *run, &conflicting)?;
+    }
     Ok(report)
 }
 
@@ -189,26 +198,26 @@ fn decide<Id>(written: &WrittenVersions<Id>, state: &RevertState) -> UndoDecisio
 const CHANGED_SINCE: &str = "has been changed by someone else since";
 const FOUND_BY_OTHERS: &str = "was also extracted from a document by someone else";
 
-/// Returns whether a tool call of the run wrote the version. Versions that the server wrote about
-/// the run do not count.
-fn is_written_by(author: Author, run: RunId) -> bool {
-    matches!(author, Author::Run { run_id, tool_call_id: Some(_) } if run_id == run)
+/// Returns whether a tool call of one of the runs wrote the version. Versions that the server wrote about
+/// a run do not count.
+fn is_written_by(author: Author, runs: &RunSet) -> bool {
+    matches!(author, Author::Run { run_id, tool_call_id: Some(_) } if runs.contains(&run_id))
 }
 
 fn objects_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    run: RunId,
+    runs: &RunSet,
     report: &mut RevertReport,
 ) -> Result<Vec<PendingUndo<Object>>> {
     let mut pending = Vec::new();
-    for written in rows::objects(tx, ctx.project.id, run)? {
+    for written in written_by(runs, |run| rows::objects(tx, ctx.project.id, run))? {
         let Some(locked) = object_rows::lock(tx, ctx.project.id, written.id)? else { continue };
         let now = locked.object;
         let before = version_before(&written, |version| rows::object_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
-            by_run: is_written_by(now.author, run),
+            by_run: is_written_by(now.author, runs),
             is_live: now.deleted_at.is_none(),
             was_live: before.as_ref().is_some_and(|before| before.deleted_at.is_none()),
             same: objects::is_same(&now, before.as_ref()),
@@ -229,17 +238,17 @@ fn objects_to_undo(
 fn edges_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    run: RunId,
+    runs: &RunSet,
     report: &mut RevertReport,
 ) -> Result<(Vec<PendingUndo<Relationship>>, Vec<RelationshipId>)> {
     let mut pending = Vec::new();
     let mut dormant = Vec::new();
-    for written in rows::relationships(tx, ctx.project.id, run)? {
+    for written in written_by(runs, |run| rows::relationships(tx, ctx.project.id, run))? {
         let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
         let before = version_before(&written, |version| rows::relationship_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
-            by_run: is_written_by(now.author, run),
+            by_run: is_written_by(now.author, runs),
             is_live: now.deleted_at.is_none(),
             was_live: before.as_ref().is_some_and(|before| before.deleted_at.is_none()),
             same: edges::is_same(&now, before.as_ref()),
@@ -254,6 +263,26 @@ fn edges_to_undo(
         }
     }
     Ok((pending, dormant))
+}
+
+/// What each of the runs wrote, joined by entity.
+fn written_by<Id: Ord + Copy>(
+    runs: &RunSet,
+    mut written: impl FnMut(RunId) -> emergent_store::Result<Vec<WrittenVersions<Id>>>,
+) -> Result<Vec<WrittenVersions<Id>>> {
+    let mut by_entity: BTreeMap<Id, WrittenVersions<Id>> = BTreeMap::new();
+    for run in runs {
+        for versions in written(*run)? {
+            by_entity
+                .entry(versions.id)
+                .and_modify(|joined| {
+                    joined.first = joined.first.min(versions.first);
+                    joined.count += versions.count;
+                })
+                .or_insert(versions);
+        }
+    }
+    Ok(by_entity.into_values().collect())
 }
 
 /// Returns the version before the first write of the run, or `None` if the run created the entity.

@@ -42,6 +42,8 @@ struct SearchRequest {
     weights: Weights,
     limit: usize,
     among: SearchTarget,
+    /// `None` means the value of the embedder.
+    min_similarity: Option<f64>,
 }
 
 /// Loads rows by number. Deleted rows are missing in the result.
@@ -55,13 +57,20 @@ impl Graph {
     /// text channel contributes, and the result says so.
     pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
         query.filter.check()?;
+        if let Some(min) = query.min_similarity
+            && !(-1.0..=1.0).contains(&min)
+        {
+            return Err(Invalid::new("minSimilarity", "must be -1 to 1").into());
+        }
+        let filter = if query.include_system { query.filter } else { query.filter.without_system_types() };
         let question = SearchRequest {
             project,
             query: query.query,
             mode: query.mode,
             weights: query.weights,
             limit: query.limit,
-            among: SearchTarget::Objects(query.filter),
+            among: SearchTarget::Objects(filter),
+            min_similarity: query.min_similarity,
         };
         self.run_search(question, search::load_objects).await
     }
@@ -82,12 +91,14 @@ impl Graph {
             weights: Weights::default(),
             limit,
             among: SearchTarget::Chunks(document),
+            min_similarity: None,
         };
         self.run_search(question, search::load_chunks).await
     }
 
     /// Returns the objects whose vectors are nearest to that of an object, without the object
-    /// itself. An object that is still queued for embedding is embedded now.
+    /// itself and without objects that are not similar. The [`emergent_domain::query::SYSTEM_TYPES`] are
+    /// left out unless the filter names them. An object that is still queued for embedding is embedded now.
     pub async fn similar(
         &self,
         project: ProjectId,
@@ -112,7 +123,8 @@ impl Graph {
             let (hits, embedding) = (Vec::new(), EmbeddingUse::Unavailable);
             return Ok(SearchResult { hits, embedding, truncated: false });
         };
-        let near = self.rank_by_vector(project, SearchTarget::Objects(filter), model, vector, limit + 1);
+        let target = SearchTarget::Objects(filter.without_system_types());
+        let near = self.rank_by_vector(project, target, model, vector, limit + 1, self.min_similarity());
         let read = move |tx: &mut Tx<'_>| {
             let mut near = near(tx)?;
             near.retain(|hit| hit.id != no);
@@ -149,11 +161,13 @@ impl Graph {
             SearchMode::Text | SearchMode::Vector => question.limit + 5,
         };
         let weights = question.mode_weights();
+        let min_similarity = question.min_similarity.unwrap_or_else(|| self.min_similarity());
         let SearchRequest { project, mode, limit, among, .. } = question;
         let text = (mode != SearchMode::Vector)
             .then(|| rank_by_text(&question.query, &among, project, max_hits, limit));
-        let near = vector
-            .map(|(model, vector)| self.rank_by_vector(project, among.clone(), model, vector, max_hits));
+        let near = vector.map(|(model, vector)| {
+            self.rank_by_vector(project, among.clone(), model, vector, max_hits, min_similarity)
+        });
         // A single channel ranks and loads in one read, because each read costs a switch to another
         // thread.
         let (hits, truncated) = match (text, near) {
@@ -181,7 +195,20 @@ impl Graph {
         Ok(SearchResult { hits, embedding, truncated })
     }
 
-    /// Ranks by vector. Must be called within [`Graph::read_for_vectors`].
+    /// The cosine below which a hit of the vector channel is dropped: the configured one, or that of the
+    /// embedder.
+    pub fn min_similarity(&self) -> f64 {
+        let of_embedder = || self.embedder().map_or(0.0, |embedder| embedder.min_similarity());
+        self.0.min_similarity.get().copied().unwrap_or_else(of_embedder)
+    }
+
+    /// Replaces the value of the embedder. It can be set once, before the first search.
+    pub fn set_min_similarity(&self, min: f64) {
+        let _ = self.0.min_similarity.set(min);
+    }
+
+    /// Ranks by vector, and drops what is not similar: every vector has a nearest one, so a query without
+    /// any meaning would find objects otherwise. Must be called within [`Graph::read_for_vectors`].
     pub(crate) fn rank_by_vector(
         &self,
         project: ProjectId,
@@ -189,11 +216,14 @@ impl Graph {
         model: String,
         vector: Arc<[f32]>,
         max_hits: usize,
+        min_similarity: f64,
     ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
         let indexes = Arc::clone(self.db().vectors());
         move |tx| {
             let nearest = VectorQuery { model: &model, vector: &vector, limit: max_hits };
-            search::search_vectors(tx, &indexes, project, &among, &nearest)
+            let mut hits = search::search_vectors(tx, &indexes, project, &among, &nearest)?;
+            hits.retain(|hit| hit.score >= min_similarity);
+            Ok(hits)
         }
     }
 

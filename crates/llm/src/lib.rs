@@ -27,6 +27,9 @@ pub use chat::{
 };
 pub use chat::{Anthropic, OpenAi};
 pub use chat::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
-pub use embed::{Credentials, EmbedTask, Embedder, EmbedderSpec, embedder};
+pub use embed::{
+    Credentials, DEFAULT_MIN_SIMILARITY, EmbedTask, Embedder, EmbedderSpec, SimilarityReport, embedder,
+    measure_similarity,
+};
 pub use error::Error;
 pub use models::{ModelSettings, Models, ProviderStatus};

@@ -12,6 +12,8 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::problem::ManifestProblem;
+
 /// The provider that is used if a definition names a model without one.
 const DEFAULT_PROVIDER: &str = "google";
 
@@ -44,6 +46,9 @@ pub struct Manifest {
     /// The original JSON. It is stored, and the pointers of problems refer to it.
     #[serde(skip)]
     pub raw: Value,
+    /// What is wrong with it. A manifest with problems is never installed.
+    #[serde(skip)]
+    pub problems: Vec<ManifestProblem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

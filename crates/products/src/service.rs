@@ -198,17 +198,20 @@ impl Products {
         product.map(Product::from).ok_or_else(missing)
     }
 
+    /// Loads a manifest, which may have problems: [`ChangeRequest::decide`] reports them with those of the
+    /// project.
     pub(crate) async fn load_manifest(
         &self,
         input: ManifestInput,
     ) -> Result<(Manifest, Option<ManifestSource>)> {
         match input {
             ManifestInput::Manifest(value) => {
-                Ok((validate::parse_value(*value).map_err(Error::Manifest)?, None))
+                Ok((validate::parse_with_problems(*value).map_err(Error::Manifest)?, None))
             }
             ManifestInput::Source(source) => {
                 let text = self.0.fetcher.fetch(&source).await?;
-                Ok((validate::parse(&text).map_err(Error::Manifest)?, Some(source)))
+                let value = validate::parse_json(&text).map_err(Error::Manifest)?;
+                Ok((validate::parse_with_problems(value).map_err(Error::Manifest)?, Some(source)))
             }
         }
     }
@@ -332,17 +335,19 @@ impl ChangeRequest {
             _ => {}
         }
         let manifest = self.after.as_ref().map(|(manifest, _)| manifest);
-        if let Some(manifest) = manifest {
-            let problems = validate(manifest, &self.install_context(&state, manifest));
-            if !problems.is_empty() {
-                return Err(Error::Manifest(problems));
+        let mut problems = manifest
+            .map_or_else(Vec::new, |manifest| validate(manifest, &self.install_context(&state, manifest)));
+        match plan(&self.name, &state, manifest) {
+            Ok(plan) if problems.is_empty() => Ok((state, plan)),
+            Ok(_) => Err(Error::Manifest(problems)),
+            Err(conflicts) if manifest.is_none() => Err(Error::cannot_remove(&self.name, &conflicts)),
+            Err(conflicts) if problems.is_empty() => Err(Error::Incompatible(conflicts)),
+            // The author of a manifest sees its own problems and the conflicts together.
+            Err(conflicts) => {
+                problems.extend(conflicts);
+                Err(Error::Manifest(problems))
             }
         }
-        let plan = plan(&self.name, &state, manifest).map_err(|problems| match manifest {
-            Some(_) => Error::Incompatible(problems),
-            None => Error::cannot_remove(&self.name, &problems),
-        })?;
-        Ok((state, plan))
     }
 
     /// The entry of the audit log: the versions, and each thing that is added, changed or removed.

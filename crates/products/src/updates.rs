@@ -40,6 +40,9 @@ impl Products {
             )
         })?;
         let (manifest, _) = self.load_manifest(ManifestInput::Source(source)).await?;
+        if !manifest.problems.is_empty() {
+            return Err(Error::Manifest(manifest.problems));
+        }
         if manifest.name != product.name {
             return Err(Error::NameMismatch { name: product.name.clone(), found: manifest.name });
         }

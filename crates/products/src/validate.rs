@@ -7,10 +7,12 @@ use emergent_domain::{
     agent::{AvailableNames, Visibility},
     cron::Cron,
     invalid::Invalid,
-    pack::nearest_name,
+    mcp_server::ServerSpec,
+    pack::{TemplatePack, nearest_name},
     prompt::Prompt,
 };
 use semver::Version;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
@@ -41,34 +43,54 @@ pub struct InstallContext {
 
 /// Parses a manifest and validates everything that does not depend on a project.
 pub fn parse(text: &[u8]) -> Result<Manifest, Vec<ManifestProblem>> {
-    let value = serde_json::from_slice(text).map_err(|error| {
+    parse_value(parse_json(text)?)
+}
+
+/// Parses the text of a manifest as JSON.
+pub fn parse_json(text: &[u8]) -> Result<Value, Vec<ManifestProblem>> {
+    serde_json::from_slice(text).map_err(|error| {
         vec![
             ManifestProblem::new("", format!("is not JSON: {error}"))
                 .with_fix("send the text of a manifest.json"),
         ]
-    })?;
-    parse_value(value)
+    })
 }
 
 /// Works like [`parse`], for JSON that has already been parsed.
 pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
-    let problems = schema::check(&value);
-    if !problems.is_empty() {
-        return Err(problems);
-    }
-    let manifest: Manifest = serde_path_to_error::deserialize(&value).map_err(|error| {
-        let field = error.path().to_string();
-        let field = if field == "." { String::new() } else { field.replace(".?", "") };
-        let problem = emergent_domain::invalid::Problem::new(field, error.into_inner().to_string());
-        vec![ManifestProblem::from_field(&value, "", problem)]
-    })?;
-    let manifest = Manifest { raw: value, ..manifest };
-    let problems = check_rules(&manifest);
-    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+    let manifest = parse_with_problems(value)?;
+    if manifest.problems.is_empty() { Ok(manifest) } else { Err(manifest.problems) }
 }
 
-/// Validates the rules that depend on the project.
+/// Works like [`parse_value`], but returns a manifest that has problems and can be read nevertheless, with its
+/// problems: those that depend on the project are added to them, so that an author sees all at once.
+pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
+    let mut problems = schema::check(&value);
+    add_new(&mut problems, check_rules(&value));
+    match serde_path_to_error::deserialize::<_, Manifest>(&value) {
+        Ok(manifest) => Ok(Manifest { raw: value, problems, ..manifest }),
+        Err(error) => {
+            let field = error.path().to_string();
+            let field = if field == "." { String::new() } else { field.replace(".?", "") };
+            let problem = emergent_domain::invalid::Problem::new(field, error.into_inner().to_string());
+            let problem = ManifestProblem::from_field(&value, "", problem);
+            // The schema usually reports the same, at this place or below it.
+            if !problems.iter().any(|known| known.pointer.starts_with(&problem.pointer)) {
+                problems.push(problem);
+            }
+            Err(problems)
+        }
+    }
+}
+
+/// Validates the rules that depend on the project. Returns their problems after those of the manifest itself.
 pub fn validate(manifest: &Manifest, context: &InstallContext) -> Vec<ManifestProblem> {
+    let mut problems = manifest.problems.clone();
+    add_new(&mut problems, check_project_rules(manifest, context));
+    problems
+}
+
+fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
     if let Some(required) = manifest.min_core_version.as_ref().filter(|required| **required > context.core) {
         let core = &context.core;
@@ -138,44 +160,90 @@ fn job_agent_problem(
     }
 }
 
+/// The parts of a manifest that can be read, each with its index. A part that cannot is reported by the schema,
+/// and does not hide the problems of the others.
+struct ReadableParts {
+    agents: Vec<(usize, ManifestAgent)>,
+    packs: Vec<(usize, TemplatePack)>,
+    jobs: Vec<(usize, ManifestJob)>,
+    servers: Vec<(usize, ServerSpec)>,
+    prompts: Vec<(usize, Prompt)>,
+    tool_filter: Vec<(usize, String)>,
+}
+
+impl ReadableParts {
+    fn read(raw: &Value) -> Self {
+        Self {
+            agents: read_items(raw, "/agents"),
+            packs: read_items(raw, "/template_packs"),
+            jobs: read_items(raw, "/jobs"),
+            servers: read_items(raw, "/mcp/servers"),
+            prompts: read_items(raw, "/mcp/prompts"),
+            tool_filter: read_items(raw, "/mcp/tool_filter"),
+        }
+    }
+}
+
+fn read_items<T: DeserializeOwned>(raw: &Value, list: &str) -> Vec<(usize, T)> {
+    let items = raw.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    items.enumerate().filter_map(|(index, item)| Some((index, T::deserialize(item).ok()?))).collect()
+}
+
+/// Adds problems at places that have none yet: the schema and the rules may report the same mistake.
+fn add_new(problems: &mut Vec<ManifestProblem>, more: Vec<ManifestProblem>) {
+    let known: BTreeSet<String> = problems.iter().map(|problem| problem.pointer.clone()).collect();
+    problems.extend(more.into_iter().filter(|problem| !known.contains(&problem.pointer)));
+}
+
 /// Validates the rules that hold for every project.
-fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
+fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
-    check_nul(&manifest.raw, String::new(), &mut problems);
-    if RESERVED.contains(&manifest.name.as_str()) {
-        let name = &manifest.name;
+    check_nul(raw, String::new(), &mut problems);
+    if let Some(name) = raw["name"].as_str().filter(|name| RESERVED.contains(name)) {
         problems.push(
             ManifestProblem::new("/name", format!("`{name}` is a reserved word"))
                 .with_fix("choose another name"),
         );
     }
-    check_unique("/agents", manifest.agents.iter().map(|agent| &agent.name), &mut problems);
-    check_unique("/template_packs", manifest.template_packs.iter().map(|pack| &pack.name), &mut problems);
-    check_unique("/jobs", manifest.jobs.iter().map(|job| &job.name), &mut problems);
-    check_unique("/mcp/prompts", manifest.mcp.prompts.iter().map(|prompt| &prompt.name), &mut problems);
-    let servers: Vec<String> = manifest.mcp.servers.iter().map(|server| server.name().to_owned()).collect();
-    check_unique("/mcp/servers", servers.iter(), &mut problems);
-    check_agents(manifest, &mut problems);
-    for (index, pack) in manifest.template_packs.iter().enumerate() {
+    let parts = ReadableParts::read(raw);
+    let ReadableParts { agents, packs, jobs, servers, prompts, tool_filter } = &parts;
+    check_unique("/agents", agents.iter().map(|(index, agent)| (*index, agent.name.as_str())), &mut problems);
+    let names = packs.iter().map(|(index, pack)| (*index, pack.name.as_str()));
+    check_unique("/template_packs", names, &mut problems);
+    check_unique("/jobs", jobs.iter().map(|(index, job)| (*index, job.name.as_str())), &mut problems);
+    let names = prompts.iter().map(|(index, prompt)| (*index, prompt.name.as_str()));
+    check_unique("/mcp/prompts", names, &mut problems);
+    check_unique(
+        "/mcp/servers",
+        servers.iter().map(|(index, server)| (*index, server.name())),
+        &mut problems,
+    );
+    check_agents(agents, &mut problems);
+    for (index, pack) in packs {
         if let Err(invalid) = pack.check() {
             let base = format!("/template_packs/{index}");
-            let locate = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
+            let locate = |problem| ManifestProblem::from_field(raw, &base, problem);
             problems.extend(invalid.problems.into_iter().map(locate));
         }
     }
-    for (index, job) in manifest.jobs.iter().enumerate() {
-        check_schedule(&manifest.raw, &format!("/jobs/{index}"), job, &mut problems);
+    for (index, job) in jobs {
+        check_schedule(raw, &format!("/jobs/{index}"), job, &mut problems);
     }
-    for (index, server) in manifest.mcp.servers.iter().enumerate() {
+    for (index, server) in servers {
         let base = format!("/mcp/servers/{index}");
-        let locate = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
+        let locate = |problem| ManifestProblem::from_field(raw, &base, problem);
         problems.extend(server.check().into_iter().map(locate));
     }
-    for (index, prompt) in manifest.mcp.prompts.iter().enumerate() {
+    for (index, prompt) in prompts {
         check_placeholders(&format!("/mcp/prompts/{index}"), prompt, &mut problems);
     }
-    for (index, pattern) in manifest.mcp.tool_filter.iter().enumerate() {
-        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
+    check_tool_filter(tool_filter, &mut problems);
+    problems
+}
+
+fn check_tool_filter(patterns: &[(usize, String)], problems: &mut Vec<ManifestProblem>) {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
+    for (index, pattern) in patterns {
         if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
             let pointer = format!("/mcp/tool_filter/{index}");
             problems.push(
@@ -184,7 +252,6 @@ fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
             );
         }
     }
-    problems
 }
 
 /// Rejects NUL characters, because PostgreSQL cannot store them in a text column.
@@ -215,11 +282,11 @@ fn check_nul(value: &Value, pointer: String, problems: &mut Vec<ManifestProblem>
 
 fn check_unique<'a>(
     list: &str,
-    names: impl Iterator<Item = &'a String>,
+    names: impl Iterator<Item = (usize, &'a str)>,
     problems: &mut Vec<ManifestProblem>,
 ) {
     let mut seen = BTreeSet::new();
-    for (index, name) in names.enumerate() {
+    for (index, name) in names {
         if !seen.insert(name) {
             let problem =
                 ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is used twice"));
@@ -228,9 +295,9 @@ fn check_unique<'a>(
     }
 }
 
-fn check_agents(manifest: &Manifest, problems: &mut Vec<ManifestProblem>) {
+fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestProblem>) {
     let mut default: Option<&str> = None;
-    for (index, agent) in manifest.agents.iter().enumerate() {
+    for (index, agent) in agents {
         let base = format!("/agents/{index}");
         if agent.is_default
             && let Some(first) = default.replace(&agent.name)
@@ -285,7 +352,8 @@ fn check_schedule(root: &Value, base: &str, job: &ManifestJob, problems: &mut Ve
 
 fn check_placeholders(base: &str, prompt: &Prompt, problems: &mut Vec<ManifestProblem>) {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
-    check_unique(&format!("{base}/arguments"), names.iter(), problems);
+    let numbered = names.iter().map(String::as_str).enumerate();
+    check_unique(&format!("{base}/arguments"), numbered, problems);
     for (index, name) in prompt.unknown_placeholders() {
         let pointer = format!("{base}/messages/{index}/content");
         let problem =

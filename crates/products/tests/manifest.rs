@@ -226,6 +226,29 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
+fn a_mistake_of_one_kind_does_not_hide_those_of_another() {
+    let mut manifest = whole();
+    let mistakes = [
+        // The schema and the types.
+        ("/version", json!("one")),
+        ("/agents/1/max_steps", json!("many")),
+        ("/agents/0/sytem_prompt", json!("x")),
+        // The rules.
+        ("/jobs/0/cron", json!("0 25 * * *")),
+        ("/mcp/prompts/0/messages/0/content", json!("About {{topik}}")),
+        ("/mcp/servers/1/name", json!("web")),
+        ("/description", json!("a\u{0}b")),
+    ];
+    for (pointer, value) in &mistakes {
+        set(&mut manifest, pointer, Some(value.clone()));
+    }
+    let found = problems(&manifest);
+    for (pointer, _) in &mistakes {
+        assert!(found.iter().any(|problem| problem.pointer == *pointer), "{pointer}: {found:#?}");
+    }
+}
+
+#[test]
 fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
     let mut manifest = whole();
     set(&mut manifest, "/agents/0/tools/0", Some(json!("web_search")));

@@ -93,6 +93,25 @@ both_engines! {
         harness.upgrade(&two).await.unwrap();
     }
 
+    async fn every_problem_of_a_manifest_comes_in_one_answer(db: TestDb) {
+        let harness = Harness::with_servers(&db).await;
+        let first = json!({ "name": "first", "version": "1.0.0", "agents": [{ "name": "taken" }] });
+        harness.install(&first).await.unwrap();
+        let second = json!({
+            "name": "second", "version": "1.0.0", "descripton": "an unknown field",
+            "agents": [{ "name": "taken" }, { "name": "other", "tools": ["serch_hybrid"] }],
+            "jobs": [{ "name": "daily", "cron": "0 25 * * *", "agent": "nobody" }],
+        });
+        let before = harness.fingerprint().await;
+        let refused = harness.install(&second).await;
+        let Err(Error::Manifest(problems)) = refused else { panic!("{refused:?}") };
+        let text: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        for part in ["did you mean `description`?", "five fields", "`search_hybrid`", "no agent `nobody`", "belongs to the product `first`"] {
+            assert!(text.iter().any(|problem| problem.contains(part)), "{part}: {text:#?}");
+        }
+        assert_eq!(harness.fingerprint().await, before, "nothing was written");
+    }
+
     async fn a_sample_that_lists_only_what_is_built_in_is_never_held_up(db: TestDb) {
         let harness = Harness::with_servers(&db).await;
         harness.install(&sample(1)).await.unwrap();

@@ -42,6 +42,11 @@ impl Conditions<'_> {
             let types: Vec<String> = filter.types.iter().map(|type_| self.param(type_.clone())).collect();
             self.and(&format!("{alias}.type IN ({})", types.join(", ")));
         }
+        if !filter.excluded_types.is_empty() {
+            let types: Vec<String> =
+                filter.excluded_types.iter().map(|type_| self.param(type_.clone())).collect();
+            self.and(&format!("{alias}.type NOT IN ({})", types.join(", ")));
+        }
         for (column, value) in [("status", &filter.status), ("key", &filter.key)] {
             if let Some(value) = value {
                 let placeholder = self.param(value.clone());

@@ -132,6 +132,16 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
     tx.query(&sql, params![project], McpServer::from_row)
 }
 
+/// The servers of all live projects, with the names of their projects, by project and name.
+pub fn list_in_all_projects(tx: &mut Tx<'_>, limit: usize) -> Result<Vec<(String, McpServer)>> {
+    let sql = format!(
+        "SELECT (SELECT p.name FROM projects AS p WHERE p.id = project_id), {COLUMNS} FROM project_mcp_servers
+         WHERE project_id IN (SELECT id FROM projects WHERE deleted_at IS NULL)
+         ORDER BY project_id, name LIMIT $1"
+    );
+    tx.query(&sql, params![limit], |row| Ok((row.get(0)?, McpServer::from_row_at(row, 1)?)))
+}
+
 /// A page of the servers of a project, newest first.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPage<McpServer>> {
     let mut params = vec![Param::from(project)];

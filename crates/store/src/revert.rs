@@ -72,6 +72,34 @@ pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<
     )
 }
 
+/// What still stands of the writes of a run: entities whose newest version is by one of its tool calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StandingWrites {
+    pub objects: i64,
+    pub relationships: i64,
+    pub documents: i64,
+}
+
+impl StandingWrites {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Counts what still stands of the writes of a run.
+pub fn count_standing_writes(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<StandingWrites> {
+    let mut count = |table: &str, condition: &str| -> Result<i64> {
+        let sql =
+            format!("SELECT count(*) FROM {table} WHERE author_run = $1 AND project_id = $2 AND {condition}");
+        Ok(tx.query_opt(&sql, params![run, project], |row| row.get(0))?.unwrap_or(0))
+    };
+    Ok(StandingWrites {
+        objects: count("graph_objects", "author_tool_call IS NOT NULL")?,
+        relationships: count("graph_relationships", "author_tool_call IS NOT NULL")?,
+        documents: count("documents", "deleted_at IS NULL")?,
+    })
+}
+
 /// An earlier version of an object; `None` for its newest version, which is not in the history.
 pub fn object_version(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Option<Object>> {
     let columns = &*objects::VERSION_COLUMNS;

@@ -2,7 +2,7 @@
 //! own, so that reverting a run deletes only that run's rows. Lists show a chunk once, however many runs
 //! named it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
@@ -155,14 +155,19 @@ pub fn get_relationship_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// Whether an author other than this run named a source for an object or relationship.
-pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
-    let source = tx.query_opt(
-        "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
-        params![entity, project, run],
-        |_| Ok(()),
+/// Whether an author other than these runs named a source for an object or relationship.
+pub fn has_other_authors(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    entity: Uuid,
+    runs: &BTreeSet<RunId>,
+) -> Result<bool> {
+    let authors: Vec<RunId> = tx.query(
+        "SELECT DISTINCT said_by FROM graph_sources WHERE entity_id = $1 AND project_id = $2",
+        params![entity, project],
+        |row| row.get(0),
     )?;
-    Ok(source.is_some())
+    Ok(authors.iter().any(|author| !runs.contains(author)))
 }
 
 /// Deletes the sources that a run named, except those of the entities in `retained`.

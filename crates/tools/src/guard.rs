@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::{error, warn};
 
-use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
+use crate::{Effect, ExternalContent, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 mod integers;
 mod truncate;
@@ -44,6 +44,29 @@ pub enum GuardedOutput {
 impl Guard {
     /// Validates the input and calls the tool within the time limit. A panic becomes an error of the call.
     pub async fn call(&self, tool: &dyn Tool, context: &ToolContext, input: Value) -> GuardedOutput {
+        self.call_with_content(tool, context, input).await.0
+    }
+
+    /// Like [`Guard::call`], and also returns the content blocks of an external server, if it returned more
+    /// than text.
+    pub async fn call_with_content(
+        &self,
+        tool: &dyn Tool,
+        context: &ToolContext,
+        input: Value,
+    ) -> (GuardedOutput, Option<ExternalContent>) {
+        let mut external = None;
+        let output = self.call_tool(tool, context, input, &mut external).await;
+        (output, external)
+    }
+
+    async fn call_tool(
+        &self,
+        tool: &dyn Tool,
+        context: &ToolContext,
+        input: Value,
+        external: &mut Option<ExternalContent>,
+    ) -> GuardedOutput {
         let info = tool.info();
         let input = match validate::validate(&info.name, tool.checked_schema(), input) {
             Ok(input) => input,
@@ -56,6 +79,10 @@ impl Guard {
         let timeout = tool.timeout().unwrap_or(self.timeout);
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(Ok(ToolOutput::Answer(answer)))) => GuardedOutput::Answer(self.truncate_for(info, answer)),
+            Ok(Ok(Ok(ToolOutput::External { answer, content }))) => {
+                *external = Some(content);
+                GuardedOutput::Answer(self.truncate_for(info, answer))
+            }
             Ok(Ok(Ok(ToolOutput::Change(change)))) => GuardedOutput::Change(change),
             Ok(Ok(Err(ToolError::Refused(reason)))) => GuardedOutput::Error(reason),
             Ok(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),

@@ -15,9 +15,10 @@ mod missing;
 mod pool;
 pub mod remote;
 mod tool;
+mod unavailable_tool;
 
 pub use conflicts::{NameConflicts, SharedName};
 pub use guard::{Guard, GuardedOutput};
 pub use labels::{BareNameOwner, LabelledTool, hex_hash};
 pub use pool::{ToolPool, ToolSet};
-pub use tool::{Effect, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
+pub use tool::{Effect, ExternalContent, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};

@@ -21,6 +21,7 @@ use crate::{
     labels::{LabelledTool, is_plain, label_tools, qualified_name},
     missing,
     remote::{FailedServers, HeldTool, McpServers, RemoteTools},
+    unavailable_tool::UnavailableTool,
 };
 
 /// The labelled tools of this many projects are cached.
@@ -222,6 +223,7 @@ impl ToolPool {
         set.unmatched = missing::unmatched_names(whitelist, &labelled);
         set.unavailable.extend(missing::absent_servers(whitelist, &set.unmatched, &remote));
         set.held = missing::held_tools(whitelist, &remote);
+        set.add_disabled_tools();
         set
     }
 }
@@ -294,6 +296,19 @@ impl ToolSet {
     /// Adds a tool that is not from the pool, labelled with its own name.
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
         self.tools.insert(tool.info().name.clone(), tool);
+    }
+
+    /// Adds a tool for each name that no tool has, if a server that may have it lacks a secret: it answers
+    /// with the name of the secret.
+    fn add_disabled_tools(&mut self) {
+        if self.unavailable.iter().all(|server| server.missing_secret.is_none()) {
+            return;
+        }
+        for name in self.unmatched.clone() {
+            if let Some(reason) = self.explain_missing(&name).filter(|_| is_plain(&name)) {
+                self.tools.insert(name.clone(), UnavailableTool::new(&name, reason));
+            }
+        }
     }
 
     /// Removes every tool that is not in `names`, the labels that a run got when it started. `servers` has the

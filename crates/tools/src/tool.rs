@@ -55,8 +55,20 @@ pub struct ToolContext {
 pub enum ToolOutput {
     /// The result of a finished call.
     Answer(Value),
+    /// The result of a call to an external server that returned more than text: as a model gets it, and as
+    /// the server sent it.
+    External { answer: Value, content: ExternalContent },
     /// A change that the caller has to run in its transaction.
     Change(GraphChange),
+}
+
+/// What an external server returned, for clients that show images and follow links themselves. It is redacted
+/// and limited in size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExternalContent {
+    /// The content blocks of MCP.
+    pub blocks: Vec<Value>,
+    pub structured: Option<Value>,
 }
 
 /// Changes the graph and returns the result of the call. It may run more than once, because a transaction

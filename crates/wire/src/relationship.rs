@@ -4,6 +4,7 @@ use emergent_domain::{
     ids::ObjectId,
     json::JsonObject,
     merge::Source,
+    object_ref::ObjectRef,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
     time::Timestamp,
 };
@@ -15,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     author::AuthorView,
     fields::{expected_version, nullable},
+    schema,
     source::SourceView,
 };
 
@@ -84,8 +86,11 @@ pub struct CreateRelationship {
     #[serde(rename = "type")]
     #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$", example = "blocks")]
     pub type_: String,
-    pub from_id: Uuid,
-    pub to_id: Uuid,
+    /// An object, by its id or as `Type/key`.
+    #[schema(value_type = schema::ObjectRef)]
+    pub from_id: ObjectRef,
+    #[schema(value_type = schema::ObjectRef)]
+    pub to_id: ObjectRef,
     #[serde(default)]
     #[schema(value_type = Object)]
     pub properties: Map<String, Value>,
@@ -93,15 +98,11 @@ pub struct CreateRelationship {
     pub weight: Option<f64>,
 }
 
-impl From<CreateRelationship> for NewRelationship {
-    fn from(body: CreateRelationship) -> Self {
-        Self {
-            type_: body.type_,
-            from: ObjectId(body.from_id),
-            to: ObjectId(body.to_id),
-            properties: body.properties,
-            weight: body.weight,
-        }
+impl CreateRelationship {
+    /// The relationship between the objects that its references stand for.
+    pub fn into_new(self, from: ObjectId, to: ObjectId) -> NewRelationship {
+        let Self { type_, properties, weight, .. } = self;
+        NewRelationship { type_, from, to, properties, weight }
     }
 }
 

@@ -4,6 +4,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+/// How a run is reverted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevertRun {
+    /// Also what the runs wrote that this run started, and those that they started.
+    #[serde(default)]
+    pub tree: bool,
+    /// Return what would be undone, and change nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
 /// What came of undoing a run.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -12,6 +24,28 @@ pub struct RevertView {
     pub undone: Vec<UndoneView>,
     /// What stays as it is, and why.
     pub conflicts: Vec<RevertConflictView>,
+    /// The runs whose writes were undone.
+    #[serde(default)]
+    pub runs: Vec<Uuid>,
+    /// Runs that this run started, directly or not, whose writes stand and were not part of this: `tree`
+    /// undoes them as well.
+    #[serde(default)]
+    pub children: Vec<ChildWritesView>,
+    /// Nothing was changed: this is what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What a child run wrote and still stands.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ChildWrites)]
+pub struct ChildWritesView {
+    pub run_id: Uuid,
+    pub agent_name: String,
+    pub objects: i64,
+    pub relationships: i64,
+    pub documents: i64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -30,6 +30,27 @@ fn json_name(variant: impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// An object, by its id or as `Type/key`.
+pub struct ObjectRef;
+
+impl PartialSchema for ObjectRef {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(
+                "^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[A-Za-z][A-Za-z0-9_.:-]*/[^\\x00]+)$",
+            ))
+            .description(Some("The id of an object, or `Type/key`."))
+            .into()
+    }
+}
+
+impl ToSchema for ObjectRef {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ObjectRef")
+    }
+}
+
 /// Declares schemas as `Component => values`. The name of the component and its doc comment are part of the
 /// API.
 macro_rules! enum_schemas {

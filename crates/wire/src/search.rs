@@ -27,6 +27,14 @@ pub struct SearchObjects {
     #[serde(default)]
     #[schema(max_items = 100)]
     pub types: Vec<String>,
+    /// Whether tasks, sessions, messages and discussions are found as well. A type that `types` names is
+    /// found anyway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub include_system: bool,
+    /// Drops hits of the vector channel below this cosine [default: the value of the embedder].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 1)]
+    pub min_similarity: Option<f64>,
     /// All of these labels.
     #[serde(default)]
     #[schema(max_items = 64)]

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::ids::ObjectId;
+use emergent_domain::{ids::ObjectId, object_ref::ObjectRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use uuid::Uuid;
 
-use crate::{fields, object::ObjectView, relationship::RelationshipView};
+use crate::{fields, object::ObjectView, relationship::RelationshipView, schema};
 
 /// Objects and relationships that come together, or not at all.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -46,7 +45,8 @@ pub struct SubgraphObject {
     pub properties: Map<String, Value>,
 }
 
-/// A new relationship; each end is a `ref` of this request or the id of an object that is there.
+/// A new relationship; each end is a `ref` of this request, or an object that is there: by its id or as
+/// `Type/key`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubgraphRelationship {
@@ -56,11 +56,13 @@ pub struct SubgraphRelationship {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_ref: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from_id: Option<Uuid>,
+    #[schema(value_type = Option<schema::ObjectRef>)]
+    pub from_id: Option<ObjectRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_ref: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to_id: Option<Uuid>,
+    #[schema(value_type = Option<schema::ObjectRef>)]
+    pub to_id: Option<ObjectRef>,
     #[serde(default)]
     #[schema(value_type = Object)]
     pub properties: Map<String, Value>,

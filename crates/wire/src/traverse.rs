@@ -3,6 +3,7 @@
 use emergent_domain::{
     ids::ObjectId,
     json::JsonObject,
+    object_ref::ObjectRef,
     query::{Direction, FoundPath, Node, PathQuery, Subgraph, TraverseQuery},
     time::Timestamp,
 };
@@ -16,8 +17,9 @@ use crate::{author::AuthorView, object::ObjectView, relationship::RelationshipVi
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Traverse {
-    #[schema(value_type = Vec<Uuid>, min_items = 1, max_items = 100)]
-    pub start_ids: Vec<ObjectId>,
+    /// Objects, by their ids or as `Type/key`.
+    #[schema(value_type = Vec<schema::ObjectRef>, min_items = 1, max_items = 100)]
+    pub start_ids: Vec<ObjectRef>,
     #[serde(default)]
     #[schema(value_type = schema::Direction)]
     pub direction: Direction,
@@ -44,17 +46,18 @@ pub struct Traverse {
     pub as_of: Option<Timestamp>,
 }
 
-impl From<Traverse> for TraverseQuery {
-    fn from(body: Traverse) -> Self {
-        Self {
-            start: body.start_ids,
-            direction: body.direction,
-            max_depth: body.max_depth.unwrap_or(2),
-            relationship_types: body.relationship_types,
-            object_types: body.object_types,
-            max_nodes: body.max_nodes.unwrap_or(1_000),
-            max_edges: body.max_edges.unwrap_or(5_000),
-            as_of: body.as_of,
+impl Traverse {
+    /// The query from the objects that `start_ids` stand for.
+    pub fn into_query(self, start: Vec<ObjectId>) -> TraverseQuery {
+        TraverseQuery {
+            start,
+            direction: self.direction,
+            max_depth: self.max_depth.unwrap_or(2),
+            relationship_types: self.relationship_types,
+            object_types: self.object_types,
+            max_nodes: self.max_nodes.unwrap_or(1_000),
+            max_edges: self.max_edges.unwrap_or(5_000),
+            as_of: self.as_of,
         }
     }
 }
@@ -130,8 +133,11 @@ const DEFAULT_PATH_DEPTH: usize = 8;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FindPath {
-    pub from_id: Uuid,
-    pub to_id: Uuid,
+    /// An object, by its id or as `Type/key`.
+    #[schema(value_type = schema::ObjectRef)]
+    pub from_id: ObjectRef,
+    #[schema(value_type = schema::ObjectRef)]
+    pub to_id: ObjectRef,
     #[serde(default)]
     #[schema(value_type = schema::Direction)]
     pub direction: Direction,
@@ -146,15 +152,16 @@ pub struct FindPath {
     pub as_of: Option<Timestamp>,
 }
 
-impl From<FindPath> for PathQuery {
-    fn from(body: FindPath) -> Self {
-        Self {
-            from: ObjectId(body.from_id),
-            to: ObjectId(body.to_id),
-            direction: body.direction,
-            relationship_types: body.relationship_types,
-            max_depth: body.max_depth.unwrap_or(DEFAULT_PATH_DEPTH),
-            as_of: body.as_of,
+impl FindPath {
+    /// The query between the objects that the references stand for.
+    pub fn into_query(self, from: ObjectId, to: ObjectId) -> PathQuery {
+        PathQuery {
+            from,
+            to,
+            direction: self.direction,
+            relationship_types: self.relationship_types,
+            max_depth: self.max_depth.unwrap_or(DEFAULT_PATH_DEPTH),
+            as_of: self.as_of,
         }
     }
 }

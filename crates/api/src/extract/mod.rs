@@ -2,6 +2,7 @@
 
 mod body;
 mod json;
+mod object;
 mod params;
 mod path;
 mod query;
@@ -10,6 +11,7 @@ pub(crate) use emergent_wire::fields;
 
 pub(crate) use body::{has_content_type, read_limited};
 pub(crate) use json::{Json, OptionalJson, parse_json as read_json};
+pub(crate) use object::{AnyObjectPath, ObjectPath};
 pub(crate) use path::Path;
 pub(crate) use query::{Paging, Query};
 

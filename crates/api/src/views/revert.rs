@@ -1,6 +1,6 @@
 //! Converts the report of a reverted run for the API.
 
-use emergent_executor::revert::{RevertConflict, RevertReport, RevertedEntity};
+use emergent_executor::revert::{ChildWrites, RevertConflict, RevertOptions, RevertOutcome, RevertedEntity};
 pub(crate) use emergent_wire::revert::*;
 
 use super::IntoView;
@@ -19,12 +19,32 @@ impl IntoView<RevertConflictView> for RevertConflict {
     }
 }
 
-impl IntoView<RevertView> for RevertReport {
+impl IntoView<ChildWritesView> for ChildWrites {
+    fn into_view(self) -> ChildWritesView {
+        let ChildWrites { run, agent_name, writes } = self;
+        ChildWritesView {
+            run_id: run.0,
+            agent_name,
+            objects: writes.objects,
+            relationships: writes.relationships,
+            documents: writes.documents,
+        }
+    }
+}
+
+impl IntoView<RevertView> for RevertOutcome {
     fn into_view(self) -> RevertView {
-        let report = self;
+        let RevertOutcome { report, runs, children, dry_run } = self;
         RevertView {
             undone: report.undone.into_iter().map(IntoView::into_view).collect(),
             conflicts: report.conflicts.into_iter().map(IntoView::into_view).collect(),
+            runs: runs.into_iter().map(|run| run.0).collect(),
+            children: children.into_iter().map(IntoView::into_view).collect(),
+            dry_run,
         }
     }
+}
+
+pub(crate) fn revert_options(body: RevertRun) -> RevertOptions {
+    RevertOptions { tree: body.tree, dry_run: body.dry_run }
 }

@@ -22,8 +22,8 @@ pub(crate) fn search_query(body: SearchObjects) -> Result<SearchQuery, ApiError>
         types: body.types,
         labels: body.labels,
         status: body.status,
-        key: None,
         filters: body.filters,
+        ..ObjectFilter::default()
     };
     filter.check()?;
     check_query(&body.query)?;
@@ -31,6 +31,8 @@ pub(crate) fn search_query(body: SearchObjects) -> Result<SearchQuery, ApiError>
         query: body.query,
         mode: body.mode,
         filter,
+        include_system: body.include_system,
+        min_similarity: body.min_similarity,
         limit: parse_limit(body.limit)?,
         weights: parse_weights(body.weights)?,
     })

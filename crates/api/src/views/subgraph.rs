@@ -1,9 +1,8 @@
 //! Converts a request to create a subgraph, and its result.
 
-use emergent_domain::{ids::ObjectId, object::NewObject};
+use emergent_domain::{ids::ObjectId, object::NewObject, object_ref::ObjectRef};
 use emergent_graph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 pub(crate) use emergent_wire::subgraph::*;
-use uuid::Uuid;
 
 use super::IntoView;
 use crate::ApiError;
@@ -14,23 +13,36 @@ fn split_ref(object: SubgraphObject) -> (Option<String>, NewObject) {
     (ref_, NewObject { type_, key, status, labels, properties })
 }
 
-/// Converts a request to create a subgraph.
-pub(crate) fn new_subgraph(body: CreateSubgraph) -> Result<NewSubgraph, ApiError> {
+/// The objects that the relationships of a request name, in the order in which [`new_subgraph`] takes their
+/// ids.
+pub(crate) fn referenced_objects(body: &CreateSubgraph) -> Vec<ObjectRef> {
+    body.relationships.iter().flat_map(|edge| [edge.from_id.clone(), edge.to_id.clone()]).flatten().collect()
+}
+
+/// Converts a request to create a subgraph. `ids` are those of [`referenced_objects`].
+pub(crate) fn new_subgraph(body: CreateSubgraph, ids: Vec<ObjectId>) -> Result<NewSubgraph, ApiError> {
     let objects = body.objects.into_iter().map(split_ref).collect();
-    let relationships = body.relationships.into_iter().enumerate().map(|(index, edge)| new_edge(edge, index));
+    let mut ids = ids.into_iter();
+    let relationships =
+        body.relationships.into_iter().enumerate().map(|(index, edge)| new_edge(edge, index, &mut ids));
     Ok(NewSubgraph { objects, relationships: relationships.collect::<Result<_, _>>()? })
 }
 
-/// Converts one relationship. Each end is either a name within the request or the id of an existing object.
-fn new_edge(edge: SubgraphRelationship, index: usize) -> Result<NewSubgraphEdge, ApiError> {
-    let end = |ref_: Option<String>, id: Option<Uuid>, side: &str| match (ref_, id) {
-        (Some(name), None) => Ok(EdgeEnd::Ref(name)),
-        (None, Some(id)) => Ok(EdgeEnd::Id(ObjectId(id))),
-        _ => Err(ApiError::invalid(
-            format!("relationships[{index}].{side}Ref"),
-            format!("give either `{side}Ref` or `{side}Id`"),
-        )),
-    };
+/// Converts one relationship. Each end is either a name within the request or an existing object.
+fn new_edge(
+    edge: SubgraphRelationship,
+    index: usize,
+    ids: &mut impl Iterator<Item = ObjectId>,
+) -> Result<NewSubgraphEdge, ApiError> {
+    let mut end =
+        |ref_: Option<String>, id: Option<ObjectRef>, side: &str| match (ref_, id.and_then(|_| ids.next())) {
+            (Some(name), None) => Ok(EdgeEnd::Ref(name)),
+            (None, Some(id)) => Ok(EdgeEnd::Id(id)),
+            _ => Err(ApiError::invalid(
+                format!("relationships[{index}].{side}Ref"),
+                format!("give either `{side}Ref` or `{side}Id`"),
+            )),
+        };
     Ok(NewSubgraphEdge {
         type_: edge.type_,
         from: end(edge.from_ref, edge.from_id, "from")?,

@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{json::JsonObject, query::Direction};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
 use emergent_wire::{
     author::AuthorView,
     object::ObjectView,
@@ -51,6 +51,12 @@ pub enum Graph {
         /// Only objects with this label (may be repeated)
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
+        /// Find tasks, sessions, messages and discussions as well
+        #[arg(long)]
+        include_system: bool,
+        /// Drop hits by meaning whose similarity is lower, from -1 to 1 [default: the embedder's]
+        #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+        min_similarity: Option<f64>,
         /// At most this many
         #[arg(long, default_value_t = 10)]
         limit: i64,
@@ -97,11 +103,13 @@ impl Graph {
         match self {
             Graph::Import(import) => import.run(client, as_json).await,
             Graph::Export(export) => export.run(client).await,
-            Graph::Search { query, mode, types, labels, limit } => {
+            Graph::Search { query, mode, types, labels, include_system, min_similarity, limit } => {
                 let body = SearchObjects {
                     query,
                     mode: parse_flag("--mode", Some(&mode))?.unwrap_or_default(),
                     types,
+                    include_system,
+                    min_similarity,
                     labels,
                     status: None,
                     filters: Vec::new(),
@@ -172,7 +180,7 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
 /// A traversal from one object with the defaults of the server.
 fn traverse_from(id: Uuid) -> Traverse {
     Traverse {
-        start_ids: vec![id.into()],
+        start_ids: vec![ObjectId(id).into()],
         direction: Direction::default(),
         max_depth: None,
         relationship_types: Vec::new(),

@@ -1,7 +1,6 @@
 //! `emergent run`: list, inspect, cancel, resume and revert runs.
 
 use emergent_wire::{
-    revert::RevertView,
     run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
@@ -11,6 +10,7 @@ use serde_json::json;
 use super::{
     agent, encode,
     resolve::{RUNS, resolve_id},
+    revert::Revert,
     tool_calls, tree, watch_run,
 };
 use crate::{
@@ -70,10 +70,7 @@ pub enum Run {
         follow: bool,
     },
     /// Undo what a run wrote to the graph
-    Revert {
-        /// An id, the end of an id, or `last`
-        run: String,
-    },
+    Revert(Revert),
     /// Watch a run work, from its beginning until it ends
     Follow {
         /// An id, the end of an id, or `last`
@@ -147,12 +144,7 @@ impl Run {
                 let agent = detail.facts.agent_id.to_string();
                 watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
             }
-            Run::Revert { run } => {
-                let detail = get_run(client, &run).await?;
-                let reverted: Received<RevertView> =
-                    client.post(&format!("{}/revert", path(&detail)), &json!({})).await?.data().await?;
-                if as_json { output::print_json(&reverted) } else { print_reverted(&reverted) }
-            }
+            Run::Revert(revert) => revert.run(client, as_json).await,
             Run::Follow { run } => {
                 let detail = get_run(client, &run).await?;
                 let (agent, run) = (detail.facts.agent_id.to_string(), detail.facts.id.to_string());
@@ -265,18 +257,6 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     for call in calls {
         let status = call.status.map(|status| status.as_str()).unwrap_or_default();
         output::print_line(&format!("  → {}  {status}", call.tool_name))?;
-    }
-    Ok(())
-}
-
-fn print_reverted(reverted: &RevertView) -> Result<()> {
-    output::print_line(&format!(
-        "{} undone, {} left as it is",
-        reverted.undone.len(),
-        reverted.conflicts.len()
-    ))?;
-    for conflict in &reverted.conflicts {
-        output::print_line(&format!("  {} {}: {}", conflict.kind, conflict.id, conflict.reason))?;
     }
     Ok(())
 }

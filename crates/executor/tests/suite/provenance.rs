@@ -11,7 +11,7 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Error,
-    revert::{EntityKind, UndoAction},
+    revert::{EntityKind, RevertOptions, UndoAction},
 };
 use emergent_testkit::{
     both_engines,
@@ -87,6 +87,48 @@ both_engines! {
         assert_eq!(left.iter().map(|note| note.id).collect::<Vec<_>>(), [changed.id]);
         let again = harness.executor.revert_run(harness.actor(), run.id).await.unwrap();
         assert!(again.undone.is_empty(), "a second time finds everything undone");
+        harness.close().await;
+    }
+
+    async fn a_tree_of_runs_is_reverted_as_one_and_a_dry_run_changes_nothing(db: TestDb) {
+        let task = json!({ "agent_name": "child", "task": "Go on." });
+        let model = ScriptedModel::default()
+            .agent("parent", [
+                calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }] })),
+                calls("spawn_agents", json!({ "tasks": [task] })),
+                says("Done."),
+            ])
+            .agent("child", [
+                // The child changes what the parent made: only both together can be undone.
+                calls("entities_update", json!({ "id": "Note/a", "properties": { "text": "by the child" } })),
+                calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "b" }] })),
+                says("Done."),
+            ]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(with_tools("child", &["entities_create", "entities_update"])).await;
+        let parent = harness.agent(with_tools("parent", &["entities_create", "spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let child = harness.children(run.id).await.remove(0);
+        let revert = async |tree, dry_run| {
+            harness.executor.revert(harness.actor(), run.id, RevertOptions { tree, dry_run }).await.unwrap()
+        };
+
+        let alone = revert(false, true).await;
+        assert!(alone.dry_run && alone.runs == [run.id] && alone.report.undone.is_empty(), "{alone:?}");
+        assert_eq!(alone.report.conflicts.len(), 1, "the child has changed it since");
+        let [writes] = &alone.children[..] else { panic!("{alone:?}") };
+        assert_eq!((writes.run, writes.agent_name.as_str(), writes.writes.objects), (child.id, "child", 2));
+
+        let planned = revert(true, true).await;
+        assert_eq!((planned.report.undone.len(), planned.report.conflicts.len()), (2, 0), "{planned:?}");
+        assert_eq!(objects(&harness, "Note").await.len(), 2, "a dry run changes nothing");
+
+        let done = revert(true, false).await;
+        assert_eq!(done.runs, [run.id, child.id]);
+        assert_eq!((done.report.undone.len(), done.report.conflicts.len(), done.children.len()), (2, 0, 0));
+        assert!(objects(&harness, "Note").await.is_empty());
+        let again = revert(true, false).await;
+        assert!(again.report.undone.is_empty() && revert(false, true).await.children.is_empty());
         harness.close().await;
     }
 

@@ -7,7 +7,7 @@ use emergent_domain::{
 use emergent_store::{Tx, feed, objects as object_rows, relationships as rows, revert, sources};
 
 use super::{
-    CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunId,
+    CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
     UndoAction, conflict_reason, objects::replacement_patch,
 };
 use crate::{WriteContext, error::Result, relationships, tasks};
@@ -35,12 +35,12 @@ fn planned(
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    run: RunId,
+    runs: &RunSet,
     plans: &[PendingUndo<Relationship>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
-        if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, run)? {
+        if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
             report.add_conflict(EntityKind::Relationship, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }

@@ -10,7 +10,7 @@ use emergent_store::{Tx, objects as rows, objects::LockedObject, relationships a
 use serde_json::{Map, Value};
 
 use super::{
-    EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RevertReport, RunId, UndoAction, conflict_reason,
+    EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RevertReport, RunSet, UndoAction, conflict_reason,
 };
 use crate::{Error, WriteContext, error::Result, objects, tasks};
 
@@ -57,7 +57,7 @@ fn planned(plans: &[PendingUndo<Object>], undo: UndoAction) -> impl Iterator<Ite
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    run: RunId,
+    runs: &RunSet,
     plans: &[PendingUndo<Object>],
     report: &mut RevertReport,
 ) -> Result<()> {
@@ -70,7 +70,7 @@ pub(super) fn delete(
             report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
             continue;
         }
-        if sources::has_other_authors(tx, ctx.project.id, now.id.0, run)? {
+        if sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
             report.add_conflict(EntityKind::Object, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }

@@ -110,6 +110,8 @@ async fn found(harness: &Harness) -> usize {
         query: "penguins".to_owned(),
         mode: SearchMode::Vector,
         filter: ObjectFilter::default(),
+        include_system: false,
+        min_similarity: None,
         limit: 10,
         weights: Weights::default(),
     };

@@ -67,6 +67,8 @@ both_engines! {
             query: "needle".into(),
             mode: SearchMode::Text,
             filter: ObjectFilter::default(),
+            include_system: false,
+            min_similarity: None,
             limit: 100,
             weights: Default::default(),
         };

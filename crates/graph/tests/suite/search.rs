@@ -25,6 +25,8 @@ fn query(text: &str, mode: SearchMode) -> SearchQuery {
         query: text.to_owned(),
         mode,
         filter: ObjectFilter::default(),
+        include_system: false,
+        min_similarity: None,
         limit: 10,
         weights: Weights::default(),
     }
@@ -218,7 +220,7 @@ both_engines! {
         harness.graph.update_object(harness.actor, id, patch).await.unwrap();
         let score = async || {
             let found = harness.graph.search(harness.project(), query("penguins coasts", SearchMode::Vector)).await.unwrap();
-            found.hits[0].vector.unwrap().score
+            found.hits.first().map_or(0.0, |hit| hit.vector.unwrap().score)
         };
         let before = score().await;
         embed_all(&harness).await;
@@ -240,6 +242,49 @@ both_engines! {
         assert!((best.score - 2.0 / 61.0).abs() < 1e-12);
         let again = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
         assert_eq!(found, again);
+    }
+
+    async fn a_search_for_nonsense_finds_nothing(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        for (key, text) in [
+            ("penguins", "penguins on frozen coasts"),
+            ("invoices", "invoices are paid within thirty days of delivery"),
+            ("tagging", "tagging patterns for photographs"),
+            ("engine", "notes on the Analytical Engine"),
+        ] {
+            write(&harness, key, text).await;
+        }
+        embed_all(&harness).await;
+        for nonsense in ["xqzvw blorp", "flibbertigibbet snozzcumber", "zzyzx", "kshzt prwq ghnf"] {
+            for mode in [SearchMode::Hybrid, SearchMode::Vector, SearchMode::Text] {
+                assert_eq!(keys(&harness, query(nonsense, mode)).await, "", "{nonsense} {mode:?}");
+            }
+        }
+        assert_eq!(keys(&harness, query("penguin coast", SearchMode::Vector)).await, "penguins");
+        let everything = SearchQuery { min_similarity: Some(-1.0), ..query("zzyzx", SearchMode::Vector) };
+        assert_eq!(harness.graph.search(harness.project(), everything).await.unwrap().hits.len(), 4);
+        let refused = SearchQuery { min_similarity: Some(2.0), ..query("zzyzx", SearchMode::Vector) };
+        assert!(problem(harness.graph.search(harness.project(), refused).await).starts_with("minSimilarity"));
+        harness.graph.set_min_similarity(0.9);
+        assert_eq!(keys(&harness, query("penguin coast", SearchMode::Vector)).await, "", "the configured value");
+    }
+
+    async fn bookkeeping_is_found_only_by_a_search_that_asks_for_it(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        write(&harness, "note", "penguins on frozen coasts").await;
+        for type_ in ["SpecTask", "Session", "SessionMessage", "Discussion", "DiscussionEntry"] {
+            let properties = json!({ "title": "penguins", "name": "penguins", "content": "penguins" });
+            harness.object(new(type_, &type_.to_lowercase(), properties)).await;
+        }
+        embed_all(&harness).await;
+        for mode in [SearchMode::Hybrid, SearchMode::Vector, SearchMode::Text] {
+            assert_eq!(keys(&harness, query("penguins", mode)).await, "note", "{mode:?}");
+            let all = SearchQuery { include_system: true, ..query("penguins", mode) };
+            assert_eq!(keys(&harness, all).await.split(' ').count(), 6, "{mode:?}");
+            let filter = ObjectFilter { types: vec!["Session".to_owned()], ..Default::default() };
+            let named = SearchQuery { filter, ..query("penguins", mode) };
+            assert_eq!(keys(&harness, named).await, "session", "{mode:?}");
+        }
     }
 
     async fn without_an_answer_from_the_embedder_the_text_answers_alone(db: TestDb) {
@@ -290,7 +335,7 @@ both_engines! {
             let found = harness.graph.similar(harness.project(), id, ObjectFilter::default(), 2).await.unwrap();
             found.hits.iter().map(|hit| hit.item.key.clone().unwrap()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(similar(first).await, "second third");
+        assert_eq!(similar(first).await, "second", "an object without anything in common is not similar");
         let new = write(&harness, "new", "frozen coasts").await;
         assert_eq!(similar(new).await, "first second", "also before it has its vector");
         let missing = harness.graph.similar(harness.project(), ObjectId::new(), ObjectFilter::default(), 2).await;

@@ -14,6 +14,7 @@ use reqwest::{
 use self::answer::AnswerReader;
 use super::{
     Answer, ChatRequest, ChatSettings, Delta, Provider,
+    probe::{models_url, request_models},
     settings::v1_url,
     stream::{IDLE_TIMEOUT, post_sse},
     wire,
@@ -24,6 +25,7 @@ use crate::{
 };
 
 const BASE: &str = "https://api.anthropic.com";
+const PATH: &str = "messages";
 const KEY_SETTING: &str = "ANTHROPIC_API_KEY";
 const BASE_SETTING: &str = "EMERGENT_ANTHROPIC_BASE_URL";
 const VERSION_SETTING: &str = "EMERGENT_ANTHROPIC_VERSION";
@@ -40,7 +42,7 @@ pub struct Anthropic {
 impl Anthropic {
     pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
-        let url = v1_url(BASE_SETTING, settings.base().unwrap_or(BASE), "messages")?;
+        let url = v1_url(BASE_SETTING, settings.base().unwrap_or(BASE), PATH)?;
         let headers = headers(VERSION, key)?;
         let client = http::client("anthropic", &url, |builder| builder)?;
         Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE_TIMEOUT) })
@@ -76,6 +78,11 @@ fn headers(version: &str, key: Option<&str>) -> Result<HeaderMap, Error> {
 impl Provider for Anthropic {
     fn name(&self) -> &str {
         "anthropic"
+    }
+
+    async fn probe(&self) -> Option<Result<String, Error>> {
+        let url = models_url(&self.url, PATH, Some("limit=1"));
+        Some(request_models(&self.client, "anthropic", url, self.headers.clone()).await)
     }
 
     async fn chat(

@@ -17,6 +17,7 @@ use reqwest::{
 
 use self::response::AnswerReader;
 use super::{
+    probe::request_models,
     settings::{ChatSettings, versioned_url},
     stream::{IDLE_TIMEOUT, post_sse},
     vertex::VertexLocation,
@@ -131,6 +132,26 @@ fn stream_url(root: &Url, model: &str) -> Url {
 impl Provider for Gemini {
     fn name(&self) -> &str {
         self.name
+    }
+
+    async fn probe(&self) -> Option<Result<String, Error>> {
+        let headers = match self.access.headers().await {
+            Ok(headers) => headers,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(match &self.route {
+            Endpoint::Public(root) => {
+                let mut url = root.clone();
+                if let Ok(mut path) = url.path_segments_mut() {
+                    path.pop_if_empty().push("models");
+                }
+                url.set_query(Some("pageSize=1"));
+                request_models(&self.client, self.name, url, headers).await
+            }
+            // Vertex has no list of models that every account may read. A token shows that Google accepts
+            // the credentials.
+            Endpoint::Vertex(_) => Ok("Google accepts the credentials".to_owned()),
+        })
     }
 
     async fn chat(

@@ -6,6 +6,7 @@ mod file_cache;
 mod gemini;
 mod ollama;
 mod openai;
+mod probe;
 mod recording;
 mod rehearsal;
 mod request_cache;
@@ -106,6 +107,12 @@ pub trait Provider: Send + Sync {
     fn check(&self, model: &str) -> Result<(), Error> {
         let _ = model;
         Ok(())
+    }
+
+    /// Whether the provider is reached and accepts the credentials, in words; `None` if there is nothing to
+    /// reach. It must not cost anything, and the caller limits its time.
+    async fn probe(&self) -> Option<Result<String, Error>> {
+        None
     }
 
     /// Calls the model once. Deltas arrive in order, before the answer that contains them. A provider does

@@ -11,6 +11,7 @@ use reqwest::{Client, Url, header::HeaderMap};
 use self::{answer::AnswerReader, request::TokenLimit};
 use super::{
     Answer, ChatRequest, ChatSettings, Delta, Provider,
+    probe::{models_url, request_models},
     settings::v1_url,
     stream::{IDLE_TIMEOUT, post_sse},
     wire,
@@ -71,6 +72,11 @@ impl OpenAi {
 impl Provider for OpenAi {
     fn name(&self) -> &str {
         self.name
+    }
+
+    async fn probe(&self) -> Option<Result<String, Error>> {
+        let url = models_url(&self.url, PATH, None);
+        Some(request_models(&self.client, self.name, url, self.headers.clone()).await)
     }
 
     async fn chat(

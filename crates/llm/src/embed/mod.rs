@@ -6,6 +6,7 @@ mod local;
 mod ollama;
 mod openai;
 mod remote;
+mod similarity;
 mod spec;
 mod words;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
+pub use similarity::{DEFAULT_MIN_SIMILARITY, SimilarityReport, measure_similarity};
 pub(crate) use spec::non_empty;
 pub use spec::{Credentials, EmbedderSpec};
 
@@ -32,6 +34,12 @@ pub trait Embedder: Send + Sync {
 
     /// The length of the vectors; `None` until a remote model has responded once.
     fn dims(&self) -> Option<usize>;
+
+    /// The cosine below which a text is not similar to a query. Every vector has a nearest one, also the
+    /// vector of a query without meaning; what lies below this value was found by chance.
+    fn min_similarity(&self) -> f64 {
+        DEFAULT_MIN_SIMILARITY
+    }
 
     /// The best number of texts per request. Longer lists are allowed and split internally.
     fn max_batch(&self) -> usize;

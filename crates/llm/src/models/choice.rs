@@ -77,6 +77,12 @@ impl Models {
         builtin.chain(others).collect()
     }
 
+    /// Asks a configured provider whether it accepts the credentials; `None` if there is nothing to ask.
+    /// The caller limits the time.
+    pub async fn probe(&self, provider: &str) -> Option<Result<String, Error>> {
+        self.inner.providers.get(provider)?.provider.probe().await
+    }
+
     fn has(&self, provider: &str) -> bool {
         match provider {
             RECORD => self.inner.recorder.is_some(),

@@ -99,13 +99,24 @@ impl SearchTarget {
         }
     }
 
-    /// Leaves out the chunks of hidden documents. Usually there are none, and the target stays as it is.
-    fn without_hidden(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<Cow<'_, Self>> {
-        if let SearchTarget::Chunks(None) = self {
-            let hidden = documents::list_hidden(tx, project)?;
-            if !hidden.is_empty() {
-                return Ok(Cow::Owned(SearchTarget::ChunksExcept(hidden)));
+    /// Leaves out the chunks of hidden documents, of which there are usually none, and excludes only the
+    /// types that the project has. Without conditions a search is much faster.
+    fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<Cow<'_, Self>> {
+        match self {
+            SearchTarget::Chunks(None) => {
+                let hidden = documents::list_hidden(tx, project)?;
+                if !hidden.is_empty() {
+                    return Ok(Cow::Owned(SearchTarget::ChunksExcept(hidden)));
+                }
             }
+            SearchTarget::Objects(filter) if !filter.excluded_types.is_empty() => {
+                let excluded_types = types_in_use(tx, project, &filter.excluded_types)?;
+                return Ok(Cow::Owned(SearchTarget::Objects(ObjectFilter {
+                    excluded_types,
+                    ..filter.clone()
+                })));
+            }
+            _ => {}
         }
         Ok(Cow::Borrowed(self))
     }
@@ -129,7 +140,7 @@ pub fn search_text(
     limits: HitLimits,
 ) -> Result<Vec<RankedHit<i64>>> {
     tx.flush_fts()?;
-    let visible = target.without_hidden(tx, project)?;
+    let visible = target.resolve(tx, project)?;
     let target = visible.as_ref();
     let query = &query.without_stop_words();
     let mut hits = search_text_mode(tx, project, target, query, MatchMode::All, limits.max)?;
@@ -177,7 +188,7 @@ pub fn search_vectors(
     target: &SearchTarget,
     query: &VectorQuery<'_>,
 ) -> Result<Vec<RankedHit<i64>>> {
-    let visible = target.without_hidden(tx, project)?;
+    let visible = target.resolve(tx, project)?;
     let target = visible.as_ref();
     let mut hits = match tx.engine() {
         Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, target, query)?,
@@ -259,6 +270,22 @@ fn load<T>(
         })?);
     }
     Ok(values_by_no)
+}
+
+/// Those of the types that live objects of the project have.
+fn types_in_use(tx: &mut Tx<'_>, project: ProjectId, types: &[String]) -> Result<Vec<String>> {
+    let mut in_use = Vec::new();
+    for type_ in types {
+        let found: Option<i64> = tx.query_opt(
+            "SELECT 1 FROM graph_objects WHERE project_id = $1 AND type = $2 AND deleted_at IS NULL LIMIT 1",
+            params![project, type_.as_str()],
+            |row| row.get(0),
+        )?;
+        if found.is_some() {
+            in_use.push(type_.clone());
+        }
+    }
+    Ok(in_use)
 }
 
 /// The number of a project; `None` when it was deleted.

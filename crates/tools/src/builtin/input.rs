@@ -86,7 +86,7 @@ pub struct ObjectFilterInput {
 impl From<ObjectFilterInput> for ObjectFilter {
     fn from(input: ObjectFilterInput) -> Self {
         let ObjectFilterInput { types, labels, status, filters } = input;
-        Self { types, labels, status, key: None, filters }
+        Self { types, labels, status, filters, ..Self::default() }
     }
 }
 

@@ -73,6 +73,9 @@ struct TextInput {
     /// Number of hits.
     #[serde(default)]
     limit: Count<10, 1, 100>,
+    /// Also tasks, sessions, messages and discussions.
+    #[serde(default, rename = "includeSystem")]
+    include_system: bool,
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -133,8 +136,16 @@ async fn search(
     mode: SearchMode,
     weights: Weights,
 ) -> Result<Value, ToolError> {
-    let TextInput { query, limit, fields } = text;
-    let query = SearchQuery { query, mode, filter: filter.into(), limit: limit.get(), weights };
+    let TextInput { query, limit, include_system, fields } = text;
+    let query = SearchQuery {
+        query,
+        mode,
+        filter: filter.into(),
+        include_system,
+        min_similarity: None,
+        limit: limit.get(),
+        weights,
+    };
     let result = context.graph.search(context.project, query).await?;
     Ok(hits_json(&result, mode, &fields))
 }

@@ -1,11 +1,50 @@
 //! Converts the result of an MCP tool call into the output for a model: text as text, structured content as
-//! JSON, and a description in place of binary data.
+//! JSON, and a description in place of binary data. A client of `/mcp` gets the blocks as they are, up to a
+//! number of bytes.
 
 use emergent_mcp::client::RemoteCallResult;
 use serde_json::{Map, Value, json};
 
+use crate::{ExternalContent, ToolOutput};
+
+/// The most bytes of JSON of the blocks that a client gets. An image of a screen has about one megabyte.
+const MAX_CONTENT_BYTES: usize = 8 << 20;
+/// The most bytes of the text blocks among them.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+
 /// The output of a call; the error is the message of a result that the server marked as an error.
-pub fn to_output(result: RemoteCallResult) -> Result<Value, String> {
+pub fn to_output(result: RemoteCallResult) -> Result<ToolOutput, String> {
+    let is_text = |block: &Value| block.get("type").and_then(Value::as_str) == Some("text");
+    if result.is_error || result.content.iter().all(is_text) {
+        return to_answer(result).map(ToolOutput::Answer);
+    }
+    let blocks = limit_blocks(result.content.clone(), MAX_CONTENT_BYTES, MAX_TEXT_BYTES);
+    let content = ExternalContent { blocks, structured: result.structured.clone() };
+    Ok(ToolOutput::External { answer: to_answer(result)?, content })
+}
+
+/// Replaces blocks that do not fit any more by a text that says so. Blocks of MCP are passed on as they are:
+/// what a client does not know, it ignores.
+fn limit_blocks(blocks: Vec<Value>, max_bytes: usize, max_text_bytes: usize) -> Vec<Value> {
+    let (mut bytes, mut text_bytes) = (max_bytes, max_text_bytes);
+    let limit = |block: Value| {
+        let size = block.to_string().len();
+        let is_text = block.get("text").is_some_and(Value::is_string);
+        let fits = size <= bytes && (!is_text || size <= text_bytes);
+        if fits {
+            bytes -= size;
+            text_bytes -= if is_text { size } else { 0 };
+            return block;
+        }
+        let kind = block.get("type").and_then(Value::as_str).unwrap_or("block");
+        let kind: String = kind.chars().take(50).collect();
+        json!({ "type": "text", "text": format!("[{kind} of {size} bytes left out: the result is too large]") })
+    };
+    blocks.into_iter().filter(Value::is_object).map(limit).collect()
+}
+
+/// The output for a model.
+fn to_answer(result: RemoteCallResult) -> Result<Value, String> {
     let (mut texts, mut others) = (Vec::new(), Vec::new());
     for block in result.content {
         match block.get("text").and_then(Value::as_str) {
@@ -63,7 +102,7 @@ mod tests {
             structured: result.get("structured").cloned(),
             is_error: result["isError"] == true,
         };
-        assert_eq!(to_output(result), expected.map_err(str::to_owned));
+        assert_eq!(to_answer(result), expected.map_err(str::to_owned));
     }
 
     #[test]
@@ -73,6 +112,35 @@ mod tests {
         check(json!({ "content": [text("{}")], "structured": { "n": 1 } }), Ok(json!({ "n": 1 })));
         check(json!({ "content": [] }), Ok(json!("")));
         check(json!({ "content": [text("no such file")], "isError": true }), Err("no such file"));
+    }
+
+    #[test]
+    fn images_and_links_are_passed_on_as_they_are() {
+        let image =
+            json!({ "type": "image", "data": "AAAAAA==", "mimeType": "image/png", "annotations": {} });
+        let link = json!({ "type": "resource_link", "uri": "a://b", "name": "b" });
+        let result = |content: Vec<Value>| RemoteCallResult { content, structured: None, is_error: false };
+        let Ok(ToolOutput::External { content, answer }) =
+            to_output(result(vec![image.clone(), link.clone()]))
+        else {
+            panic!("the blocks are missing")
+        };
+        assert_eq!(content.blocks, [image, link]);
+        assert!(!answer.to_string().contains("AAAA"), "a model gets no base64: {answer}");
+        let text = json!({ "type": "text", "text": "only text" });
+        assert!(matches!(to_output(result(vec![text])), Ok(ToolOutput::Answer(_))));
+    }
+
+    #[test]
+    fn blocks_beyond_the_limit_are_left_out_with_a_note() {
+        let image =
+            |size: usize| json!({ "type": "image", "data": "A".repeat(size), "mimeType": "image/png" });
+        let text = json!({ "type": "text", "text": "a".repeat(100) });
+        let blocks = limit_blocks(vec![image(10), image(500), text, image(20)], 400, 50);
+        assert_eq!((&blocks[0], &blocks[3]), (&image(10), &image(20)));
+        for left_out in [&blocks[1], &blocks[2]] {
+            assert!(left_out["text"].as_str().unwrap().contains("left out"), "{left_out}");
+        }
     }
 
     #[test]

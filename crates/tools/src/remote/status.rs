@@ -78,6 +78,25 @@ impl McpServers {
         self.db().read(read).await
     }
 
+    /// The servers of all projects, each with the name of its project; at most `limit`.
+    pub async fn list_all_projects(&self, limit: usize) -> Result<Vec<(String, ServerWithCounts)>, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let servers = mcp_servers::list_in_all_projects(tx, limit)?;
+            let mut counts = Vec::new();
+            let mut counted = None;
+            for (_, server) in &servers {
+                // The servers of a project follow each other.
+                if counted != Some(server.project) {
+                    counts.extend(mcp_tools::counts(tx, server.project)?);
+                    counted = Some(server.project);
+                }
+            }
+            let items = servers.into_iter().map(|(project, server)| (project, with_counts(server, &counts)));
+            Ok(items.collect())
+        };
+        self.db().read(read).await
+    }
+
     /// A server and its stored tools, with those that the server no longer has.
     pub async fn tools(
         &self,

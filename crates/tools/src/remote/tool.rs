@@ -79,7 +79,7 @@ impl ServerTool {
         servers: &McpServers,
         connection: &Arc<ServerConnection>,
         input: Value,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let client = servers.client(connection).await.map_err(|reason| self.failed(&reason))?;
         self.check_pin(connection)?;
         let Value::Object(arguments) = input else {
@@ -158,9 +158,17 @@ impl Tool for ServerTool {
         // confirms no guess.
         let redactor = servers.sent_redactor(&connection).except(&sent_by_caller);
         match result {
-            Ok(mut answer) => {
-                redactor.redact_value(&mut answer);
-                Ok(ToolOutput::Answer(answer))
+            Ok(mut output) => {
+                match &mut output {
+                    ToolOutput::Answer(answer) => redactor.redact_value(answer),
+                    ToolOutput::External { answer, content } => {
+                        redactor.redact_value(answer);
+                        content.blocks.iter_mut().for_each(|block| redactor.redact_value(block));
+                        content.structured.iter_mut().for_each(|value| redactor.redact_value(value));
+                    }
+                    ToolOutput::Change(_) => {}
+                }
+                Ok(output)
             }
             Err(ToolError::Refused(reason)) => {
                 Err(ToolError::Refused(redactor.redact_text(&reason).into_owned()))

@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 use crate::{
     ApiError, App,
     auth::{AsActor, InProject},
-    extract::{Json, Path, Query},
+    extract::{Json, ObjectPath, Query},
     response::{Envelope, Result, ok, page},
     views::coordination_discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView},
 };
@@ -48,13 +48,13 @@ pub(super) async fn list(
 /// Returns a discussion with its entries and its outcome.
 #[utoipa::path(
     get, path = "/api/coordination/discussions/{discussionId}", tag = "coordination",
-    operation_id = "getDiscussion", params(("discussionId" = Uuid, Path)),
+    operation_id = "getDiscussion", params(("discussionId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")),
     responses((status = 200, description = "The discussion", body = Envelope<DiscussionView>)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
 ) -> Result<DiscussionView> {
     ok(app.dispatcher.discussion(project, id).await?)
 }
@@ -62,13 +62,13 @@ pub(super) async fn get(
 /// Decides an escalated discussion; its workflow continues.
 #[utoipa::path(
     post, path = "/api/coordination/discussions/{discussionId}/decide", tag = "coordination",
-    operation_id = "decideDiscussion", params(("discussionId" = Uuid, Path)), request_body = DecideDiscussion,
+    operation_id = "decideDiscussion", params(("discussionId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = DecideDiscussion,
     responses((status = 200, description = "The discussion", body = Envelope<DiscussionView>)),
 )]
 pub(super) async fn decide(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
     Json(body): Json<DecideDiscussion>,
 ) -> Result<DiscussionView> {
     let is_empty = match &body.decision {

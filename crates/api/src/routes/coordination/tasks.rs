@@ -1,11 +1,7 @@
 //! Lists and adds tasks; retries, reassigns and skips them.
 
 use axum::extract::State;
-use emergent_domain::{
-    cursor::Page,
-    ids::{ObjectId, WorkflowId},
-    task::TaskStatus,
-};
+use emergent_domain::{cursor::Page, ids::WorkflowId, task::TaskStatus};
 use emergent_store::tasks::TaskFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,7 +9,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::{AsActor, InProject},
-    extract::{Json, OptionalJson, Path, Query},
+    extract::{Json, ObjectPath, OptionalJson, Query},
     response::{Envelope, Result, created, ok, page},
     views::{
         coordination_task::{self, AddTask, ReassignTask, RetryTask, SkipTask, TaskView},
@@ -77,13 +73,13 @@ pub(super) async fn add(
 /// continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/retry", tag = "coordination", operation_id = "retryTask",
-    params(("taskId" = Uuid, Path)), request_body = Option<RetryTask>,
+    params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = Option<RetryTask>,
     responses((status = 200, description = "The task", body = Envelope<TaskView>)),
 )]
 pub(super) async fn retry(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(task): Path<ObjectId>,
+    ObjectPath(task): ObjectPath,
     OptionalJson(body): OptionalJson<RetryTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::retry(body)).await?)
@@ -93,13 +89,13 @@ pub(super) async fn retry(
 /// continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/reassign", tag = "coordination",
-    operation_id = "reassignTask", params(("taskId" = Uuid, Path)), request_body = ReassignTask,
+    operation_id = "reassignTask", params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = ReassignTask,
     responses((status = 200, description = "The task", body = Envelope<TaskView>)),
 )]
 pub(super) async fn reassign(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(task): Path<ObjectId>,
+    ObjectPath(task): ObjectPath,
     Json(body): Json<ReassignTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::reassign(body)).await?)
@@ -109,13 +105,13 @@ pub(super) async fn reassign(
 /// workflow continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/skip", tag = "coordination", operation_id = "skipTask",
-    params(("taskId" = Uuid, Path)), request_body = Option<SkipTask>,
+    params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = Option<SkipTask>,
     responses((status = 200, description = "The task", body = Envelope<TaskView>)),
 )]
 pub(super) async fn skip(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(task): Path<ObjectId>,
+    ObjectPath(task): ObjectPath,
     OptionalJson(body): OptionalJson<SkipTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::skip(body)).await?)

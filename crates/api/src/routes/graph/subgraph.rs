@@ -9,7 +9,7 @@ use crate::{
     response::{Envelope, Result, created},
     views::{
         bulk::check_count,
-        subgraph::{CreateSubgraph, SubgraphView, new_subgraph},
+        subgraph::{CreateSubgraph, SubgraphView, new_subgraph, referenced_objects},
     },
 };
 
@@ -26,5 +26,7 @@ pub(super) async fn create(
 ) -> Result<SubgraphView> {
     check_count("objects", body.objects.len())?;
     check_count("relationships", body.relationships.len())?;
-    created(app.graph.create_subgraph(actor, new_subgraph(body)?).await?)
+    let ends = app.graph.resolve_objects(actor.project, referenced_objects(&body)).await?;
+    let ends = ends.into_iter().collect::<emergent_graph::Result<Vec<_>>>()?;
+    created(app.graph.create_subgraph(actor, new_subgraph(body, ends)?).await?)
 }

@@ -21,7 +21,9 @@ pub(super) async fn traverse(
     InProject(project): InProject,
     Json(body): Json<Traverse>,
 ) -> Result<TraversalView> {
-    ok(app.graph.traverse(project, body.into()).await?)
+    let start = app.graph.resolve_objects(project, body.start_ids.clone()).await?;
+    let start = start.into_iter().collect::<emergent_graph::Result<Vec<_>>>()?;
+    ok(app.graph.traverse(project, body.into_query(start)).await?)
 }
 
 /// Finds the shortest path between two objects.
@@ -34,5 +36,7 @@ pub(super) async fn path(
     InProject(project): InProject,
     Json(body): Json<FindPath>,
 ) -> Result<PathView> {
-    ok(app.graph.shortest_path(project, body.into()).await?)
+    let from = app.graph.resolve_object(project, body.from_id.clone()).await?;
+    let to = app.graph.resolve_object(project, body.to_id.clone()).await?;
+    ok(app.graph.shortest_path(project, body.into_query(from, to)).await?)
 }

@@ -8,7 +8,7 @@ use emergent_executor::Executor;
 use emergent_graph::{self as graph, Actor};
 use emergent_mcp::server::{CallOutcome, Fault, JsonFields};
 use emergent_store::Tx;
-use emergent_tools::{Effect, GraphChange, GuardedOutput, Tool, ToolContext};
+use emergent_tools::{Effect, ExternalContent, GraphChange, GuardedOutput, Tool, ToolContext, ToolInfo};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -30,7 +30,21 @@ pub(super) async fn call(
 ) -> Result<CallOutcome, Fault> {
     let (guard, info) = (&executor.settings().guard, tool.info());
     let context = ToolContext { graph: executor.graph().clone(), project: caller.project, run: None };
-    match guard.call(tool.as_ref(), &context, arguments).await {
+    match guard.call_with_content(tool.as_ref(), &context, arguments).await {
+        (GuardedOutput::Answer(_), Some(content)) => external_result(content),
+        (output, _) => finish(executor, caller, info, output).await,
+    }
+}
+
+/// Commits the change of a tool of this server, or returns its answer.
+async fn finish(
+    executor: &Executor,
+    caller: &McpCaller,
+    info: &ToolInfo,
+    output: GuardedOutput,
+) -> Result<CallOutcome, Fault> {
+    let guard = &executor.settings().guard;
+    match output {
         GuardedOutput::Answer(value) => success(&value),
         GuardedOutput::Error(reason) => tool_error(&reason),
         GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
@@ -68,6 +82,22 @@ struct CallResult<'a> {
 struct Text<'a> {
     r#type: &'static str,
     text: &'a str,
+}
+
+/// The result of an external server that returned images, links or other blocks besides text.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExternalResult {
+    content: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<Value>,
+}
+
+/// Passes the blocks of an external server on as they are.
+fn external_result(content: ExternalContent) -> Result<CallOutcome, Fault> {
+    let structured_content = content.structured.filter(Value::is_object);
+    let result = ExternalResult { content: content.blocks, structured_content };
+    Ok(CallOutcome::Done(JsonFields::from_object(&result)?))
 }
 
 /// Returns a JSON result as text for models and as a value for programs. Plain text of an external

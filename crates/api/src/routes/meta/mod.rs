@@ -1,7 +1,9 @@
 //! Health, metrics and the API document.
 
 mod describe;
+mod diagnostics;
 mod health;
+mod home;
 
 use emergent_domain::token::Scope::AdminRead;
 use utoipa_axum::routes;
@@ -12,7 +14,9 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .public(routes!(health::health))
         .public(routes!(health::ready))
+        .public(routes!(home::home))
         .scoped(AdminRead, routes!(health::metrics))
+        .scoped(AdminRead, routes!(diagnostics::diagnostics))
         .any_token(routes!(describe::document))
         .public(routes!(describe::page))
 }

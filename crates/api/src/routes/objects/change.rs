@@ -1,14 +1,13 @@
 //! Changes, deletes and restores an object.
 
 use axum::extract::State;
-use emergent_domain::ids::ObjectId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
     App,
     auth::AsActor,
-    extract::{Json, Path, Query},
+    extract::{AnyObjectPath, Json, ObjectPath, Query},
     response::{Envelope, Result, ok},
     views::{
         expected_version,
@@ -19,13 +18,13 @@ use crate::{
 /// Changes an object. A change without effect creates no version.
 #[utoipa::path(
     patch, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "updateObject",
-    params(("id" = Uuid, Path)), request_body = UpdateObject,
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = UpdateObject,
     responses((status = 200, description = "The changed object", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
     Json(body): Json<UpdateObject>,
 ) -> Result<ObjectView> {
     ok(app.graph.update_object(actor, id, body.into()).await?)
@@ -44,13 +43,13 @@ pub(super) struct ExpectedVersion {
 /// Deletes an object and its relationships; `restore` restores them.
 #[utoipa::path(
     delete, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "deleteObject",
-    params(("id" = Uuid, Path), ExpectedVersion),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), ExpectedVersion),
     responses((status = 200, description = "The tombstone", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
     Query(expected): Query<ExpectedVersion>,
 ) -> Result<ObjectView> {
     ok(app.graph.delete_object(actor, id, expected.expected_version).await?)
@@ -59,13 +58,13 @@ pub(super) async fn delete(
 /// Restores a deleted object, with the relationships that were deleted with it.
 #[utoipa::path(
     post, path = "/api/graph/objects/{id}/restore", tag = "objects", operation_id = "restoreObject",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")),
     responses((status = 200, description = "The object", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn restore(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(id): Path<ObjectId>,
+    AnyObjectPath(id): AnyObjectPath,
 ) -> Result<ObjectView> {
     ok(app.graph.restore_object(actor, id).await?)
 }

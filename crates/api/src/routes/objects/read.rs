@@ -4,7 +4,6 @@ use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
     filter::Filter,
-    ids::ObjectId,
     invalid::Invalid,
     query::{Direction, ObjectFilter},
 };
@@ -14,7 +13,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::InProject,
-    extract::{Paging, Path, Query, fields::JsonMap},
+    extract::{AnyObjectPath, ObjectPath, Paging, Query, fields::JsonMap},
     response::{Envelope, Result, ok, page},
     views::{
         object::ObjectView,
@@ -56,7 +55,7 @@ impl ObjectListQuery {
             None => Vec::new(),
         };
         let Self { types, labels, status, key, .. } = self;
-        let filter = ObjectFilter { types, labels, status, key, filters };
+        let filter = ObjectFilter { types, labels, status, key, filters, ..ObjectFilter::default() };
         filter.check()?;
         Ok((filter, requested))
     }
@@ -80,13 +79,13 @@ pub(super) async fn list(
 /// Returns one object.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "getObject",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")),
     responses((status = 200, description = "The object", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
 ) -> Result<ObjectView> {
     ok(app.graph.object_with_sources(project, id).await?)
 }
@@ -94,13 +93,13 @@ pub(super) async fn get(
 /// Lists all versions of an object, newest first, also of a deleted one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/history", tag = "objects", operation_id = "getObjectHistory",
-    params(("id" = Uuid, Path), Paging),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), Paging),
     responses((status = 200, description = "A page of versions", body = Envelope<Vec<ObjectView>>)),
 )]
 pub(super) async fn history(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<ObjectId>,
+    AnyObjectPath(id): AnyObjectPath,
     Query(paging): Query<Paging>,
 ) -> Result<Vec<ObjectView>> {
     page(app.graph.object_history(project, id, paging.page()?).await?)
@@ -126,13 +125,13 @@ pub(super) struct EdgeListQuery {
 /// Lists the relationships of an object, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
-    params(("id" = Uuid, Path), EdgeListQuery),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), EdgeListQuery),
     responses((status = 200, description = "A page of relationships", body = Envelope<Vec<RelationshipView>>)),
 )]
 pub(super) async fn edges(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
     Query(query): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
@@ -158,13 +157,13 @@ pub(super) struct SimilarQuery {
 /// Finds the objects whose vectors are nearest to the vector of this one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/similar", tag = "objects", operation_id = "listSimilarObjects",
-    params(("id" = Uuid, Path), SimilarQuery),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), SimilarQuery),
     responses((status = 200, description = "The nearest first", body = Envelope<SearchView>)),
 )]
 pub(super) async fn similar(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<ObjectId>,
+    ObjectPath(id): ObjectPath,
     Query(query): Query<SimilarQuery>,
 ) -> Result<SearchView> {
     let limit = parse_limit(query.limit)?;

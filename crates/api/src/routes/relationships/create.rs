@@ -1,7 +1,7 @@
 //! Creates one relationship, or many in one request.
 
 use axum::extract::State;
-use emergent_domain::relationship::NewRelationship;
+use emergent_domain::{ids::ObjectId, relationship::NewRelationship};
 
 use crate::{
     App,
@@ -28,7 +28,9 @@ pub(super) async fn create(
     AsActor(actor): AsActor,
     Json(body): Json<CreateRelationship>,
 ) -> Result<RelationshipView> {
-    let (relationship, is_new) = app.graph.create_relationship(actor, body.into()).await?;
+    let from = app.graph.resolve_object(actor.project, body.from_id.clone()).await?;
+    let to = app.graph.resolve_object(actor.project, body.to_id.clone()).await?;
+    let (relationship, is_new) = app.graph.create_relationship(actor, body.into_new(from, to)).await?;
     created_if(is_new, relationship)
 }
 
@@ -47,6 +49,42 @@ pub(super) async fn bulk(
     Json(body): Json<BulkRelationships>,
 ) -> Result<Vec<BulkItem<RelationshipView>>> {
     check_count("relationships", body.relationships.len())?;
-    let relationships = body.relationships.into_iter().map(NewRelationship::from).collect();
-    list(app.graph.bulk_create_relationships(actor, relationships, body.atomic).await?)
+    let ends = body.relationships.iter().flat_map(|edge| [edge.from_id.clone(), edge.to_id.clone()]);
+    let ends = app.graph.resolve_objects(actor.project, ends.collect()).await?;
+    let resolved = resolve_items(body.relationships, ends);
+    if body.atomic {
+        // The first end that names nothing refuses all items.
+        let relationships = resolved.into_iter().collect::<emergent_graph::Result<_>>()?;
+        return list(app.graph.bulk_create_relationships(actor, relationships, true).await?);
+    }
+    let mut failures = Vec::new();
+    let mut relationships = Vec::with_capacity(resolved.len());
+    for (index, item) in resolved.into_iter().enumerate() {
+        match item {
+            Ok(relationship) => relationships.push(relationship),
+            Err(failure) => failures.push((index, failure)),
+        }
+    }
+    let mut results = app.graph.bulk_create_relationships(actor, relationships, false).await?;
+    // In ascending order, each failure ends up at the index of its item.
+    for (index, failure) in failures {
+        results.insert(index, Err(failure));
+    }
+    list(results)
+}
+
+/// Puts the ends of the items, two for each, into them. An item whose end was not found is an error.
+fn resolve_items(
+    items: Vec<CreateRelationship>,
+    ends: Vec<emergent_graph::Result<ObjectId>>,
+) -> Vec<emergent_graph::Result<NewRelationship>> {
+    let mut ends = ends.into_iter();
+    let mut next = move || ends.next().unwrap_or_else(|| Ok(ObjectId(uuid::Uuid::nil())));
+    items
+        .into_iter()
+        .map(|item| {
+            let (from, to) = (next(), next());
+            Ok(item.into_new(from?, to?))
+        })
+        .collect()
 }

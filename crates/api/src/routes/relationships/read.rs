@@ -3,15 +3,15 @@
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
-    ids::{ObjectId, RelationshipId},
+    ids::{ObjectId, ProjectId, RelationshipId},
+    object_ref::ObjectRef,
 };
 use emergent_graph::RelationshipFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use uuid::Uuid;
 
 use crate::{
-    App,
+    ApiError, App,
     auth::InProject,
     extract::{Path, Query},
     response::{Envelope, Result, ok, page},
@@ -26,8 +26,12 @@ pub(super) struct RelationshipListQuery {
     /// Only relationships of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    from_id: Option<Uuid>,
-    to_id: Option<Uuid>,
+    /// Only relationships from this object: its id, or `Type/key`.
+    #[param(value_type = Option<String>)]
+    from_id: Option<ObjectRef>,
+    /// Only relationships to this object: its id, or `Type/key`.
+    #[param(value_type = Option<String>)]
+    to_id: Option<ObjectRef>,
     /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
@@ -49,10 +53,21 @@ pub(super) async fn list(
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
     let filter = RelationshipFilter {
         types: query.types,
-        from: query.from_id.map(ObjectId),
-        to: query.to_id.map(ObjectId),
+        from: resolve_end(&app, project, query.from_id).await?,
+        to: resolve_end(&app, project, query.to_id).await?,
     };
     page(app.graph.list_relationships(project, filter, requested).await?)
+}
+
+async fn resolve_end(
+    app: &App,
+    project: ProjectId,
+    end: Option<ObjectRef>,
+) -> std::result::Result<Option<ObjectId>, ApiError> {
+    match end {
+        Some(reference) => Ok(Some(app.graph.resolve_object(project, reference).await?)),
+        None => Ok(None),
+    }
 }
 
 /// Returns one relationship.

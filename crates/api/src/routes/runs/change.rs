@@ -10,7 +10,7 @@ use crate::{
     extract::{OptionalJson, Path},
     response::{Envelope, Result, accepted, ok},
     views::{
-        revert::RevertView,
+        revert::{RevertRun, RevertView, revert_options},
         run::{ResumeRun, StartedRun},
     },
 };
@@ -48,18 +48,19 @@ pub(super) async fn resume(
     accepted(app.executor.resume(actor, run, body.input).await?)
 }
 
-/// Reverts what a run wrote to the graph. Entities that were changed since are reported, not
-/// overwritten.
+/// Reverts what a run wrote to the graph; with `tree`, also what the runs below it wrote. Entities that were
+/// changed since are reported, not overwritten. With `dryRun`, nothing is changed.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/runs/{runId}/revert", tag = "runs", operation_id = "revertRun",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)), request_body = Option<RevertRun>,
     responses((status = 200, description = "What was reverted, and what was not", body = Envelope<RevertView>)),
 )]
 pub(super) async fn revert(
     State(app): State<App>,
     AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentId, RunId)>,
+    OptionalJson(body): OptionalJson<RevertRun>,
 ) -> Result<RevertView> {
     get_agent_run(&app, actor.project, agent, run).await?;
-    ok(app.executor.revert_run(actor, run).await?)
+    ok(app.executor.revert(actor, run, revert_options(body)).await?)
 }

@@ -7,6 +7,7 @@ use emergent_domain::{
     ids::ProjectId,
     invalid::Invalid,
     object::{NewObject, Object},
+    object_ref::ObjectRef as Named,
     task::TASK_TYPE,
 };
 use emergent_graph::{
@@ -268,7 +269,9 @@ pub(super) fn resolve_ends(
     let mut end = |name: &Option<String>, id: &Option<ObjectRef>, index: usize, field: &str| match (name, id)
     {
         (Some(name), None) => Ok(EdgeEnd::Ref(name.clone())),
-        (None, Some(ObjectRef::Key { type_, key })) if new.contains_key(&(type_.as_str(), key.as_str())) => {
+        (None, Some(ObjectRef(Named::Key { type_, key })))
+            if new.contains_key(&(type_.as_str(), key.as_str())) =>
+        {
             Ok(EdgeEnd::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
         }
         (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve(tx, project)?)),

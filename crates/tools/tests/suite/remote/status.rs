@@ -39,6 +39,9 @@ both_engines! {
         assert_eq!(unavailable(&site, &["some_tool"]).await, [down, lacking], "it may be a tool of either");
         assert_eq!(unavailable(&site, &["entities_*", "entities_get"]).await, [], "built-in tools need no server");
         assert_eq!(unavailable(&site, &["nowhere.tool"]).await, [("nowhere".to_owned(), None)]);
+        let disabled = site.pool.resolve_for_run(site.project, &["some_tool".to_owned()], 0, false).await;
+        let offered = disabled.specs();
+        assert!(offered[0].name == "some_tool" && offered[0].description.contains("`THE_KEY`"), "{offered:?}");
         let whitelist = ["keyed.echo".to_owned()];
         let set = site.pool.resolve_for_run(site.project, &whitelist, 0, false).await;
         let told = set.explain_missing("keyed__echo").unwrap();

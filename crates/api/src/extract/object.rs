@@ -1,0 +1,49 @@
+//! Extracts the object that a path names: by its id, or as `Type/key` with the slash encoded as `%2F`.
+
+use axum::{
+    extract::{FromRequestParts, RawPathParams},
+    http::request::Parts,
+};
+use emergent_domain::{
+    ids::{ObjectId, ProjectId},
+    object_ref::ObjectRef,
+};
+
+use super::truncate;
+use crate::{ApiError, App, auth::InProject};
+
+/// The id of the object that the path names. A key names a live object. An id is not looked up, so that the
+/// handler answers for objects that do not exist.
+pub(crate) struct ObjectPath(pub ObjectId);
+
+/// Like [`ObjectPath`], but a key also names a deleted object, if no live one has it.
+pub(crate) struct AnyObjectPath(pub ObjectId);
+
+impl FromRequestParts<App> for ObjectPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let (project, reference) = parse_reference(parts, app).await?;
+        Ok(Self(app.graph.resolve_object(project, reference).await?))
+    }
+}
+
+impl FromRequestParts<App> for AnyObjectPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let (project, reference) = parse_reference(parts, app).await?;
+        Ok(Self(app.graph.resolve_any_object(project, reference).await?))
+    }
+}
+
+/// The first parameter of the path.
+async fn parse_reference(parts: &mut Parts, app: &App) -> Result<(ProjectId, ObjectRef), ApiError> {
+    let InProject(project) = InProject::from_request_parts(parts, app).await?;
+    let params = RawPathParams::from_request_parts(parts, app)
+        .await
+        .map_err(|_| ApiError::invalid("id", "is not UTF-8"))?;
+    let Some((name, value)) = params.iter().next() else {
+        return Err(ApiError::internal_text("the route has no parameter"));
+    };
+    let reference = value.parse().map_err(|reason: String| ApiError::invalid(name, truncate(&reason)))?;
+    Ok((project, reference))
+}

@@ -1,0 +1,59 @@
+//! What a server says about itself: the start page, and the diagnostics for an operator.
+
+use crate::common;
+
+use axum::{body::Body, http::Method};
+use common::Server;
+use emergent_domain::token::Scope;
+use emergent_testkit::TestDb;
+
+#[tokio::test]
+async fn a_browser_gets_a_page_with_a_strict_policy_and_a_program_gets_json() {
+    let db = TestDb::sqlite().await;
+    let server = Server::start(&db).await;
+    let client = server.client(None);
+    let answer = client.get("/").await;
+    assert_eq!(
+        (&answer.is(200)["name"], &answer.body["data"]["docs"]),
+        (&"emergent".into(), &"/api/docs".into())
+    );
+
+    let request = client.request(Method::GET, "/").header("accept", "text/html,*/*;q=0.8");
+    let response = client.open(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), 200);
+    let headers = response.headers().clone();
+    assert!(headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    let policy = headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    let page = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(page.contains("/api/docs") && page.contains("/health") && !page.contains("<script"), "{page}");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_what_works_and_a_project_token_is_refused() {
+    let db = TestDb::sqlite().await;
+    let server = Server::start(&db).await;
+    let client = server.admin();
+    let found = client.get("/api/admin/diagnostics").await.is(200).clone();
+    assert_eq!(
+        (&found["database"]["engine"], &found["database"]["probe"]["status"]),
+        (&"sqlite".into(), &"ok".into())
+    );
+    let models = found["models"].as_array().unwrap();
+    assert!(
+        models.iter().any(|model| model["provider"] == "openai" && model["configured"] == false),
+        "{found}"
+    );
+    assert!(
+        models.iter().all(|model| model["probe"]["status"] == "not_probed"),
+        "nothing is configured: {found}"
+    );
+    let quiet = client.get("/api/admin/diagnostics?probe=false").await.is(200).clone();
+    assert_eq!(quiet["database"]["probe"]["status"], "not_probed");
+
+    let project = server.project("own").await;
+    let bound = server.token(&[Scope::AdminRead], Some(project)).await;
+    server.client(Some(&bound)).get("/api/admin/diagnostics").await.refused(403, "forbidden");
+    client.get("/api/admin/diagnostics?probe=maybe").await.refused(400, "invalid");
+}
