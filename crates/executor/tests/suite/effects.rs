@@ -79,6 +79,27 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_change_that_takes_too_long_is_told_to_the_model_and_not_repeated(db: TestDb) {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        let too_slow = move |_: &mut Tx<'_>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let limit = std::time::Duration::from_secs(2);
+            Err(emergent_graph::Error::Store(emergent_store::Error::TooSlow { limit }))
+        };
+        let tool = writes_then(too_slow).build();
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Smaller then.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let call = harness.calls(run.id).await.remove(0);
+        let output = call.output.expect("an output").to_string();
+        assert_eq!(call.status, ToolCallStatus::Error);
+        assert!(output.contains("longer than the limit of 2 seconds"), "{output}");
+        assert_eq!((notes(&db).await, tries.load(Ordering::SeqCst)), (0, 1));
+        harness.close().await;
+    }
+
     async fn a_database_that_fails_once_costs_nothing_and_repeats_nothing(db: TestDb) {
         let tries = Arc::new(AtomicUsize::new(0));
         let failing = {
