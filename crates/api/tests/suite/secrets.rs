@@ -132,7 +132,7 @@ both_engines! {
         admin.in_project(ours).put(PATH, json!({ "value": VALUE })).await.is(201);
         admin.in_project(theirs).put("/api/admin/secrets/THEIR_KEY", json!({ "value": VALUE })).await.is(201);
         let reversed: String = VALUE.chars().rev().collect();
-        let guesses = [reversed.as_str(), "zebra-9f2c", "0190d3a1"];
+        let guesses = [reversed.as_str(), "zebra-9f2c", "beef-42"];
 
         let bound = server.client(Some(&server.token(&[AdminRead, AgentsRead, GraphRead], Some(ours)).await));
         for client in [bound, admin.clone(), admin.in_project("ours"), server.client(None)] {

@@ -11,7 +11,7 @@ use emergent_domain::{
 use emergent_executor::{Error, StartOptions};
 use emergent_graph::Actor;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use serde_json::{Map, Value, json};
