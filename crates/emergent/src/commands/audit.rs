@@ -2,7 +2,10 @@
 
 use emergent_wire::audit::AuditEntryView;
 
-use super::encode;
+use super::{
+    encode,
+    resolve::{TOKENS, resolve_id},
+};
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -15,8 +18,8 @@ pub struct Audit {
     /// Only this action, such as token.create, or all of a kind, such as token
     #[arg(long)]
     action: Option<String>,
-    /// Only changes by the token with this id
-    #[arg(long, value_name = "ID")]
+    /// Only changes by this token: its id, the end of its id, or a unique name
+    #[arg(long, value_name = "TOKEN")]
     by: Option<String>,
     /// Only changes at this time or later, such as 2030-01-31T00:00:00Z
     #[arg(long, value_name = "TIME")]
@@ -31,9 +34,13 @@ pub struct Audit {
 
 impl Audit {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        let token = match &self.by {
+            Some(reference) => Some(resolve_id(client, &TOKENS, reference).await?),
+            None => None,
+        };
         let mut path = format!("/api/admin/audit?limit={}", self.limit);
         for (name, value) in
-            [("action", self.action), ("token", self.by), ("since", self.since), ("until", self.until)]
+            [("action", self.action), ("token", token), ("since", self.since), ("until", self.until)]
         {
             if let Some(value) = value {
                 path.push_str(&format!("&{name}={}", encode(&value)));

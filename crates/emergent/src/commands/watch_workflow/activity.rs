@@ -78,13 +78,12 @@ impl Activity {
         }
     }
 
-    /// Applies an event of a run. `raw` is the event as it was sent, for kinds that this client does not know.
+    /// Applies an event of a run. `raw` is the event as it was sent, from which retries are read.
     pub fn apply_event(&mut self, id: Uuid, event: Option<&RunEventView>, raw: &Value) {
         let Some(run) = self.runs.values_mut().find(|run| run.id == id) else { return };
-        let line = match event {
-            Some(event) => run.apply_event(&event.body),
-            None => retry_line(raw).inspect(|line| run.state.clone_from(line)),
-        };
+        let line = event
+            .and_then(|event| run.apply_event(&event.body))
+            .or_else(|| retry_line(raw).inspect(|line| run.state.clone_from(line)));
         let label = run.label.clone();
         let at = event.map(|event| event.at).or_else(|| raw.get("at")?.as_str()?.parse().ok());
         if let (Some(line), Some(at)) = (line, at) {
