@@ -318,7 +318,13 @@ fn help_names_every_command() {
             command_output(home.run(&[group, command, "--help"]));
         }
     }
-    assert!(command_output(home.run(&["--version"])).starts_with("emergent "));
+    let version = command_output(home.run(&["--version"]));
+    assert_eq!(version.trim(), format!("emergent {}", env!("EMERGENT_BUILD_VERSION")));
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    if sources.join("../../.git").exists() {
+        let commit = option_env!("EMERGENT_BUILD_COMMIT").expect("the commit of this checkout");
+        assert!(commit.len() == 12 && version.contains(&format!("({commit})")), "{version}");
+    }
     let wrong = home.run(&["grph"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("graph"), "the nearest command is named");

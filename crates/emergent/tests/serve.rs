@@ -51,6 +51,38 @@ async fn the_first_start_shows_the_token_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_tells_its_operator_every_setting_with_its_source_and_no_secret() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = Home::sqlite()
+        .with("EMERGENT_MAX_RUNS", "7")
+        .with("OPENAI_API_KEY", "sk-never-shown")
+        .with("EMERGENT_OPENAI_BASE_URL", format!("http://me:never-shown@{closed}/v1"));
+    std::fs::write(home.folder().join("emergent.toml"), "max-tasks = 9\n").expect("a file");
+    let server = home.start().await;
+    let api = Api::new(server.url(), common::TOKEN);
+    let found = api.get("/api/admin/diagnostics").await.data();
+    assert!(!found.to_string().contains("never-shown"), "{found}");
+    let setting = |name: &str| {
+        let settings = found["settings"].as_array().expect("settings");
+        settings.iter().find(|one| one["name"] == name).cloned().unwrap_or_else(|| panic!("{name}: {found}"))
+    };
+    for (name, value, source) in [
+        ("max-runs", json!("7"), "environment"),
+        ("max-tasks", json!("9"), "file"),
+        ("embeddings", json!("builtin"), "default"),
+        ("OPENAI_API_KEY", json!(null), "environment"),
+    ] {
+        let setting = setting(name);
+        assert_eq!((&setting["value"], &setting["source"]), (&value, &json!(source)), "{setting}");
+    }
+    assert_eq!(found["listen"]["address"], server.url());
+    assert_eq!(found["embedder"]["probe"]["status"], "ok", "{found}");
+    let models = found["models"].as_array().expect("models");
+    let openai = models.iter().find(|one| one["provider"] == "openai").expect("openai");
+    assert_eq!(openai["probe"]["status"], "failed", "nothing listens there: {openai}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_ended_long_ago_are_forgotten() {
     let home = Home::sqlite();
     home.start().await.kill();

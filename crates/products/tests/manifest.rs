@@ -346,3 +346,20 @@ fn the_products_that_ship_are_fine_and_can_be_rehearsed() {
         "emergent.code brings the built-in pack to the letter: copy it again into its manifest"
     );
 }
+
+#[test]
+fn the_research_product_searches_the_projects_own_documents_where_a_key_is_missing() {
+    let product = builtin::ALL.iter().find(|product| product.name == "emergent.research").unwrap();
+    let manifest = parse(product.manifest.as_bytes()).unwrap();
+    for name in ["research-assistant", "web-browser"] {
+        let agent = manifest.agents.iter().find(|agent| agent.name == name).unwrap();
+        assert!(agent.tools.iter().any(|tool| tool == "documents_search"), "{name}");
+        assert!(agent.system_prompt.contains("documents_search"), "{name}");
+    }
+    let servers: Vec<String> = manifest.mcp.servers.iter().map(|server| format!("{server:?}")).collect();
+    for (index, existing) in
+        ["brave-search-mcp-server", "mcp-server-fetch", "api.githubcopilot.com/mcp"].iter().enumerate()
+    {
+        assert!(servers[index].contains(existing), "{servers:?}");
+    }
+}

@@ -4,7 +4,7 @@
 mod agents;
 use crate::common;
 mod complete;
-mod peer;
+pub mod peer;
 mod streams;
 mod subscribe;
 

@@ -1,7 +1,7 @@
 //! External MCP servers over HTTP: they are added, changed, inspected, and isolated from other
 //! projects.
 
-use crate::common;
+use crate::{common, mcp::peer::Peer};
 
 use axum::http::{Method, StatusCode};
 use common::Server;
@@ -20,6 +20,19 @@ const PATH: &str = "/api/admin/mcp-servers";
 fn described(tool: &str) -> ShellMcpServer {
     ShellMcpServer::with_tool(tool, r#"$(cat "$TOLD")"#)
 }
+
+/// A server whose one tool returns a text, an image and a link.
+const DRAWING_PROGRAM: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"draw","description":"Draws.","inputSchema":{"type":"object"}}]}}\n' "$id";;
+    *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"Here."},{"type":"image","data":"AAAAAA==","mimeType":"image/png"},{"type":"resource_link","uri":"file:///a.png","name":"a"}]}}\n' "$id";;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+  esac
+done
+"#;
 
 fn program(folder: &tempfile::TempDir, name: &str) -> Value {
     let told = folder.path().join("told");
@@ -74,6 +87,20 @@ both_engines! {
         assert_eq!(admin.post(&format!("{at}/inspect"), json!({})).await.status, StatusCode::CONFLICT);
         assert_eq!(admin.delete(&at).await.status, StatusCode::OK);
         assert_eq!(admin.get(&at).await.status, StatusCode::NOT_FOUND);
+    }
+
+    async fn a_client_gets_the_images_and_links_of_an_external_tool_as_they_are(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let spec = json!({ "name": "pens", "transport": "stdio", "command": "sh", "args": ["-c", DRAWING_PROGRAM] });
+        let made = admin.post(PATH, spec).await.is(201).clone();
+        admin.post(&format!("{PATH}/{}/inspect", made["id"].as_str().unwrap()), json!({})).await.is(200);
+        let result = Peer::modern(server.admin()).call("draw", json!({})).await;
+        assert_eq!(result["content"], json!([
+            { "type": "text", "text": "Here." },
+            { "type": "image", "data": "AAAAAA==", "mimeType": "image/png" },
+            { "type": "resource_link", "uri": "file:///a.png", "name": "a" },
+        ]), "{result}");
     }
 
     async fn a_tool_that_comes_later_is_held_and_a_name_that_is_taken_is_shown(db: TestDb) {
