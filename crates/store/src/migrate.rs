@@ -111,6 +111,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: include_str!("migrations/0013_feed_offset.postgres.sql"),
     },
+    Migration {
+        version: 18,
+        name: "run_terms",
+        shared: include_str!("migrations/0018_run_terms.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
