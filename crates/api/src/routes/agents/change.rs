@@ -3,6 +3,7 @@
 use axum::extract::State;
 use emergent_domain::ids::AgentId;
 
+use super::read::with_warnings;
 use crate::{
     App,
     auth::AsActor,
@@ -23,7 +24,8 @@ pub(super) async fn create(
     AsActor(actor): AsActor,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
-    created(app.executor.create_agent(actor, body.into()).await?)
+    let agent = app.executor.create_agent(actor, body.into()).await?;
+    created(with_warnings(&app, actor.project, agent).await)
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
@@ -40,7 +42,8 @@ pub(super) async fn update(
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
     let expected = body.expected_version;
-    ok(app.executor.update_agent(actor, agent, expected, move |before| body.apply_to(before)).await?)
+    let change = app.executor.update_agent(actor, agent, expected, move |before| body.apply_to(before));
+    ok(with_warnings(&app, actor.project, change.await?).await)
 }
 
 /// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job
