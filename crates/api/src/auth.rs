@@ -16,6 +16,7 @@ use emergent_domain::{
     token::{Scope, Token},
 };
 use emergent_graph::Actor;
+use emergent_net::trace_context;
 use emergent_store::{
     audit,
     requester::{Requester, on_behalf_of},
@@ -136,7 +137,10 @@ pub(crate) async fn authorize(
     let origin = AuditOrigin { token: Some((caller.token.id, caller.token.name.clone())), address: peer };
     let requester = caller.requester();
     request.extensions_mut().insert(caller);
-    let response = on_behalf_of(requester, audit::with_origin(origin, next.run(request))).await;
+    let context = request.headers().get(trace_context::TRACEPARENT).and_then(|value| value.to_str().ok());
+    let context = context.and_then(trace_context::parse);
+    let response = trace_context::with_parent(context, audit::with_origin(origin, next.run(request)));
+    let response = on_behalf_of(requester, response).await;
     Ok(app.answers.count(response, requester))
 }
 

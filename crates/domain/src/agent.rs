@@ -12,6 +12,7 @@ use crate::{
     author::Author,
     ids::{AgentId, ProjectId},
     invalid::{Invalid, Problem},
+    run::MAX_STEPS,
     time::Timestamp,
     tool_name,
     trigger::TriggerSpec,
@@ -304,8 +305,8 @@ impl AgentDefinition {
                 add_problem(&format!("tools[{index}]"), reason);
             }
         }
-        if self.max_steps == Some(0) {
-            add_problem("maxSteps", "must be at least 1".into());
+        if self.max_steps.is_some_and(|steps| steps == 0 || i64::from(steps) > MAX_STEPS) {
+            add_problem("maxSteps", format!("must be 1 to {MAX_STEPS}"));
         }
         if self.default_timeout.is_some_and(|seconds| seconds == 0 || seconds > MAX_TIMEOUT_SECONDS) {
             add_problem("defaultTimeout", format!("must be 1 to {MAX_TIMEOUT_SECONDS} seconds"));
@@ -326,6 +327,19 @@ impl AgentDefinition {
         self.check_delegation(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
+    }
+
+    /// Returns what is probably a mistake, although the definition can be saved: patterns of tools that
+    /// match no tool. Tools may be added later, so this is no error.
+    pub fn warnings(&self, available: &AvailableNames) -> Vec<Problem> {
+        let patterns = self.tools.iter().enumerate().filter(|(_, entry)| tool_name::is_glob(entry));
+        patterns
+            .filter(|(_, pattern)| !tool_name::matches_any(pattern, available))
+            .map(|(index, pattern)| {
+                let reason = format!("the pattern `{pattern}` matches no tool of this project");
+                Problem::new(format!("tools[{index}]"), reason)
+            })
+            .collect()
     }
 
     /// Rejects NUL characters, because PostgreSQL cannot store them in a text column.

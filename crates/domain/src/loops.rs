@@ -1,37 +1,60 @@
-//! Loop detection: finds agents that repeat the same tool call or a short cycle of tool calls.
+//! The loop guard: finds agents that repeat the same tool calls without making progress.
+//!
+//! The third repetition of a call, or of a cycle of calls, is answered with a warning instead of being
+//! made. The warning holds for the rest of the run: the same loop again ends the run, whatever lies
+//! between. A repetition is excused while its results change, and once after a change was made that may
+//! have changed them. Polling and looking again after a write are therefore no loops.
+//!
+//! The guard sees only what the record of the run contains, so a recovered run has the same guard.
 
-use std::{
-    collections::VecDeque,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+mod fingerprint;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
+
+use crate::ids::ToolCallId;
 
 /// This many repetitions of a cycle count as a loop.
 const MIN_REPEATS: usize = 3;
 /// The length of the longest cycle that is detected, in calls.
-const MAX_CYCLE: usize = 4;
+const MAX_CYCLE: usize = 32;
+/// So many calls in a row that all bring a known result for the third time count as a loop, whatever
+/// their order.
+const MAX_STALE_CALLS: usize = 8;
+/// So many reads in a row that differ only in spelling and have the same result count as a loop.
+const MAX_SIMILAR_CALLS: usize = 5;
+/// A run that was warned about this many loops without progress ends at the next one.
+const MAX_WARNINGS: usize = 5;
+/// The number of earlier results of a call that a new one is compared with.
+const MAX_RESULTS: usize = 8;
 
-/// Observes all tool calls of a run in order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LoopDetector {
-    /// Fingerprints of the recent calls, newest last.
-    seen: VecDeque<u64>,
-    /// The cycle that the model was warned about, and how many of its calls were repeated since.
-    warned: Option<WarnedCycle>,
+/// What a tool call may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallEffect {
+    Reads,
+    /// Changes the graph or starts other runs.
+    Writes,
+    /// Acts outside of this server, and is not declared as read-only.
+    External,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct WarnedCycle {
-    cycle: Vec<u64>,
-    next: usize,
+/// A tool call as the guard sees it before it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct ObservedCall<'a> {
+    pub id: ToolCallId,
+    pub tool: &'a str,
+    pub input: &'a Value,
+    pub effect: CallEffect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopCheck {
     None,
-    /// The call completes the third repetition. The caller must not execute it, and sends the
-    /// warning to the model instead.
+    /// The call completes a loop. The caller must not execute it, and sends the warning to the model
+    /// instead. `count` is how often the run made this call.
     Warn {
         count: usize,
     },
@@ -41,79 +64,219 @@ pub enum LoopCheck {
     },
 }
 
-impl LoopDetector {
+/// Observes all tool calls of a run and their results, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoopGuard {
+    /// The recent calls, newest last.
+    recent: VecDeque<RecentCall>,
+    /// All calls of the run by their fingerprints, exact and similar.
+    history: HashMap<u64, CallHistory>,
+    warned: Vec<WarnedLoop>,
+    /// How many calls were made that changed something. The repetition of a call does not count.
+    changes: u64,
+    /// The loops without progress that the model was warned about.
+    idle_warnings: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct RecentCall {
+    id: ToolCallId,
+    exact: u64,
+    similar: u64,
+    effect: CallEffect,
+    /// False if the call was refused.
+    executed: bool,
+    result: Option<u64>,
+    /// How often the call had brought a known result when it returned.
+    unchanged: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct CallHistory {
+    count: usize,
+    /// The newest results, oldest first.
+    results: VecDeque<u64>,
+    /// How many results in a row were known before.
+    unchanged: usize,
+    /// Whether the newest result differs from all before it.
+    has_changed: bool,
+    has_succeeded: bool,
+    /// `LoopGuard::changes` when the newest result arrived.
+    changes: u64,
+}
+
+/// A loop that the model was warned about.
+#[derive(Debug, Clone, PartialEq)]
+struct WarnedLoop {
+    /// The fingerprints of its calls, without duplicates.
+    calls: Vec<u64>,
+    /// Calls of this loop that nothing excuses, since the warning or the last new result.
+    stale_calls: usize,
+    /// Whether a change has excused a repetition since the last new result.
+    is_excused: bool,
+    has_progressed: bool,
+}
+
+impl LoopGuard {
     /// Records the next call and returns how to treat it.
-    pub fn observe(&mut self, tool: &str, input: &Value) -> LoopCheck {
-        let call = fingerprint(tool, input);
-        self.seen.push_back(call);
-        if self.seen.len() > MAX_CYCLE * MIN_REPEATS {
-            self.seen.pop_front();
+    pub fn observe(&mut self, call: ObservedCall<'_>) -> LoopCheck {
+        let exact = fingerprint::exact_call(call.tool, call.input);
+        let similar = fingerprint::similar_call(call.tool, call.input);
+        for key in [exact, similar] {
+            self.history.entry(key).or_default().count += 1;
         }
-        if let Some(warned) = &mut self.warned {
-            if warned.cycle[warned.next] == call {
-                warned.next += 1;
-                if warned.next == warned.cycle.len() {
-                    warned.next = 0;
-                    return LoopCheck::End { count: MIN_REPEATS + 1 };
-                }
-                return LoopCheck::None;
-            }
-            // The model tries something else, as the warning asked.
-            self.warned = None;
+        self.recent.push_back(RecentCall {
+            id: call.id,
+            exact,
+            similar,
+            effect: call.effect,
+            executed: true,
+            result: None,
+            unchanged: 0,
+        });
+        if self.recent.len() > MAX_CYCLE * MIN_REPEATS {
+            self.recent.pop_front();
         }
-        match self.cycle_length() {
-            Some(length) => {
-                let cycle = self.seen.iter().skip(self.seen.len() - length).copied().collect();
-                self.warned = Some(WarnedCycle { cycle, next: 0 });
-                LoopCheck::Warn { count: MIN_REPEATS }
-            }
-            None => LoopCheck::None,
+        let check = self.check_newest(exact, similar);
+        if check != LoopCheck::None
+            && let Some(newest) = self.recent.back_mut()
+        {
+            newest.executed = false;
         }
+        check
     }
 
-    /// Returns the length of the shortest cycle that the newest calls repeat at least `MIN_REPEATS`
-    /// times.
-    fn cycle_length(&self) -> Option<usize> {
-        (1..=MAX_CYCLE).find(|length| {
-            let needed = length * MIN_REPEATS;
-            let Some(start) = self.seen.len().checked_sub(needed) else { return false };
-            (start + length..self.seen.len()).all(|index| self.seen[index] == self.seen[index - length])
-        })
+    fn check_newest(&mut self, exact: u64, similar: u64) -> LoopCheck {
+        let count = self.history.get(&exact).map_or(1, |call| call.count);
+        let warned: Vec<usize> = (0..self.warned.len())
+            .filter(|index| self.warned[*index].has_call(exact) || self.warned[*index].has_call(similar))
+            .collect();
+        if !warned.is_empty() {
+            let has_ended = warned.into_iter().any(|index| {
+                let key = if self.warned[index].has_call(exact) { exact } else { similar };
+                self.repeats_warned_loop(index, key)
+            });
+            return if has_ended { LoopCheck::End { count } } else { LoopCheck::None };
+        }
+        if let Some(cycle) = self.repeated_cycle() {
+            return self.warn(cycle, count);
+        }
+        if let Some(calls) = self.stale_calls() {
+            return self.warn(calls, count);
+        }
+        if self.has_similar_calls() {
+            let count = self.history.get(&similar).map_or(count, |call| call.count);
+            return self.warn(vec![similar], count);
+        }
+        LoopCheck::None
+    }
+
+    /// Records that a call of a warned loop is about to be repeated. Returns whether the run ends.
+    fn repeats_warned_loop(&mut self, index: usize, key: u64) -> bool {
+        let history = self.history.get(&key);
+        let warned = &mut self.warned[index];
+        if history.is_some_and(|call| call.has_changed) {
+            return false;
+        }
+        if !warned.is_excused && history.is_some_and(|call| call.changes < self.changes) {
+            warned.is_excused = true;
+            return false;
+        }
+        warned.stale_calls += 1;
+        let repeats = if warned.has_progressed { MIN_REPEATS - 1 } else { 1 };
+        warned.stale_calls >= warned.calls.len() * repeats
+    }
+
+    fn warn(&mut self, mut calls: Vec<u64>, count: usize) -> LoopCheck {
+        calls.sort_unstable();
+        calls.dedup();
+        let has_progressed =
+            calls.iter().any(|key| self.history.get(key).is_some_and(|call| call.has_changed));
+        if !has_progressed {
+            self.idle_warnings += 1;
+        }
+        self.warned.push(WarnedLoop { calls, stale_calls: 0, is_excused: false, has_progressed });
+        if self.idle_warnings > MAX_WARNINGS { LoopCheck::End { count } } else { LoopCheck::Warn { count } }
+    }
+
+    /// Returns the shortest cycle that the newest calls repeat `MIN_REPEATS` times.
+    fn repeated_cycle(&self) -> Option<Vec<u64>> {
+        let recent = &self.recent;
+        let length = (1..=MAX_CYCLE).find(|length| {
+            let Some(start) = recent.len().checked_sub(length * MIN_REPEATS) else { return false };
+            (start + length..recent.len()).all(|index| recent[index].exact == recent[index - length].exact)
+        })?;
+        Some(recent.iter().rev().take(length).map(|call| call.exact).collect())
+    }
+
+    /// Returns the newest calls if each of them only repeats what it has returned twice before.
+    fn stale_calls(&self) -> Option<Vec<u64>> {
+        let mut newest = self.recent.iter().rev();
+        let next = newest.next()?;
+        let is_known = self.history.get(&next.exact).is_some_and(|call| call.unchanged >= MIN_REPEATS - 2);
+        let earlier: Vec<&RecentCall> = newest.take(MAX_STALE_CALLS - 1).collect();
+        let all_stale = earlier.len() == MAX_STALE_CALLS - 1
+            && earlier.iter().all(|call| call.executed && call.unchanged >= MIN_REPEATS - 1);
+        (is_known && all_stale).then(|| earlier.iter().map(|call| call.exact).chain([next.exact]).collect())
+    }
+
+    /// Returns whether the newest calls ask the same in other spellings, and all got the same result.
+    fn has_similar_calls(&self) -> bool {
+        let mut newest = self.recent.iter().rev();
+        let Some(next) = newest.next() else { return false };
+        let earlier: Vec<&RecentCall> = newest.take(MAX_SIMILAR_CALLS - 1).collect();
+        let first_result = earlier.first().and_then(|call| call.result);
+        next.effect == CallEffect::Reads
+            && first_result.is_some()
+            && earlier.len() == MAX_SIMILAR_CALLS - 1
+            && earlier.iter().all(|call| call.similar == next.similar && call.result == first_result)
+    }
+
+    /// Records the result of a call. The result of a call that the guard refused is ignored.
+    pub fn record_result(&mut self, id: ToolCallId, output: &Value, failed: bool) {
+        let Some(index) = self.recent.iter().rposition(|call| call.id == id && call.executed) else { return };
+        let RecentCall { exact, similar, effect, .. } = self.recent[index];
+        let result = fingerprint::result(effect, output, failed);
+        let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
+        if effect != CallEffect::Reads && !failed && !is_repetition {
+            self.changes += 1;
+        }
+        for key in [exact, similar] {
+            let changes = self.changes;
+            let history = self.history.entry(key).or_default();
+            history.add_result(result, failed, changes);
+            if history.has_changed {
+                let repeated = self.warned.iter_mut().filter(|warned| warned.has_call(key));
+                repeated.for_each(WarnedLoop::record_progress);
+            }
+        }
+        let unchanged = self.history.get(&exact).map_or(0, |call| call.unchanged);
+        let call = &mut self.recent[index];
+        (call.result, call.unchanged) = (Some(result), unchanged);
     }
 }
 
-/// Hashes a call. Calls of the same tool with equal arguments have the same hash, regardless of the
-/// order of their keys.
-fn fingerprint(tool: &str, input: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    tool.hash(&mut hasher);
-    hash_value(input, &mut hasher);
-    hasher.finish()
+impl CallHistory {
+    fn add_result(&mut self, result: u64, failed: bool, changes: u64) {
+        let is_known = self.results.contains(&result);
+        self.has_changed = !is_known && !self.results.is_empty();
+        self.unchanged = if is_known { self.unchanged + 1 } else { 0 };
+        self.has_succeeded |= !failed;
+        self.changes = changes;
+        self.results.push_back(result);
+        if self.results.len() > MAX_RESULTS {
+            self.results.pop_front();
+        }
+    }
 }
 
-fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
-    match value {
-        Value::Null => 0u8.hash(hasher),
-        Value::Bool(truth) => (1u8, truth).hash(hasher),
-        // 1 and 1.0 are the same argument in different notations.
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => (2u8, float as i64).hash(hasher),
-            _ => (3u8, number.to_string()).hash(hasher),
-        },
-        Value::String(text) => (4u8, text).hash(hasher),
-        Value::Array(items) => {
-            (5u8, items.len()).hash(hasher);
-            items.iter().for_each(|item| hash_value(item, hasher));
-        }
-        Value::Object(map) => {
-            (6u8, map.len()).hash(hasher);
-            let mut keys: Vec<_> = map.keys().collect();
-            keys.sort_unstable();
-            for key in keys {
-                key.hash(hasher);
-                hash_value(&map[key], hasher);
-            }
-        }
+impl WarnedLoop {
+    fn has_call(&self, key: u64) -> bool {
+        self.calls.binary_search(&key).is_ok()
+    }
+
+    fn record_progress(&mut self) {
+        (self.stale_calls, self.is_excused, self.has_progressed) = (0, false, true);
     }
 }
 
@@ -123,63 +286,4 @@ pub fn loop_warning(tool: &str, count: usize) -> String {
         "LOOP DETECTED: You have called {tool} with identical arguments {count} times. This tool call will not be \
          executed. Please try a different approach or summarize your progress so far."
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Each letter is a call. In the expected text `.` means proceed, `!` means warned and `#`
-    /// means ended.
-    fn check(calls: &str, expected: &str) {
-        let mut detector = LoopDetector::default();
-        let outcomes: String = calls
-            .chars()
-            .map(|call| match detector.observe("tool", &json!({ "call": call.to_string() })) {
-                LoopCheck::None => '.',
-                LoopCheck::Warn { .. } => '!',
-                LoopCheck::End { .. } => '#',
-            })
-            .collect();
-        assert_eq!(outcomes, expected, "{calls}");
-    }
-
-    #[test]
-    fn the_third_identical_call_is_warned_about_and_the_fourth_ends_the_run() {
-        check("aaaa", "..!#");
-        check("aaaaaa", "..!###");
-        check("aab aab", ".......");
-        check("xaaaa", "...!#");
-    }
-
-    #[test]
-    fn a_call_that_differs_after_the_warning_starts_afresh() {
-        check("aaabaaa", "..!...!");
-        check("aaabcdaaa", "..!.....!");
-    }
-
-    #[test]
-    fn short_cycles_count_as_well() {
-        check("ababab", ".....!");
-        check("abababab", ".....!.#");
-        check("abcabcabc", "........!");
-        check("abcdabcdabcdabcd", "...........!...#");
-    }
-
-    #[test]
-    fn a_cycle_that_changes_is_no_loop() {
-        check("abacabad", "........");
-        check("abcabdabe", ".........");
-    }
-
-    #[test]
-    fn arguments_are_compared_by_value() {
-        let mut detector = LoopDetector::default();
-        detector.observe("t", &serde_json::from_str(r#"{"a":1,"b":[1,{"x":2,"y":3}]}"#).unwrap());
-        detector.observe("t", &serde_json::from_str(r#"{"b":[1.0,{"y":3,"x":2}],"a":1}"#).unwrap());
-        let third = detector.observe("t", &json!({ "b": [1, { "x": 2, "y": 3 }], "a": 1 }));
-        assert_eq!(third, LoopCheck::Warn { count: 3 });
-    }
 }

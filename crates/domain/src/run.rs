@@ -8,7 +8,7 @@ use crate::{
     agent::{ModelConfig, string_enum},
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
-    workflow::WorkflowLink,
+    workflow::{Limit, WorkflowLink},
 };
 
 string_enum! {
@@ -39,6 +39,10 @@ string_enum! {
         DoomLoop = "doom_loop",
         Budget = "budget",
         Provider = "provider",
+        /// The model's answer reached the maximum length again and again.
+        Truncated = "truncated",
+        /// The model answered with nothing, also when it was asked again.
+        Empty = "empty",
         /// The definition or its project was deleted, or can no longer be used.
         Definition = "definition",
         /// Every child of a flow failed.
@@ -89,6 +93,7 @@ pub struct Run {
     pub cause_depth: i64,
     /// What ties the run to a workflow.
     pub workflow_link: WorkflowLink,
+    pub terms: RunTerms,
     pub model: ModelConfig,
     /// The number of steps over the whole resume chain.
     pub step_count: i64,
@@ -112,6 +117,25 @@ pub struct Run {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
+}
+
+/// What a run was started with and passes on to the runs that it starts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunTerms {
+    /// The model that the start request named. It takes precedence over `EMERGENT_MODEL` and applies to
+    /// all children whose definitions are not pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_model: Option<ModelConfig>,
+    /// What this run and the runs below it may spend.
+    pub limit: Limit,
+    /// The runs whose limits apply: this run if it has a limit, and those above it. A resumed run shares
+    /// the limit of the run that it resumes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budget_runs: Vec<RunId>,
+    /// The trace context (`traceparent`) of the request that started the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 impl Run {

@@ -41,6 +41,16 @@ pub enum RunEventBody {
     LimitReached {
         reason: Reason,
     },
+    /// The model's answer was truncated or empty, and it is asked again in the same step.
+    AnswerIncomplete {
+        step: i64,
+        reason: Reason,
+    },
+    /// The provider failed, and the model call is repeated after a wait.
+    ModelRetry {
+        step: i64,
+        retry: ModelRetry,
+    },
     /// Older messages were replaced by a summary in the model's context. The record remains
     /// complete.
     Compacted {
@@ -82,6 +92,8 @@ impl RunEventBody {
             Self::ToolCompleted(_) => "tool_completed",
             Self::LoopDetected { .. } => "loop_detected",
             Self::LimitReached { .. } => "limit_reached",
+            Self::AnswerIncomplete { .. } => "answer_incomplete",
+            Self::ModelRetry { .. } => "model_retry",
             Self::Compacted { .. } => "compacted",
             Self::Ended { .. } => "run_ended",
             Self::TextDelta { .. } => "text_delta",
@@ -89,6 +101,17 @@ impl RunEventBody {
             Self::StepRestarted { .. } => "step_restarted",
         }
     }
+}
+
+/// A model call that failed and is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRetry {
+    pub model: String,
+    pub error: String,
+    /// The number of failed attempts, from 1.
+    pub attempt: u32,
+    /// The time until the next attempt.
+    pub wait_ms: u64,
 }
 
 /// The kind of [`RunEventBody::ServersUnavailable`].

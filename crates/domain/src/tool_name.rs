@@ -133,6 +133,13 @@ pub fn grant_for(whitelist: &[String], tool: &GrantNames<'_>) -> Option<Grant> {
     Some(if grants.any(|grant| grant == Grant::Named) { Grant::Named } else { first })
 }
 
+/// Returns whether a pattern matches a tool, as far as the tools are known. Aliases do not count, because a
+/// pattern never grants a tool by its alias.
+pub(crate) fn matches_any(pattern: &str, available: &AvailableNames) -> bool {
+    let names = available.tools.iter().filter(|name| canonical(name) == name.as_str());
+    !available.tools_complete || names.into_iter().any(|name| glob_matches(pattern, name))
+}
+
 /// Validates an entry of a whitelist: a well-formed pattern, or the name of an existing tool.
 pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result<(), String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '%' | '*');

@@ -19,6 +19,7 @@ use crate::{
     filter::Filter,
     invalid::{Invalid, Problem},
     pack::nearest_name,
+    run::MAX_STEPS,
 };
 
 pub use decide::{
@@ -124,8 +125,8 @@ impl ScheduleConfig {
         let zone =
             self.time_zone.parse().map_err(|reason: String| problems.push(Problem::new("time_zone", reason)));
         check_input(self.input.as_deref(), &mut problems);
-        if self.max_steps.is_some_and(|steps| steps < 1) {
-            problems.push(Problem::new("max_steps", "must be at least 1"));
+        if self.max_steps.is_some_and(|steps| !(1..=MAX_STEPS).contains(&steps)) {
+            problems.push(Problem::new("max_steps", format!("must be 1 to {MAX_STEPS}")));
         }
         if self.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
             problems.push(Problem::new("timeout_seconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));

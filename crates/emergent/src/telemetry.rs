@@ -13,10 +13,11 @@ use std::{
 
 use async_trait::async_trait;
 use emergent_executor::{Executor, spans, telemetry::ModelCall};
+use emergent_net::trace_context;
 use opentelemetry::{
-    Array, KeyValue, Value,
+    Array, Context, KeyValue, Value,
     metrics::{Histogram, MeterProvider},
-    trace::TracerProvider,
+    trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider},
 };
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithHttpConfig};
@@ -28,6 +29,7 @@ use opentelemetry_sdk::{
 };
 use tokio::runtime::Handle;
 use tracing::{info, warn};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, Registry, filter::Targets};
 
 use crate::{client::http_client, config};
@@ -57,13 +59,16 @@ impl Telemetry {
         if config::env_value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return this;
         }
-        if let Some(endpoint) = endpoint("TRACES") {
+        if let Some(endpoint) = this.supported_endpoint("TRACES") {
             match traces(&endpoint, runtime) {
-                Ok(traces) => this.traces = Some(traces),
+                Ok(traces) => {
+                    propagate_contexts();
+                    this.traces = Some(traces);
+                }
                 Err(error) => this.problems.push(format!("spans cannot be sent to `{endpoint}`: {error}")),
             }
         }
-        if let Some(endpoint) = endpoint("METRICS") {
+        if let Some(endpoint) = this.supported_endpoint("METRICS") {
             match metrics(&endpoint, runtime) {
                 Ok(metrics) => {
                     let _ = METERS.set(Meters::new(&metrics));
@@ -87,16 +92,30 @@ impl Telemetry {
         Some(layer.with_filter(Targets::new().with_target(TARGET, tracing::Level::TRACE)).boxed())
     }
 
+    /// The endpoint of a signal. With a protocol that is not supported, such as `grpc`, nothing is sent: the
+    /// endpoint would not understand it.
+    fn supported_endpoint(&mut self, signal: &str) -> Option<String> {
+        let endpoint = endpoint(signal)?;
+        let variables =
+            [format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
+        let named = variables.into_iter().find_map(|name| Some((config::env_value(&name)?, name)));
+        match named {
+            Some((protocol, name)) if protocol != "http/protobuf" => {
+                self.problems.push(format!(
+                    "`{name}={protocol}` is not supported, so no {} are sent: set it to `http/protobuf`, and the \
+                     endpoint to the HTTP port of the collector (usually 4318)",
+                    signal.to_lowercase()
+                ));
+                None
+            }
+            _ => Some(endpoint),
+        }
+    }
+
     /// Logs the failures of the setup.
     pub fn log_problems(&self) {
         for problem in &self.problems {
             warn!("{problem}");
-        }
-        if config::env_value("OTEL_EXPORTER_OTLP_PROTOCOL")
-            .is_some_and(|protocol| protocol != "http/protobuf")
-            && (self.traces.is_some() || self.metrics.is_some())
-        {
-            warn!("`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is supported, and it is used instead");
         }
     }
 
@@ -117,6 +136,30 @@ impl Telemetry {
             warn!("the last spans and metrics could not be sent in time");
         }
     }
+}
+
+/// Connects the spans of this process with those of others: runs belong to the trace of the request that
+/// started them, and models and MCP servers receive the context of the span that calls them.
+fn propagate_contexts() {
+    spans::on_remote_parent(|span, traceparent| {
+        let mut fields = traceparent.split('-').skip(1);
+        let (Some(trace), Some(parent), Some(flags)) = (fields.next(), fields.next(), fields.next()) else {
+            return;
+        };
+        let (Ok(trace), Ok(parent), Ok(flags)) =
+            (TraceId::from_hex(trace), SpanId::from_hex(parent), u8::from_str_radix(flags, 16))
+        else {
+            return;
+        };
+        let remote = SpanContext::new(trace, parent, TraceFlags::new(flags), true, TraceState::default());
+        let _ = span.set_parent(Context::new().with_remote_span_context(remote));
+    });
+    trace_context::set_current_span(|| {
+        let context = tracing::Span::current().context();
+        let span = context.span().span_context().clone();
+        let flags = span.trace_flags().to_u8();
+        span.is_valid().then(|| format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id()))
+    });
 }
 
 /// Whether spans carry content: prompts, answers, and the inputs and outputs of tools.

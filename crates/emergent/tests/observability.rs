@@ -61,6 +61,11 @@ fn home() -> Home {
 
 /// One run with one below it, then the end of the server; returns the run.
 async fn tour(home: &Home) -> serde_json::Value {
+    tour_in(home, None).await
+}
+
+/// As [`tour`], within the trace of a caller.
+async fn tour_in(home: &Home, traceparent: Option<&str>) -> serde_json::Value {
     let Server { mut launched, api } = home.start().await;
     let model = json!({ "provider": "rehearsal", "name": "tour", "temperature": 0.5, "maxTokens": 900 });
     let tools = json!(["project_info", "entities_create"]);
@@ -70,8 +75,14 @@ async fn tour(home: &Home) -> serde_json::Value {
     let lead = json!({ "name": "lead", "model": model, "systemPrompt": "A secret prompt.", "tools": ["spawn_agents"] });
     let lead = api.post("/api/admin/agents", &lead).await.data()["id"].as_str().unwrap().to_owned();
     let input = json!({ "input": "a secret wish" });
-    let started = api.post(&format!("/api/admin/agents/{lead}/trigger"), &input).await;
-    let run = started.data()["runId"].as_str().unwrap().to_owned();
+    let path = format!("/api/admin/agents/{lead}/trigger");
+    let mut request = api.request(reqwest::Method::POST, &path).json(&input);
+    if let Some(context) = traceparent {
+        request = request.header("traceparent", context);
+    }
+    let started: serde_json::Value =
+        serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap();
+    let run = started["data"]["runId"].as_str().unwrap().to_owned();
     let path = format!("/api/admin/runs/{run}");
     let ended =
         async || !["queued", "running"].contains(&api.get(&path).await.data()["status"].as_str().unwrap());
@@ -246,4 +257,32 @@ async fn nothing_is_sent_unasked_and_a_collector_that_is_gone_stops_nobody() {
     assert_eq!(tour(&gone).await["status"], "completed");
     let log = std::fs::read_to_string(gone.folder().join("log")).unwrap();
     assert!(log.contains("could not send telemetry to `http://127.0.0.1:9`"), "{log}");
+    // The log has one line for the start and the end of each run.
+    for (line, count) in
+        [("of agent `lead` starts", 1), ("of agent `helper` starts", 1), ("ended: completed", 2)]
+    {
+        assert_eq!(log.matches(line).count(), count, "{line}: {log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_is_refused_with_a_word() {
+    let (url, received) = collector().await;
+    let home = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", url).with("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    assert_eq!(tour(&home).await["status"], "completed");
+    assert!(received.lock().unwrap().is_empty());
+    let log = std::fs::read_to_string(home.folder().join("log")).unwrap();
+    assert!(log.contains("`OTEL_EXPORTER_OTLP_PROTOCOL=grpc` is not supported"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_belongs_to_the_trace_of_the_request_that_started_it() {
+    let (url, received) = collector().await;
+    let home = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+    tour_in(&home, Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")).await;
+    let (spans, _) = spans(&received);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert!(spans.iter().all(|span| hex(&span.trace_id) == "4bf92f3577b34da6a3ce929d0e0e4736"), "{spans:?}");
+    let lead = spans.iter().find(|span| span.name == "invoke_agent lead").unwrap();
+    assert_eq!(hex(&lead.parent_span_id), "00f067aa0ba902b7");
 }

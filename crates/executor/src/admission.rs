@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    agent::{Agent, Visibility},
+    agent::{Agent, AgentDefinition, ModelConfig, Visibility},
     author::Author,
     ids::{AgentId, RunId, ScheduleId, TokenId, ToolCallId},
     invalid::Invalid,
-    run::{DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, Origin, Run, RunStatus},
-    workflow::WorkflowLink,
+    run::{
+        DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, Origin, Run, RunStatus,
+        RunTerms,
+    },
+    workflow::{Limit, WorkflowLink},
 };
 use emergent_graph::Actor;
 use emergent_store::{
@@ -29,6 +32,9 @@ use crate::{
     loaded_run::{LoadedRun, has_tool_patterns, is_flow},
     start_options::StartOptions,
 };
+
+/// The number of limits of runs that can apply to one model call: those of a run and of the runs above it.
+const MAX_BUDGET_RUNS: usize = 3;
 
 /// How a run is started, and its relation to other runs.
 pub(crate) struct Admission<'a> {
@@ -167,8 +173,9 @@ fn admit_run(
         WorkflowLink { workflow: inherited.workflow, task: inherited.task, ..WorkflowLink::default() }
     });
     let definition = &agent.definition;
-    let requested = start.model.as_ref().or(definition.model.as_ref());
-    let model = executor.models().choose(requested).map_err(|error| Error::NoModel(error.to_string()))?;
+    let id = admission.id.unwrap_or_else(RunId::new);
+    let terms = run_terms(id, admission, start);
+    let model = choose_model(executor, definition, &terms, admission, start)?;
     let now = executor.clock().now();
     let call = NewModelCall {
         id: Uuid::nil(),
@@ -177,6 +184,7 @@ fn admit_run(
         task: workflow_link.task,
         agent: definition.name.clone(),
         run: None,
+        budget_runs: terms.budget_runs.clone(),
         at: now,
     };
     let budget_status = budget::budget_status(tx, &call)?;
@@ -187,8 +195,9 @@ fn admit_run(
         Some(_) => (RunStatus::Running, Some(now)),
         None => (RunStatus::Queued, None),
     };
+    let limited = budget_status.limited || !terms.limit.is_unlimited();
     let run = Run {
-        id: admission.id.unwrap_or_else(RunId::new),
+        id,
         project: agent.project,
         agent: agent.id,
         agent_version: agent.version,
@@ -205,12 +214,13 @@ fn admit_run(
         cause: cause.run,
         cause_depth: cause.depth,
         workflow_link,
+        terms,
         model,
         step_count: steps_before,
         steps_before,
         max_steps: start
             .max_steps
-            .or(definition.max_steps.map(i64::from))
+            .or(definition.max_steps.map(|steps| i64::from(steps).min(MAX_STEPS)))
             .or(admission.parent.map(|_| DEFAULT_SPAWNED_STEPS)),
         timeout_seconds: start
             .timeout_seconds
@@ -246,9 +256,41 @@ fn admit_run(
         definition: definition.clone(),
         earlier: Vec::new(),
         own: Conversation { messages: messages.clone(), ..Conversation::default() },
-        limited: budget_status.limited,
+        limited,
     };
     Ok(AdmittedRun { run, first_messages: messages, loaded: Some(loaded) })
+}
+
+/// Returns what the run passes on: the model that was asked for, and the runs whose limits apply to it.
+fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> RunTerms {
+    let inherited = admission.resumed.or(admission.parent).map(|run| run.terms.clone()).unwrap_or_default();
+    // A resumed run goes on with the limit of the run that it resumes.
+    let inherited_limit = if admission.resumed.is_some() { inherited.limit } else { Limit::default() };
+    let mut budget_runs = inherited.budget_runs;
+    if !start.limit.is_unlimited() && budget_runs.len() < MAX_BUDGET_RUNS {
+        budget_runs.push(id);
+    }
+    RunTerms {
+        requested_model: start.model.clone().or(inherited.requested_model),
+        limit: if start.limit.is_unlimited() { inherited_limit } else { start.limit },
+        budget_runs,
+        traceparent: start.traceparent.clone().or(inherited.traceparent),
+    }
+}
+
+/// Chooses the model: the one that the start request names, or that the start of a run above named unless
+/// the definition is pinned, or the one of the definition.
+fn choose_model(
+    executor: &Executor,
+    definition: &AgentDefinition,
+    terms: &RunTerms,
+    admission: &Admission<'_>,
+    start: &StartOptions,
+) -> Result<ModelConfig> {
+    let applies = start.model.is_some() || !definition.pins_model();
+    let requested = terms.requested_model.as_ref().filter(|_| applies);
+    let own = admission.resumed.map(|run| &run.model).or(definition.model.as_ref());
+    executor.models().choose_for_run(requested, own).map_err(|error| Error::NoModel(error.to_string()))
 }
 
 /// Checks who may start the agent. Visibility restricts starts from outside, and delegation between agents
@@ -303,7 +345,7 @@ impl Executor {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_queue_capacity(actor.project).await?;
-        let executor = self.clone();
+        let (executor, start) = (self.clone(), start.with_trace_context());
         let work = move |tx: &mut Tx<'_>| {
             let agent = agents::get(tx, actor.project, agent)?
                 .filter(|agent| agent.deleted_at.is_none())

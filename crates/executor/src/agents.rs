@@ -12,13 +12,14 @@ use emergent_domain::{
     author::Author,
     cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
+    invalid::Problem,
     token::Scope,
     trigger::Schedule,
 };
 use emergent_graph::{Actor, WriteContext};
 use emergent_store::{Tx, agents as rows, audit, projects, schedules, tokens};
 
-use crate::{Error, Executor, Result, internal_agents, triggers};
+use crate::{Error, Executor, Result, internal_agents, loaded_run::has_tool_patterns, triggers};
 
 /// What happens to a schedule that is suspended, or that has no next time any more, if the definition of its
 /// agent does not change.
@@ -115,6 +116,15 @@ impl Executor {
             self.db().write(backfill).await?;
         }
         Ok(())
+    }
+
+    /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no tool.
+    pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
+        if !agents.iter().any(|agent| has_tool_patterns(&agent.definition)) {
+            return vec![Vec::new(); agents.len()];
+        }
+        let available = self.tools().available_names(project, Vec::new()).await;
+        agents.iter().map(|agent| agent.definition.warnings(&available)).collect()
     }
 
     /// Returns an agent that is not deleted.

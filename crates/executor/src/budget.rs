@@ -106,7 +106,7 @@ impl CallPrices<'_> {
 
 /// Converts dollars to whole micro-dollars, rounded up. Floating point noise is not rounded up to
 /// another micro-dollar.
-fn to_microusd(dollars: f64) -> i64 {
+pub fn to_microusd(dollars: f64) -> i64 {
     (dollars * 1e6 - 1e-6).ceil().max(0.0) as i64
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn reserve(
     call: &NewModelCall,
     estimate: CallEstimate,
 ) -> Result<ReserveOutcome, emergent_store::Error> {
-    let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
+    let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent, &call.budget_runs)?;
     let kinds = limits.kinds();
     if kinds.is_empty() {
         return Ok(ReserveOutcome::Reserved(Reservation::unlimited(call.clone(), estimate.input)));
@@ -239,7 +239,7 @@ pub(crate) fn budget_status(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
 ) -> Result<BudgetStatus, emergent_store::Error> {
-    let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
+    let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent, &call.budget_runs)?;
     let kinds = limits.kinds();
     if kinds.is_empty() {
         return Ok(BudgetStatus::default());
@@ -263,6 +263,7 @@ fn limit_message(kind: BudgetKind, limit: Limit, agent: &str) -> String {
         BudgetKind::Workflow => "the workflow's budget".to_owned(),
         BudgetKind::ProjectDay => "the project's budget for the day".to_owned(),
         BudgetKind::AgentDay => format!("the budget of agent `{agent}` for the day"),
+        BudgetKind::Run(_) => "the limit of the run (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
     };
     format!("{budget_name} ({limit}) does not allow another model call")
 }
@@ -372,6 +373,7 @@ impl StreamMeter {
                 self.bytes = 0;
                 self.attempts += 1;
             }
+            Delta::Retry(_) => {}
         }
     }
 

@@ -76,7 +76,7 @@ proptest! {
             Amount { microusd: (input as i64 + 3 * output as i64) * price, tokens }
         };
         let limit = |(microusd, tokens)| Limit { microusd, tokens };
-        let limits = Limits { workflow: limit(limits[0]), project_day: limit(limits[1]), agent_day: limit(limits[2]) };
+        let limits = Limits { workflow: limit(limits[0]), project_day: limit(limits[1]), agent_day: limit(limits[2]), ..Limits::default() };
         let counter = |(a, b, c, d)| Counter {
             spent: Amount { microusd: a, tokens: b }, reserved: Amount { microusd: c, tokens: d },
         };
@@ -118,6 +118,7 @@ fn reservation(reserved: Option<Amount>) -> Reservation {
         task: None,
         agent: "a".into(),
         run: None,
+        budget_runs: Vec::new(),
         at: Timestamp::from_micros(0),
     };
     Reservation { call, input: 100, reserved: reserved.map(|amount| (amount, 400)), truncated: false }

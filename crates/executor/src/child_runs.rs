@@ -1,4 +1,4 @@
-//! Runs the children of a run: admits a few at a time, waits for them, and cancels them at the deadline of
+//! Runs the children of a run: admits a few at a time, waits for them, and stops them at the deadline of
 //! the parent. The children are recorded in the database, so a recovered parent finds them and starts none
 //! twice.
 
@@ -10,6 +10,7 @@ use emergent_domain::{
 };
 use emergent_store::{Tx, runs};
 use tokio::time::{Duration, Instant};
+use tracing::info;
 
 use crate::{
     Error, Executor, Result,
@@ -73,7 +74,7 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
                 .collect());
         }
         if Instant::now() >= deadline {
-            cancel_children(executor, parent, children.into_iter().flatten().collect()).await?;
+            stop_children(executor, parent, children.into_iter().flatten().collect()).await?;
             missing
                 .into_iter()
                 .for_each(|index| refused[index] = Some("not started: the parent's time was up".into()));
@@ -104,12 +105,26 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
     }
 }
 
-async fn cancel_children(executor: &Executor, parent: &Run, children: Vec<Run>) -> Result<()> {
+/// Stops the children that have not ended. One whose own time is up is only summing up: it is paused with
+/// what it has written so far. The others are cancelled.
+async fn stop_children(executor: &Executor, parent: &Run, children: Vec<Run>) -> Result<()> {
     let (project, now) = (parent.project, executor.clock().now());
-    let ids: Vec<_> = children.iter().filter(|run| !run.status.is_terminal()).map(|run| run.id).collect();
+    let is_timed_out = |run: &Run| run.deadline().is_some_and(|deadline| deadline <= now);
+    let active = children.into_iter().filter(|run| !run.status.is_terminal());
+    let (timed_out, others): (Vec<Run>, Vec<Run>) = active.partition(is_timed_out);
+    let ids = |runs: Vec<Run>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
+    let (timed_out, others) = (ids(timed_out), ids(others));
     let reason = "the time of its parent was up";
-    let work = move |tx: &mut Tx<'_>| runs::record::cancel_trees(tx, project, ids.clone(), reason, now);
-    let cancelled = executor.db().write(work).await?;
+    let work = move |tx: &mut Tx<'_>| {
+        let (paused, mut cancelled) = runs::record::pause_timed_out(tx, project, &timed_out, reason, now)?;
+        cancelled.extend(runs::record::cancel_trees(tx, project, others.clone(), reason, now)?);
+        Ok::<_, emergent_store::Error>((paused, cancelled))
+    };
+    let (paused, cancelled) = executor.db().write(work).await?;
+    for id in &paused {
+        info!(run.id = %id, "run `{id}` ended: paused (timeout)");
+    }
+    executor.abort_runs(&paused);
     executor.stop_driving(&cancelled);
     Ok(())
 }

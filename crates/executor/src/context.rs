@@ -179,10 +179,21 @@ impl Context {
 
 fn turn_from_message(message: &RecordedMessage) -> Option<Turn> {
     match (&message.content, message.role) {
-        (MessageContent::Parts(parts), _) => Some(Turn::assistant(parts.clone())),
+        (MessageContent::Parts(parts), _) => answer_turn(parts),
         (MessageContent::Text { text, .. }, MessageRole::User) => Some(Turn::user(text.clone())),
         _ => None,
     }
+}
+
+/// Converts an answer to a turn; `None` if it has neither text nor calls, because providers refuse to read
+/// an empty turn.
+pub fn answer_turn(parts: &[Part]) -> Option<Turn> {
+    let has_content = |part: &Part| match part {
+        Part::Text { text, .. } => !text.trim().is_empty(),
+        Part::Thought { .. } => false,
+        Part::Call(_) | Part::Result(_) => true,
+    };
+    parts.iter().any(has_content).then(|| Turn::assistant(parts.to_vec()))
 }
 
 /// Converts a recorded call to the result that the model sees.

@@ -26,7 +26,7 @@ impl Executor {
             Author::Token { id } => Some(id),
             _ => None,
         };
-        let executor = self.clone();
+        let (executor, start) = (self.clone(), start.with_trace_context());
         let work = move |tx: &mut Tx<'_>| {
             let agent = agents::get(tx, actor.project, agent)?
                 .filter(|agent| agent.deleted_at.is_none())

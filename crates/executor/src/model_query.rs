@@ -139,6 +139,7 @@ impl Executor {
                 task: query.task,
                 agent: query.agent.clone(),
                 run: None,
+                budget_runs: Vec::new(),
                 at: self.clock().now(),
             };
             let (models, model) = (self.models().clone(), model.clone());

@@ -12,7 +12,7 @@ use emergent_domain::{
     author::Author,
     ids::{RunId, ToolCallId},
     run::{Reason, Run, RunEnd, ToolCallStatus},
-    run_event::{RecordedMessage, RecordedToolCall, RunEvent, RunEventBody, UnavailableServer},
+    run_event::{ModelRetry, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody, UnavailableServer},
     time::Timestamp,
 };
 use emergent_graph::{Actor, WriteContext};
@@ -23,7 +23,7 @@ use emergent_store::{
 };
 use emergent_tools::{GraphChange, Tool, ToolSet};
 use serde_json::{Value, json};
-use tracing::error;
+use tracing::{error, info};
 
 use crate::{
     Error, Executor, Result,
@@ -35,7 +35,7 @@ use crate::{
 /// The entries of one transaction. They get their `seq` in the order in which they are added.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
-    message: Option<RecordedMessage>,
+    messages: Vec<RecordedMessage>,
     calls: Vec<RecordedToolCall>,
     results: Vec<RecordedToolCall>,
     events: Vec<PendingEvent>,
@@ -64,6 +64,8 @@ pub struct Recorder {
     /// The last `seq` that is assigned.
     last_seq: i64,
     steps_before: i64,
+    /// The steps of the resume chain, as they were last written.
+    steps: i64,
     ended: bool,
     /// An answer whose calls are in progress. It is written together with their first results. Its entries
     /// end at `buffered_up_to`.
@@ -83,6 +85,7 @@ impl Recorder {
             committed_seq: run.seq,
             last_seq: run.seq,
             steps_before: run.steps_before,
+            steps: run.step_count,
             ended: false,
             buffered: None,
             buffered_up_to: 0,
@@ -112,7 +115,7 @@ impl Recorder {
     /// Adds a message and assigns its `seq`.
     pub fn add_message(&mut self, batch: &mut RecordBatch, mut message: RecordedMessage) {
         message.seq = self.next_seq();
-        batch.message = Some(message);
+        batch.messages.push(message);
     }
 
     /// Adds a tool call and assigns its `seq`.
@@ -170,6 +173,19 @@ impl Recorder {
         self.add_event(batch, RunEventBody::LoopDetected { call, tool: tool.to_owned(), count }, data);
     }
 
+    /// Adds that an answer was truncated or empty, and that the model is asked again.
+    pub fn add_incomplete_answer(&mut self, batch: &mut RecordBatch, step: i64, reason: Reason) {
+        let data = json!({ "step": step, "reason": reason });
+        self.add_event(batch, RunEventBody::AnswerIncomplete { step, reason }, data);
+    }
+
+    /// Adds that a model call failed and is repeated after a wait.
+    pub fn add_model_retry(&mut self, batch: &mut RecordBatch, step: i64, retry: &ModelRetry) {
+        let mut data = json!(retry);
+        data["step"] = json!(step);
+        self.add_event(batch, RunEventBody::ModelRetry { step, retry: retry.clone() }, data);
+    }
+
     /// Adds that the run reached a limit and has to finish.
     pub fn add_limit_reached(&mut self, batch: &mut RecordBatch, reason: Reason) {
         self.add_event(batch, RunEventBody::LimitReached { reason }, json!({ "reason": reason }));
@@ -223,6 +239,7 @@ impl Recorder {
 
     /// Writes the buffered batch and this one, then publishes both to subscribers.
     pub async fn commit(&mut self, batch: RecordBatch, steps: i64) -> Result<()> {
+        self.steps = self.steps_before + steps;
         let batch = Arc::new(batch);
         let (writing, buffered, now, position) =
             (Arc::clone(&batch), self.buffered.clone(), self.now(), self.position(steps));
@@ -382,6 +399,8 @@ impl Recorder {
 
     fn publish(&mut self, batch: &RecordBatch, now: Timestamp) {
         if let Some(end) = &batch.end {
+            let (id, steps) = (self.run, self.steps);
+            info!(run.id = %id, run.steps = steps, "run `{id}` ended: {end}");
             self.executor.telemetry().record_run_end(end);
             spans::run_ended(end);
             self.ended = true;
@@ -394,7 +413,7 @@ impl Recorder {
         }
         let mut events = Vec::new();
         events.extend(
-            batch.message.iter().map(|message| (message.seq, RunEventBody::Message(message.clone()))),
+            batch.messages.iter().map(|message| (message.seq, RunEventBody::Message(message.clone()))),
         );
         for call in &batch.calls {
             let started = RecordedToolCall { output: None, status: ToolCallStatus::Running, ..call.clone() };
@@ -454,10 +473,10 @@ impl RecordBatch {
         self.settlement = Some(settlement);
     }
 
-    /// Returns the message, and the calls that have a result.
+    /// Returns the messages, and the calls that have a result.
     fn entries(&self) -> impl Iterator<Item = NewEntry<'_>> {
         let calls = self.calls.iter().chain(&self.results).filter(|call| call.result_seq.is_some());
-        self.message.iter().map(NewEntry::Message).chain(calls.map(NewEntry::Result))
+        self.messages.iter().map(NewEntry::Message).chain(calls.map(NewEntry::Result))
     }
 
     fn has_call(&self, call: ToolCallId) -> bool {
@@ -478,7 +497,7 @@ fn write_buffered(
     let newest =
         |call: &RecordedToolCall| results.iter().find(|result| result.id == call.id).unwrap_or(call).clone();
     let calls = buffered.calls.iter().map(newest).collect();
-    let updated = RecordBatch { message: buffered.message.clone(), calls, ..RecordBatch::default() };
+    let updated = RecordBatch { messages: buffered.messages.clone(), calls, ..RecordBatch::default() };
     write_batch(tx, position, &updated, [].iter(), now)?;
     write_events(tx, position, buffered, now)
 }
@@ -490,7 +509,7 @@ fn write_batch<'a>(
     results: impl Iterator<Item = &'a RecordedToolCall>,
     now: Timestamp,
 ) -> Result<()> {
-    if let Some(message) = &batch.message {
+    for message in &batch.messages {
         record::insert_message(tx, position.run, message)?;
     }
     if !batch.calls.is_empty() {

@@ -3,7 +3,7 @@
 use emergent_domain::{
     agent::Agent,
     ids::{RunId, ScheduleId},
-    run::{Origin, Run, RunStatus},
+    run::{MAX_STEPS, Origin, Run, RunStatus},
 };
 use emergent_graph::Actor;
 use emergent_store::{Tx, agents, runs, schedules};
@@ -21,6 +21,7 @@ impl Executor {
         self.check_queue_capacity(actor.project).await?;
         let executor = self.clone();
         let start = StartOptions { input: input.unwrap_or_default(), ..StartOptions::default() };
+        let start = start.with_trace_context();
         let work = move |tx: &mut Tx<'_>| {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
@@ -83,11 +84,11 @@ fn resume_admission<'a>(
         .ok_or_else(|| {
             Error::Conflict(format!("the agent `{}` of this run was deleted", paused.agent_name))
         })?;
-    // The resumed run keeps the step limit, the timeout and the model of the paused one.
+    // The resumed run keeps the step limit and the timeout of the paused one; admission keeps its model. A
+    // step limit that was stored before there was a maximum may exceed it.
     let start = StartOptions {
-        max_steps: start.max_steps.or(paused.max_steps),
+        max_steps: start.max_steps.or(paused.max_steps.map(|steps| steps.min(MAX_STEPS))),
         timeout_seconds: start.timeout_seconds.or(Some(paused.timeout_seconds)),
-        model: start.model.clone().or_else(|| Some(paused.model.clone())),
         ..start.clone()
     };
     let schedule = lock_schedule(tx, paused)?;

@@ -5,13 +5,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use emergent_domain::{
     ids::RunId,
     run::{Reason, Run, RunEnd, RunStatus},
-    run_event::{RunEvent, RunEventBody},
+    run_event::{MessageContent, RunEvent, RunEventBody},
 };
-use emergent_net::{backoff::Backoff, errors};
+use emergent_net::{backoff::Backoff, errors, trace_context};
 use emergent_store::{Tx, budget, runs};
 use futures_util::FutureExt;
 use tokio::time::{Duration, Instant, sleep};
-use tracing::{Instrument, error, warn};
+use tracing::{Instrument, error, info, warn};
 
 use crate::{
     Error, Executor, Result,
@@ -125,8 +125,9 @@ async fn drive_until_end(
         let mut current_slot = slot.take().unwrap_or_else(|| spare_slot.unacquired());
         current_slot.acquire().await;
         let span = spans::run_span(executor.open_spans(), &run);
-        let driving = drive(&executor, run.clone(), Arc::clone(&owner), current_slot, ready.take())
-            .instrument(span.span());
+        let driving = drive(&executor, run.clone(), Arc::clone(&owner), current_slot, ready.take());
+        let context = run.terms.traceparent.as_deref().and_then(trace_context::parse);
+        let driving = trace_context::with_parent(context, driving).instrument(span.span());
         let outcome = AssertUnwindSafe(driving).catch_unwind().await;
         let failure = match outcome {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
@@ -209,6 +210,7 @@ async fn drive(
         );
         return recorder.commit(batch, 0).await;
     };
+    log_start(&run, &loaded);
     if is_flow(&run, &loaded.definition, parent.as_ref()) {
         let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         let recorder = Recorder::new(executor, &run, owner);
@@ -235,6 +237,18 @@ async fn drive(
     RunDriver::new(executor, run, owner, loaded, tools, slot).drive(&own, started).await
 }
 
+/// Logs that a run is started or continued, and that it was delegated more than once.
+fn log_start(run: &Run, loaded: &LoadedRun) {
+    let (id, agent) = (run.id, &run.agent_name);
+    let has_answers =
+        loaded.own.messages.iter().any(|message| matches!(message.content, MessageContent::Parts(_)));
+    let verb = if has_answers { "goes on" } else { "starts" };
+    info!(run.id = %id, run.origin = %run.origin, run.depth = run.depth, model = %run.model, "run `{id}` of agent `{agent}` {verb}");
+    if run.depth > 1 {
+        info!(run.id = %id, run.depth = run.depth, "run `{id}` is {} levels below its top-level run", run.depth);
+    }
+}
+
 /// Loads the state that the run continues from, and its parent. The state is `None` if the definition of
 /// the agent was deleted.
 async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Option<Run>)> {
@@ -248,7 +262,8 @@ async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Opti
         let earlier =
             chain.into_iter().map(|id| runs::conversation::load(tx, id)).collect::<Result<_, _>>()?;
         let own = runs::conversation::load(tx, run.id)?;
-        let limits = budget::limits_for(tx, run.project, run.workflow_link.workflow, &run.agent_name)?;
+        let (workflow, runs) = (run.workflow_link.workflow, &run.terms.budget_runs);
+        let limits = budget::limits_for(tx, run.project, workflow, &run.agent_name, runs)?;
         let parent = match run.parent {
             Some(parent) => runs::get(tx, run.project, parent)?,
             None => None,

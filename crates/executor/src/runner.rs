@@ -51,12 +51,16 @@ impl Executor {
     /// Stops driving runs whose cancellation is committed. They cannot write anything any more; other
     /// servers stop the runs that they drive themselves.
     pub fn stop_driving(&self, cancelled: &[RunId]) {
+        for id in cancelled {
+            info!(run.id = %id, "run `{id}` was cancelled");
+        }
         self.telemetry().record_cancelled(cancelled);
         self.open_spans().mark_cancelled(cancelled);
         self.abort_runs(cancelled);
     }
 
-    fn abort_runs(&self, ids: &[RunId]) {
+    /// Stops the drivers of these runs, if this process drives them.
+    pub(crate) fn abort_runs(&self, ids: &[RunId]) {
         let mut driven = self.driven().lock();
         for id in ids {
             if let Some(handle) = driven.remove(id) {

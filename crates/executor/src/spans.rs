@@ -4,7 +4,10 @@
 //! for exactly this target; a disabled span builds neither itself nor its fields. Messages and the
 //! inputs and outputs of tools are added only if `Settings::capture_content` is on.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use emergent_domain::{
     agent::ModelConfig,
@@ -92,7 +95,24 @@ pub(crate) fn run_span(open: &OpenSpans, run: &Run) -> OpenSpan {
         emergent.run.status = Empty,
         error.type = Empty,
     );
+    // A run without a parent in this process belongs to the trace of the request that started it.
+    if let (false, Some(context), Some(set_parent)) =
+        (span.is_disabled(), &run.terms.traceparent, REMOTE_PARENT.get())
+        && open.parent_of(run).is_none()
+    {
+        set_parent(&span, context);
+    }
     OpenSpan::new(span, open, run.id.0)
+}
+
+/// Makes a span the child of the span that a `traceparent` names.
+pub type SetRemoteParent = fn(&Span, &str);
+
+static REMOTE_PARENT: OnceLock<SetRemoteParent> = OnceLock::new();
+
+/// Sets how spans get a parent of another process. Called once, when spans are exported.
+pub fn on_remote_parent(set_parent: SetRemoteParent) {
+    let _ = REMOTE_PARENT.set(set_parent);
 }
 
 /// Records the end of the run on the current span, which is the span of the run.
@@ -129,6 +149,8 @@ pub(crate) fn chat_span(run: &Run) -> Span {
         gen_ai.request.temperature = model.temperature,
         gen_ai.request.max_tokens = model.max_tokens.map(i64::from),
         gen_ai.conversation.id = %run.id,
+        gen_ai.response.id = Empty,
+        gen_ai.response.model = Empty,
         gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
@@ -205,6 +227,13 @@ pub(crate) fn record_chat_outcome(span: &Span, error: Option<&str>, answer: Opti
     span.record("gen_ai.usage.cache_read.input_tokens", count(usage.cache_read));
     span.record("gen_ai.usage.cache_creation.input_tokens", count(usage.cache_write));
     span.record("gen_ai.response.finish_reasons", finish_reason(&answer.stop));
+    for (field, value) in
+        [("gen_ai.response.id", &answer.response.id), ("gen_ai.response.model", &answer.response.model)]
+    {
+        if let Some(value) = value {
+            span.record(field, value.as_str());
+        }
+    }
     if capture {
         let messages = json!([{
             "role": "assistant",

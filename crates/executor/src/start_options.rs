@@ -1,6 +1,7 @@
 //! The input and the limits with which a run is started.
 
-use emergent_domain::{agent::ModelConfig, invalid::Invalid};
+use emergent_domain::{agent::ModelConfig, invalid::Invalid, run::MAX_STEPS, workflow::Limit};
+use emergent_net::trace_context;
 use serde_json::Value;
 
 const MAX_INPUT_BYTES: usize = 1 << 20;
@@ -17,9 +18,19 @@ pub struct StartOptions {
     pub model: Option<ModelConfig>,
     pub max_steps: Option<i64>,
     pub timeout_seconds: Option<i64>,
+    /// What the run and the runs below it may spend.
+    pub limit: Limit,
+    /// The trace context (`traceparent`) of the request that starts the run.
+    pub traceparent: Option<String>,
 }
 
 impl StartOptions {
+    /// Adds the trace context of the current request.
+    pub(crate) fn with_trace_context(self) -> Self {
+        let current = trace_context::parent().map(|context| context.to_string());
+        Self { traceparent: self.traceparent.or(current), ..self }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.input.len() > MAX_INPUT_BYTES {
             return Err(Invalid::new("input", format!("is longer than {MAX_INPUT_BYTES} bytes")));
@@ -27,8 +38,14 @@ impl StartOptions {
         if self.input.contains('\0') {
             return Err(Invalid::new("input", "has a NUL character"));
         }
-        if self.max_steps.is_some_and(|steps| steps < 1) {
-            return Err(Invalid::new("maxSteps", "must be at least 1"));
+        if self.max_steps.is_some_and(|steps| !(1..=MAX_STEPS).contains(&steps)) {
+            return Err(Invalid::new("maxSteps", format!("must be 1 to {MAX_STEPS}")));
+        }
+        if self.limit.microusd.is_some_and(|microusd| microusd < 1) {
+            return Err(Invalid::new("maxCostUsd", "must be at least 0.000001"));
+        }
+        if self.limit.tokens.is_some_and(|tokens| tokens < 1) {
+            return Err(Invalid::new("maxTotalTokens", "must be at least 1"));
         }
         if self.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
             return Err(Invalid::new("timeoutSeconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));

@@ -8,7 +8,8 @@ use emergent_domain::{
     ids::{ProjectId, RunId, ToolCallId},
     run::{MessageRole, Reason, Run, RunStatus, ToolCallStatus},
     run_event::{
-        MessageContent, RecordedToolCall, RunEvent, RunEventBody, SERVERS_UNAVAILABLE, UnavailableServer,
+        MessageContent, ModelRetry, RecordedToolCall, RunEvent, RunEventBody, SERVERS_UNAVAILABLE,
+        UnavailableServer,
     },
     time::Timestamp,
 };
@@ -16,6 +17,7 @@ use emergent_store::{
     Tx,
     runs::timeline::{self as rows, EventRow, TimelineItem},
 };
+use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -173,6 +175,13 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             count: number("count"),
         },
         "limit_reached" => RunEventBody::LimitReached { reason: Reason::parse(data["reason"].as_str()?)? },
+        "answer_incomplete" => RunEventBody::AnswerIncomplete {
+            step: number("step"),
+            reason: Reason::parse(data["reason"].as_str()?)?,
+        },
+        "model_retry" => {
+            RunEventBody::ModelRetry { step: number("step"), retry: ModelRetry::deserialize(data).ok()? }
+        }
         "compacted" => RunEventBody::Compacted {
             before: number("before"),
             after: number("after"),

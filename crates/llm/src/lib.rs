@@ -22,8 +22,8 @@ mod prices;
 mod retry;
 
 pub use chat::{
-    Answer, ChatRequest, ChatSettings, Delta, Gemini, Provider, RequestCache, RequestMeta, ToolSpec,
-    VertexSettings,
+    Answer, ChatRequest, ChatSettings, Delta, Gemini, Provider, RequestCache, RequestMeta, ResponseIds,
+    ToolSpec, VertexSettings,
 };
 pub use chat::{Anthropic, OpenAi};
 pub use chat::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};

@@ -5,7 +5,7 @@ mod settings;
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use emergent_domain::{agent::ModelConfig, chat::Usage};
+use emergent_domain::{agent::ModelConfig, chat::Usage, run_event::ModelRetry};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep, timeout_at},
@@ -24,6 +24,8 @@ pub use settings::ModelSettings;
 
 /// The default number of concurrent calls per provider.
 const DEFAULT_CONCURRENT_CALLS: usize = 256;
+/// An error that followers of a run see is at most this long.
+const MAX_ERROR_CHARS: usize = 500;
 
 /// Gives access to the providers. Clones share the same state.
 #[derive(Clone)]
@@ -180,6 +182,12 @@ impl Models {
             if has_output {
                 on_delta(Delta::Restart { why: error.to_string() });
             }
+            on_delta(Delta::Retry(ModelRetry {
+                model: model.to_string(),
+                error: error.to_string().chars().take(MAX_ERROR_CHARS).collect(),
+                attempt: failed,
+                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            }));
             sleep(wait).await;
         }
         unreachable!("the last attempt returns")

@@ -50,7 +50,7 @@ impl<F: Fn(u32) -> Reply + Send + Sync> Provider for Fake<F> {
             on_delta(Delta::Text(said.to_owned()));
         }
         let parts = vec![Part::text(answer?)];
-        Ok(Answer { parts, usage: Usage::default(), stop: StopReason::End })
+        Ok(Answer { parts, usage: Usage::default(), stop: StopReason::End, response: Default::default() })
     }
 }
 

@@ -166,6 +166,7 @@ async fn times_are_counted_in_the_conversation_so_a_recovered_run_goes_on_the_sa
             parts: vec![Part::text(format!("! {error}"))],
             usage: Usage::default(),
             stop: StopReason::End,
+            response: Default::default(),
         }));
         // Another process has only the stored conversation.
         let stored: Vec<Turn> =
@@ -261,7 +262,12 @@ impl Provider for RealModel {
             })],
             Some(id) => vec![Part::text(format!("It is {id}; the key is sk-very-secret."))],
         };
-        Ok(Answer { parts, usage: Usage { input: 7, ..Usage::default() }, stop: StopReason::End })
+        Ok(Answer {
+            parts,
+            usage: Usage { input: 7, ..Usage::default() },
+            stop: StopReason::End,
+            response: Default::default(),
+        })
     }
 }
 

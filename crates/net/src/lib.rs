@@ -1,5 +1,5 @@
 //! Network code that several crates share: checks of addresses, TLS, HTTP clients, the decoder of event
-//! streams, percent-decoding, backoff, and the formatting of errors.
+//! streams, percent-decoding, backoff, trace contexts, and the formatting of errors.
 //!
 //! This crate depends on no other crate of the project, so each of them can use it.
 
@@ -12,3 +12,4 @@ pub mod http;
 pub mod percent;
 pub mod sse;
 pub mod tls;
+pub mod trace_context;

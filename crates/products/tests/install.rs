@@ -241,6 +241,9 @@ both_engines! {
                 let timeline = harness.executor.run_events(harness.actor.project, run, 0, 1_000).await.unwrap();
                 let failed = timeline.iter().any(|event| format!("{:?}", event.body).contains("is_error: true"));
                 assert!(!failed, "{agent}: {timeline:#?}");
+                let children = harness.executor.run_detail(harness.actor.project, run).await.unwrap().children;
+                let completed = children.iter().all(|child| child.status == RunStatus::Completed);
+                assert!(completed, "the agents that it starts need no key either: {agent}: {children:?}");
             }
             assert!(harness.rows().await["graph_objects"] > before, "{product} wrote nothing to the graph");
         }

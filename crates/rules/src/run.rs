@@ -4,26 +4,52 @@
 //! the machine by replaying the record: everything the machine decided before is there, so it never
 //! decides the same thing twice.
 
+mod prompts;
+
 use emergent_domain::{
     chat::{StopReason, ToolCall},
     ids::ToolCallId,
-    loops::{self, LoopCheck, LoopDetector},
+    loops::{self, CallEffect, LoopCheck, LoopGuard, ObservedCall},
     run::{MAX_STEPS, Reason, RunEnd},
 };
+use serde_json::Value;
+
+pub use prompts::TRUNCATED_CALL_RESULT;
+use prompts::{
+    BUDGET_EXHAUSTED, BUDGET_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT,
+    STEP_LIMIT_PROMPT, TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
+};
+
+/// So often in a row the model may continue a truncated answer.
+const MAX_CONTINUATIONS: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// Steps with tools this run may take.
     allowed: i64,
     steps: i64,
-    loops: LoopDetector,
+    loops: LoopGuard,
     /// Set once the model was told to sum up.
     wrap_up: Option<Reason>,
     /// The newest text of the model. It becomes the run's summary if nothing better follows.
     last_text: String,
+    incomplete: IncompleteAnswers,
     /// Why the budget refused the latest model call that it refused. A run that its budget ends
     /// reports this reason, because it names the limit that was reached.
     budget_refusal: Option<String>,
+}
+
+/// What is known of answers that were truncated or empty.
+#[derive(Debug, Clone, Default)]
+struct IncompleteAnswers {
+    /// The text of the truncated answers that the next one continues.
+    text: String,
+    /// How many answers in a row were truncated.
+    truncated: u32,
+    /// Whether the newest answer was empty, and the model was asked once more.
+    asked_again: bool,
+    /// Whether the next answer belongs to the same step as the one before.
+    continues_step: bool,
 }
 
 /// What the driver does next.
@@ -33,6 +59,9 @@ pub enum NextAction {
     CallModel { tools: bool },
     /// Process the tool calls of the answer in this order, then call [`Machine::on_tool_results`].
     CallTools(Vec<CallDecision>),
+    /// The answer is truncated or empty: record it together with this message to the model, then call the
+    /// model again. It belongs to the same step.
+    AskAgain { reason: Reason, text: &'static str },
     /// Tell the model that a limit is reached, then call it without tools.
     WrapUp { reason: Reason, text: &'static str },
     /// End the run. Tool calls of the last answer get these results instead of being made.
@@ -56,45 +85,27 @@ pub enum CallDecision {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerView<'a> {
     pub text: &'a str,
-    pub calls: Vec<&'a ToolCall>,
+    pub calls: Vec<CallView<'a>>,
     pub stop: &'a StopReason,
+    /// Whether the last thing that the model wrote is a tool call. If the answer is truncated, the arguments
+    /// of this call are incomplete.
+    pub ends_in_call: bool,
 }
 
-const STEP_LIMIT_PROMPT: &str = "CRITICAL - MAXIMUM STEPS REACHED
+/// A tool call of an answer, with what its tool may change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CallView<'a> {
+    pub call: &'a ToolCall,
+    pub effect: CallEffect,
+}
 
-Tools are disabled. Respond with text only.
-
-Your response MUST include:
-- Summary of what has been accomplished so far
-- List of any remaining tasks that were not completed
-- Recommendations for what should be done next";
-
-const TIMEOUT_PROMPT: &str = "CRITICAL - TIME IS UP
-
-Tools are disabled. Respond with text only, at once: you have a few seconds.
-
-Your response MUST include:
-- Summary of what has been accomplished so far
-- List of any remaining tasks that were not completed
-- Recommendations for what should be done next";
-
-const BUDGET_PROMPT: &str = "CRITICAL - BUDGET REACHED
-
-Tools are disabled. Respond with text only, in a few sentences: very little may still be spent.
-
-Your response MUST include:
-- Summary of what has been accomplished so far
-- List of any remaining tasks that were not completed
-- Recommendations for what should be done next";
-
-/// The error of a run that its budget ended when the refusal's own reason is not known, for example
-/// after a restart.
-const BUDGET_EXHAUSTED: &str = "the budget does not allow another model call";
-
-const TOOLS_DISABLED_RESULT: &str =
-    "This call was not made: tools are disabled, only a summary was asked for.";
-const RUN_ENDED_RESULT: &str =
-    "This call was not made: the run ended because it went on with a loop after the warning.";
+/// The result of a tool call, as it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResultView<'a> {
+    pub call: ToolCallId,
+    pub output: &'a Value,
+    pub failed: bool,
+}
 
 impl Machine {
     /// Creates the machine of a run. `steps_before` counts the steps of the runs that this one resumes.
@@ -103,9 +114,10 @@ impl Machine {
         Self {
             allowed: max_steps.map_or(left, |max_steps| max_steps.min(left)),
             steps: 0,
-            loops: LoopDetector::default(),
+            loops: LoopGuard::default(),
             wrap_up: None,
             last_text: String::new(),
+            incomplete: IncompleteAnswers::default(),
             budget_refusal: None,
         }
     }
@@ -117,7 +129,8 @@ impl Machine {
 
     /// The number of the current or next step. A summary belongs to the last step.
     pub fn step(&self) -> i64 {
-        if self.wrap_up.is_some() { self.steps.max(1) } else { self.steps + 1 }
+        let is_same_step = self.wrap_up.is_some() || self.incomplete.continues_step;
+        if is_same_step { self.steps.max(1) } else { self.steps + 1 }
     }
 
     /// The newest text of the model.
@@ -133,13 +146,15 @@ impl Machine {
     pub fn next_action(&mut self) -> NextAction {
         match self.wrap_up {
             Some(_) => NextAction::CallModel { tools: false },
+            None if self.incomplete.continues_step => NextAction::CallModel { tools: true },
             None if self.steps >= self.allowed => self.wrap_up(Reason::StepLimit),
             None => NextAction::CallModel { tools: true },
         }
     }
 
-    /// The results of all tool calls are recorded.
-    pub fn on_tool_results(&mut self) -> NextAction {
+    /// The results of all tool calls of the newest answer are recorded.
+    pub fn on_tool_results(&mut self, results: &[ResultView<'_>]) -> NextAction {
+        self.replay_tool_results(results);
         self.next_action()
     }
 
@@ -179,7 +194,7 @@ impl Machine {
     }
 
     fn wrap_up(&mut self, reason: Reason) -> NextAction {
-        self.wrap_up = Some(reason);
+        self.replay_wrap_up(reason);
         let text = match reason {
             Reason::Timeout => TIMEOUT_PROMPT,
             Reason::Budget => BUDGET_PROMPT,
@@ -208,67 +223,122 @@ impl Machine {
     /// The model answered.
     pub fn on_answer(&mut self, answer: &AnswerView<'_>) -> NextAction {
         if !answer.text.trim().is_empty() {
-            answer.text.clone_into(&mut self.last_text);
+            self.last_text = format!("{}{}", self.incomplete.text, answer.text);
         }
         if let Some(reason) = self.wrap_up {
-            let refused = answer.calls.iter().map(|call| refuse_call(call, TOOLS_DISABLED_RESULT)).collect();
-            return NextAction::End { end: self.end_at_limit(reason), refused };
+            let refused = answer.calls.iter().map(|view| refuse_call(view.call, TOOLS_DISABLED_RESULT));
+            return NextAction::End { refused: refused.collect(), end: self.end_at_limit(reason) };
         }
-        self.steps += 1;
+        if !std::mem::take(&mut self.incomplete.continues_step) {
+            self.steps += 1;
+        }
         if answer.calls.is_empty() {
-            return self.end_with(self.completed_or_refused(answer.stop));
+            return self.on_text(answer);
         }
-        let mut decisions = Vec::with_capacity(answer.calls.len());
+        let is_truncated = *answer.stop == StopReason::MaxTokens && answer.ends_in_call;
+        self.incomplete = IncompleteAnswers {
+            truncated: if is_truncated { self.incomplete.truncated + 1 } else { 0 },
+            ..IncompleteAnswers::default()
+        };
+        if self.incomplete.truncated > MAX_CONTINUATIONS {
+            let refused = answer.calls.iter().map(|view| refuse_call(view.call, TRUNCATED_CALL_RESULT));
+            return NextAction::End { refused: refused.collect(), end: self.truncated_end() };
+        }
+        let complete_calls = answer.calls.len() - usize::from(is_truncated);
+        self.on_calls(&answer.calls[..complete_calls], &answer.calls[complete_calls..])
+    }
+
+    /// The model answered with text only: its final answer, or a part of it, or nothing.
+    fn on_text(&mut self, answer: &AnswerView<'_>) -> NextAction {
+        let incomplete = &mut self.incomplete;
+        let is_empty = answer.text.trim().is_empty();
+        match answer.stop {
+            StopReason::Refused(word) => {
+                let error = format!("the provider refused to answer: {word}");
+                let summary = self.last_text.clone();
+                self.end_with(RunEnd::Failed { reason: Reason::Provider, error, summary })
+            }
+            StopReason::MaxTokens => {
+                incomplete.text.push_str(answer.text);
+                incomplete.truncated += 1;
+                if incomplete.truncated > MAX_CONTINUATIONS {
+                    return self.end_with(self.truncated_end());
+                }
+                incomplete.continues_step = true;
+                let text = if incomplete.text.trim().is_empty() { SHORTER_PROMPT } else { CONTINUE_PROMPT };
+                NextAction::AskAgain { reason: Reason::Truncated, text }
+            }
+            // Nothing remained to be said after a truncated answer: it is complete.
+            _ if !is_empty || !incomplete.text.trim().is_empty() => {
+                self.end_with(RunEnd::Completed { summary: self.last_text.clone() })
+            }
+            _ if incomplete.asked_again => self.end_with(RunEnd::Failed {
+                reason: Reason::Empty,
+                error: "the model answered with nothing, twice in a row".to_owned(),
+                summary: self.last_text.clone(),
+            }),
+            _ => {
+                (incomplete.asked_again, incomplete.continues_step) = (true, true);
+                NextAction::AskAgain { reason: Reason::Empty, text: EMPTY_PROMPT }
+            }
+        }
+    }
+
+    fn truncated_end(&self) -> RunEnd {
+        let error = format!(
+            "the answer was truncated at the maximum length {} times in a row; raise `model.maxTokens`, or ask for less",
+            self.incomplete.truncated
+        );
+        RunEnd::Failed { reason: Reason::Truncated, error, summary: self.last_text.clone() }
+    }
+
+    /// The model called tools. The arguments of the `truncated` call are incomplete.
+    fn on_calls(&mut self, calls: &[CallView<'_>], truncated: &[CallView<'_>]) -> NextAction {
+        let mut decisions = Vec::with_capacity(calls.len() + truncated.len());
         let mut looping_call = None;
-        for call in &answer.calls {
-            match self.loops.observe(&call.name, &call.input) {
+        for CallView { call, effect } in calls.iter().copied() {
+            let observed = ObservedCall { id: call.id, tool: &call.name, input: &call.input, effect };
+            match self.loops.observe(observed) {
                 LoopCheck::None => decisions.push(CallDecision::Make(call.id)),
                 LoopCheck::Warn { count } => decisions.push(CallDecision::Refuse {
                     call: call.id,
                     text: loops::loop_warning(&call.name, count),
                     looped: Some(count),
                 }),
-                LoopCheck::End { count } => looping_call = looping_call.or(Some((*call, count))),
+                LoopCheck::End { count } => looping_call = looping_call.or(Some((call, count))),
             }
         }
-        match looping_call {
-            None => NextAction::CallTools(decisions),
-            Some((looping, count)) => {
-                let refused = answer.calls.iter().map(|call| CallDecision::Refuse {
-                    call: call.id,
-                    text: RUN_ENDED_RESULT.to_owned(),
-                    looped: (call.id == looping.id).then_some(count),
-                });
-                let error = format!("it went on calling `{}` in a loop after it was warned", looping.name);
-                let end = RunEnd::Failed { reason: Reason::DoomLoop, error, summary: self.last_text.clone() };
-                NextAction::End { refused: refused.collect(), end }
-            }
-        }
+        let Some((looping, count)) = looping_call else {
+            decisions.extend(truncated.iter().map(|view| refuse_call(view.call, TRUNCATED_CALL_RESULT)));
+            return NextAction::CallTools(decisions);
+        };
+        let refused = calls.iter().chain(truncated).map(|view| CallDecision::Refuse {
+            call: view.call.id,
+            text: RUN_ENDED_RESULT.to_owned(),
+            looped: (view.call.id == looping.id).then_some(count),
+        });
+        let error = format!("it went on calling `{}` in a loop after it was warned", looping.name);
+        let end = RunEnd::Failed { reason: Reason::DoomLoop, error, summary: self.last_text.clone() };
+        NextAction::End { refused: refused.collect(), end }
     }
 
-    fn completed_or_refused(&self, stop: &StopReason) -> RunEnd {
-        let summary = self.last_text.clone();
-        match stop {
-            StopReason::Refused(word) => RunEnd::Failed {
-                reason: Reason::Provider,
-                error: format!("the provider refused to answer: {word}"),
-                summary,
-            },
-            // A truncated text is still the model's result.
-            StopReason::End | StopReason::ToolCalls | StopReason::MaxTokens | StopReason::Other(_) => {
-                RunEnd::Completed { summary }
-            }
-        }
-    }
-
-    /// Applies an answer that is in the record already.
+    /// Applies an answer that is in the record already, with its stop reason as far as the record shows it:
+    /// whether it was truncated.
     pub fn replay_answer(&mut self, answer: &AnswerView<'_>) {
         let _ = self.on_answer(answer);
+    }
+
+    /// Applies the results of the newest answer, which are in the record already.
+    pub fn replay_tool_results(&mut self, results: &[ResultView<'_>]) {
+        for result in results {
+            self.loops.record_result(result.call, result.output, result.failed);
+        }
     }
 
     /// Applies a limit that the model was told about already.
     pub fn replay_wrap_up(&mut self, reason: Reason) {
         self.wrap_up = Some(reason);
+        self.incomplete = IncompleteAnswers::default();
     }
 
     /// How a run ends at a limit. A resumed run has new steps and new time, but no new budget, so only

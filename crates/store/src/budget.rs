@@ -39,6 +39,8 @@ pub struct NewModelCall {
     pub agent: String,
     /// `None` for a call outside a run.
     pub run: Option<RunId>,
+    /// The runs whose limits apply, see `RunTerms::budget_runs`.
+    pub budget_runs: Vec<RunId>,
     pub at: Timestamp,
 }
 
@@ -50,8 +52,29 @@ row! {
         task: "task_id",
         agent: "agent",
         run: "run_id",
+        budget_runs: RunIdList("budget_runs"),
         at: "at",
     }
+}
+
+/// Codec of a list of runs, which is stored as text with commas.
+struct RunIdList;
+
+impl RunIdList {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Vec<RunId>> {
+        let text: String = reader.next(column)?;
+        let ids = text.split(',').filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>();
+        ids.map_err(|_| reader.unreadable(column, &text))
+    }
+
+    fn write(runs: &[RunId], params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(Param::from(join_ids(runs)));
+        Ok(())
+    }
+}
+
+fn join_ids(runs: &[RunId]) -> String {
+    runs.iter().map(RunId::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The status of a model call.
@@ -80,6 +103,10 @@ impl NewModelCall {
     pub fn day(&self) -> i64 {
         utc_day(self.at)
     }
+
+    fn counter_keys(&self) -> CounterKeys<'_> {
+        CounterKeys { workflow: self.workflow, day: self.day(), agent: &self.agent, runs: &self.budget_runs }
+    }
 }
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -103,17 +130,35 @@ read_row! {
     }
 }
 
-/// What a limit applies to: a workflow in total, a project per day, or an agent per day.
+/// What a limit applies to: a workflow in total, a project per day, an agent per day, or a run with the runs
+/// below it. At most three runs stand above each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetKind {
     Workflow,
     ProjectDay,
     AgentDay,
+    /// The run at this index of `NewModelCall::budget_runs`.
+    Run(usize),
 }
 
 /// All kinds of limits.
-pub const BUDGET_KINDS: [BudgetKind; 3] =
-    [BudgetKind::Workflow, BudgetKind::ProjectDay, BudgetKind::AgentDay];
+pub const BUDGET_KINDS: [BudgetKind; 6] = [
+    BudgetKind::Workflow,
+    BudgetKind::ProjectDay,
+    BudgetKind::AgentDay,
+    BudgetKind::Run(0),
+    BudgetKind::Run(1),
+    BudgetKind::Run(2),
+];
+
+/// What the names of the counters of a model call are made of.
+#[derive(Debug, Clone, Copy)]
+struct CounterKeys<'a> {
+    workflow: Option<WorkflowId>,
+    day: i64,
+    agent: &'a str,
+    runs: &'a [RunId],
+}
 
 impl BudgetKind {
     /// The bit of this kind in the column `counted` of a model call.
@@ -122,15 +167,19 @@ impl BudgetKind {
             BudgetKind::Workflow => 1,
             BudgetKind::ProjectDay => 2,
             BudgetKind::AgentDay => 4,
+            // The column `budget_runs` lists them.
+            BudgetKind::Run(_) => 0,
         }
     }
 
-    /// The name of the counter; `None` for the counter of a workflow when there is no workflow.
-    fn counter_name(self, workflow: Option<WorkflowId>, day: i64, agent: &str) -> Option<String> {
+    /// The name of the counter; `None` when the call has no such workflow or run.
+    fn counter_name(self, keys: CounterKeys<'_>) -> Option<String> {
+        let CounterKeys { workflow, day, agent, runs } = keys;
         match self {
             BudgetKind::Workflow => workflow.map(|id| format!("workflow:{id}")),
             BudgetKind::ProjectDay => Some(format!("day:{day}")),
             BudgetKind::AgentDay => Some(format!("day:{day}:{agent}")),
+            BudgetKind::Run(index) => runs.get(index).map(|id| format!("run:{id}")),
         }
     }
 }
@@ -181,15 +230,16 @@ fn lock_existing(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
 fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<Counters> {
     let names: Vec<(BudgetKind, String)> = BUDGET_KINDS
         .into_iter()
-        .filter_map(|kind| Some((kind, kind.counter_name(call.workflow, call.day(), &call.agent)?)))
+        .filter_map(|kind| Some((kind, kind.counter_name(call.counter_keys())?)))
         .collect();
     let mut params = vec![Param::from(call.project)];
-    // Always three placeholders, so that one prepared statement serves calls with and without a workflow.
+    // Always the same number of placeholders, so that one prepared statement serves calls with and without a workflow.
     params.extend(names.iter().cycle().take(BUDGET_KINDS.len()).map(|(_, name)| Param::from(name.as_str())));
     let sql = format!(
         "SELECT name, {} FROM budget_counters
-         WHERE project_id = $1 AND name IN ($2, $3, $4) ORDER BY name{lock}",
-        Counter::COLUMNS
+         WHERE project_id = $1 AND name IN ({}) ORDER BY name{lock}",
+        Counter::COLUMNS,
+        page::placeholders(2, BUDGET_KINDS.len())
     );
     let mut counters = Counters::default();
     for (name, counter) in
@@ -204,7 +254,7 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
 /// Creates a counter unless it exists. The counter of a workflow starts with what its calls have spent and
 /// reserved so far, because its limit may be set late. The counter of a day starts at zero.
 fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, kind: BudgetKind) -> Result<()> {
-    let Some(name) = kind.counter_name(call.workflow, call.day(), &call.agent) else { return Ok(()) };
+    let Some(name) = kind.counter_name(call.counter_keys()) else { return Ok(()) };
     let inserted = tx.execute(
         "INSERT INTO budget_counters
              (project_id, name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens)
@@ -286,7 +336,7 @@ fn insert(
     let mut names: Vec<String> = Vec::new();
     for kind in counters.0.keys() {
         counted += kind.bit();
-        names.extend(kind.counter_name(call.workflow, call.day(), &call.agent));
+        names.extend(kind.counter_name(call.counter_keys()));
     }
     names.sort_unstable();
     for name in &names {
@@ -316,7 +366,7 @@ struct ClosedCall {
 read_row! {
     ClosedCall in "model_calls" {
         project: "project_id",
-        names: CounterNames("workflow_id", "day", "agent", "counted"),
+        names: CounterNames("workflow_id", "day", "agent", "counted", "budget_runs"),
         reserved: Amount { microusd: "reserved_microusd", tokens: "reserved_tokens" },
     }
 }
@@ -327,7 +377,7 @@ struct CounterNames;
 impl CounterNames {
     fn read(
         reader: &mut RowReader<'_, '_>,
-        [workflow, day, agent, counted]: [&'static str; 4],
+        [workflow, day, agent, counted, runs]: [&'static str; 5],
     ) -> Result<Vec<String>> {
         let (workflow, day, agent) =
             (reader.next(workflow)?, reader.next(day)?, reader.next::<String>(agent)?);
@@ -336,8 +386,10 @@ impl CounterNames {
         if bits & !all_bits != 0 {
             return Err(reader.unreadable(counted, &bits.to_string()));
         }
-        let kinds = BUDGET_KINDS.into_iter().filter(|kind| bits & kind.bit() != 0);
-        Ok(kinds.filter_map(|kind| kind.counter_name(workflow, day, &agent)).collect())
+        let runs = RunIdList::read(reader, [runs])?;
+        let keys = CounterKeys { workflow, day, agent: &agent, runs: &runs };
+        let is_counted = |kind: &BudgetKind| matches!(kind, BudgetKind::Run(_)) || bits & kind.bit() != 0;
+        Ok(BUDGET_KINDS.into_iter().filter(is_counted).filter_map(|kind| kind.counter_name(keys)).collect())
     }
 }
 

@@ -110,7 +110,11 @@ impl RowKind {
     /// a vector.
     fn live_rows_sql(self) -> &'static str {
         match self {
-            RowKind::Object => "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL",
+            // Sessions and their messages are written without a vector, so a restart does not add one.
+            RowKind::Object => {
+                "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL
+                 AND o.type NOT IN ('Session', 'SessionMessage')"
+            }
             RowKind::Chunk => {
                 "(SELECT c.no, c.project_id, 1 AS version FROM document_chunks AS c
                   JOIN documents AS d ON d.id = c.document_id

@@ -158,6 +158,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 17,
+        name: "run_terms",
+        indexes: "",
+        shared: include_str!("migrations/0017_run_terms.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

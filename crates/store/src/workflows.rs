@@ -366,13 +366,13 @@ pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, A
     )
 }
 
-/// Counts of a run: messages, input tokens, output tokens, and messages that the model wrote.
-pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
-    let sql = "SELECT count(*), CAST(coalesce(sum(input_tokens), 0) AS bigint),
+/// Counts of a run: input tokens, output tokens, and messages that the model wrote.
+pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64)> {
+    let sql = "SELECT CAST(coalesce(sum(input_tokens), 0) AS bigint),
                    CAST(coalesce(sum(output_tokens), 0) AS bigint),
                    coalesce(sum(CASE WHEN role = 'assistant' THEN 1 ELSE 0 END), 0)
                FROM agent_run_messages WHERE run_id = $1";
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     Ok(tx.query_opt(sql, params![run], read)?.unwrap_or_default())
 }
 

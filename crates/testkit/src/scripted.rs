@@ -28,6 +28,7 @@ pub struct ScriptedReply {
     after: Duration,
     fails: Option<Error>,
     usage: Option<Usage>,
+    stop: Option<StopReason>,
     make: Option<ReplyFn>,
 }
 
@@ -72,6 +73,13 @@ impl ScriptedReply {
     #[must_use]
     pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;
+        self
+    }
+
+    /// Ends the answer at the maximum length.
+    #[must_use]
+    pub fn truncated(mut self) -> Self {
+        self.stop = Some(StopReason::MaxTokens);
         self
     }
 
@@ -228,7 +236,13 @@ impl Provider for ScriptedModel {
             }
         }
         let called = line.parts.iter().any(|part| matches!(part, Part::Call(_)));
-        let stop = if called { StopReason::ToolCalls } else { StopReason::End };
-        Ok(Answer { parts: line.parts, usage: line.usage.unwrap_or(USAGE), stop })
+        let usual_stop = if called { StopReason::ToolCalls } else { StopReason::End };
+        let stop = line.stop.unwrap_or(usual_stop);
+        Ok(Answer {
+            parts: line.parts,
+            usage: line.usage.unwrap_or(USAGE),
+            stop,
+            response: Default::default(),
+        })
     }
 }

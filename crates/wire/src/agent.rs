@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, AgentVersion, FlowType, Visibility},
+    invalid::Problem,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,28 @@ pub struct AgentView {
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+    /// What is probably a mistake: patterns in `tools` that match no tool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<AgentWarningView>,
+}
+
+/// Something in a definition that is probably a mistake.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AgentWarning)]
+pub struct AgentWarningView {
+    /// Such as `tools[1]`.
+    pub field: String,
+    pub reason: String,
+}
+
+impl AgentView {
+    /// Adds what is probably a mistake.
+    #[must_use]
+    pub fn with_warnings(self, problems: Vec<Problem>) -> Self {
+        let view = |Problem { field, reason }| AgentWarningView { field, reason };
+        Self { warnings: problems.into_iter().map(view).collect(), ..self }
+    }
 }
 
 impl From<Agent> for AgentView {
@@ -74,6 +97,7 @@ impl From<Agent> for AgentView {
             version: agent.version,
             created_at: agent.created_at,
             updated_at: agent.updated_at,
+            warnings: Vec::new(),
         }
     }
 }
@@ -110,7 +134,7 @@ pub struct CreateAgent {
     pub is_default: bool,
     /// Steps with tools; then a last answer, and the run pauses.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 500)]
     pub max_steps: Option<u32>,
     /// Seconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,12 +26,20 @@ pub struct TriggerRun {
     pub model: Option<ModelView>,
     /// Instead of the definition's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 500)]
     pub max_steps: Option<i64>,
     /// Instead of the definition's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub timeout_seconds: Option<i64>,
+    /// The most that the run and the runs below it may cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(exclusive_minimum = 0)]
+    pub max_cost_usd: Option<f64>,
+    /// The most tokens that the run and the runs below it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_total_tokens: Option<i64>,
 }
 
 /// How a paused run goes on.
@@ -100,6 +108,12 @@ pub struct RunSummaryView {
     pub step_count: i64,
     pub max_steps: Option<i64>,
     pub timeout_seconds: i64,
+    /// The most that it and the runs below it may cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// The most tokens that it and the runs below it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<i64>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]

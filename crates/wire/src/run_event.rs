@@ -63,6 +63,22 @@ pub enum BodyView {
         #[schema(value_type = schema::Reason)]
         reason: Reason,
     },
+    /// The model's answer was truncated or empty (`reason`); it is asked again in the same step.
+    #[serde(rename_all = "camelCase")]
+    AnswerIncomplete {
+        step_number: i64,
+        #[schema(value_type = schema::Reason)]
+        reason: Reason,
+    },
+    /// The provider failed. The model call is repeated after `waitMs`; `attempt` counts the failures.
+    #[serde(rename_all = "camelCase")]
+    ModelRetry {
+        step_number: i64,
+        model: String,
+        error: String,
+        attempt: u32,
+        wait_ms: u64,
+    },
     /// What the model sees was shortened, from so many tokens to so many; the record is whole.
     Compacted {
         before: i64,
@@ -117,6 +133,16 @@ impl From<RunEvent> for RunEventView {
                 BodyView::LoopDetected { tool_call_id: call.0, tool_name: tool, count }
             }
             RunEventBody::LimitReached { reason } => BodyView::LimitReached { reason },
+            RunEventBody::AnswerIncomplete { step, reason } => {
+                BodyView::AnswerIncomplete { step_number: step, reason }
+            }
+            RunEventBody::ModelRetry { step, retry } => BodyView::ModelRetry {
+                step_number: step,
+                model: retry.model,
+                error: retry.error,
+                attempt: retry.attempt,
+                wait_ms: retry.wait_ms,
+            },
             RunEventBody::Compacted { before, after, summarised } => {
                 BodyView::Compacted { before, after, summarised }
             }

@@ -5,6 +5,7 @@ use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
     invalid::Invalid,
     run::Run,
+    workflow::Limit,
 };
 use emergent_executor::{
     StartOptions,
@@ -24,7 +25,17 @@ pub(crate) fn start_options(body: TriggerRun) -> Result<StartOptions, Invalid> {
         model: definition.model,
         max_steps: body.max_steps,
         timeout_seconds: body.timeout_seconds,
+        limit: run_limit(body.max_cost_usd, body.max_total_tokens)?,
+        traceparent: None,
     })
+}
+
+/// Converts the limit of a run. A cost that is not a number of dollars is refused.
+fn run_limit(max_cost_usd: Option<f64>, tokens: Option<i64>) -> Result<Limit, Invalid> {
+    if max_cost_usd.is_some_and(|dollars| !(0.000_001..=1e9).contains(&dollars)) {
+        return Err(Invalid::new("maxCostUsd", "must be 0.000001 to 1000000000"));
+    }
+    Ok(Limit { microusd: max_cost_usd.map(|dollars| (dollars * 1e6).round() as i64), tokens })
 }
 
 impl IntoView<RunSummaryView> for Run {
@@ -45,6 +56,8 @@ impl IntoView<RunSummaryView> for Run {
             step_count: run.step_count,
             max_steps: run.max_steps,
             timeout_seconds: run.timeout_seconds,
+            max_cost_usd: run.terms.limit.microusd.map(|micros| micros as f64 / 1e6),
+            max_total_tokens: run.terms.limit.tokens,
             created_at: run.created_at,
             started_at: run.started_at,
             completed_at: run.completed_at,

@@ -127,6 +127,35 @@ both_engines! {
         client.agent("b", json!({ "tools": ["create_entity", "search_*"] })).await;
     }
 
+    async fn a_pattern_that_matches_no_tool_is_a_warning(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        // `create_entity` is an alias, and patterns match no aliases.
+        let tools = json!(["entities_*", "moon_*", "create_*"]);
+        let made = client.post(AGENTS, json!({ "name": "reader", "tools": tools })).await.is(201).clone();
+        let fields: Vec<_> = made["warnings"].as_array().unwrap().iter().map(|one| one["field"].clone()).collect();
+        assert_eq!(fields, ["tools[1]", "tools[2]"]);
+        assert!(made["warnings"][0]["reason"].as_str().unwrap().contains("`moon_*` matches no tool"), "{made}");
+        let path = format!("{AGENTS}/{}", made["id"].as_str().unwrap());
+        assert_eq!(client.get(&path).await.is(200)["warnings"], made["warnings"]);
+        assert_eq!(client.get(AGENTS).await.is(200)[0]["warnings"], made["warnings"]);
+        let changed = client.patch(&path, json!({ "tools": ["entities_*"] })).await.is(200).clone();
+        assert_eq!(changed.get("warnings"), None);
+    }
+
+    async fn steps_above_the_maximum_are_refused(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let refused = client.post(AGENTS, json!({ "name": "long", "maxSteps": 501 })).await;
+        assert!(refused.refused(400, "invalid")["message"].as_str().is_some_and(|text| text.contains("1 to 500")));
+        let id = client.agent("fine", json!({ "maxSteps": 500 })).await;
+        let trigger = |body| client.post(&format!("{AGENTS}/{id}/trigger"), body);
+        for (field, value) in [("maxSteps", json!(501)), ("maxCostUsd", json!(0)), ("maxCostUsd", json!(-1)), ("maxTotalTokens", json!(0))] {
+            let refused = trigger(json!({ "input": "Go.", field: value })).await;
+            assert!(refused.refused(400, "invalid").to_string().contains(field), "{field}");
+        }
+    }
+
     async fn an_agent_without_a_usable_model_is_refused_with_the_ways_out(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

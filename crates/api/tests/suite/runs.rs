@@ -113,6 +113,7 @@ both_engines! {
         has(&whole, "id runId messageId toolName input output status durationMs stepNumber createdAt");
         assert_eq!((&whole["messageId"], &whole["input"]["key"], &whole["status"], &whole["stepNumber"]), (&messages[2]["id"], &json!("n"), &json!("completed"), &json!(1)));
         assert_eq!(client.get(&format!("{path}/tool-calls?tool_name=entities_create&status=completed")).await.is(200), &json!([whole]));
+        assert_eq!(client.get(&format!("{path}/tool-calls?tool_name=create_entity")).await.is(200), &json!([whole]), "an alias");
         assert_eq!(client.get(&format!("{path}/tool-calls?status=error")).await.is(200), &json!([]));
         let tree = client.get(&format!("{path}/tree")).await.is(200).clone();
         has(&tree, "id agentName status stepCount durationMs children");

@@ -12,7 +12,7 @@ use emergent_rules::workflow::{
     question::truncate,
     transition::{Transition, TransitionTo},
 };
-use emergent_store::{runs, workflows};
+use emergent_store::{relationships, runs, workflows};
 use serde_json::{Value, json};
 
 use super::AttemptEnd;
@@ -30,7 +30,7 @@ impl WorkflowTx<'_, '_> {
         let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
-        let (messages, tokens_in, tokens_out, model_calls) = workflows::conversation_stats(self.tx, end.run)?;
+        let (tokens_in, tokens_out, model_calls) = workflows::conversation_stats(self.tx, end.run)?;
         let author = run_author(end.run);
         if let Some(session) = end.session {
             let status = match end.status {
@@ -38,6 +38,8 @@ impl WorkflowTx<'_, '_> {
                 RunStatus::Cancelled => "cancelled",
                 _ => "failed",
             };
+            // Resumed attempts share a session, so the messages are counted in the graph.
+            let messages = relationships::count_from(self.tx, self.workflow.project, session, "has_message")?;
             let properties = json!({
                 "status": status,
                 "completed_at": self.now,

@@ -88,6 +88,7 @@ impl World {
             },
             step_count: 0,
             steps_before: 0,
+            terms: Default::default(),
             max_steps: None,
             timeout_seconds: 300,
             deadline_base: Some(now),

@@ -126,6 +126,7 @@ impl Desk {
             task: None,
             agent: String::new(),
             run: None,
+            budget_runs: Vec::new(),
             at: emergent_domain::time::Timestamp::now(),
         };
         self.read(move |tx| budget::read_counters(tx, &call)).await.get(BudgetKind::Workflow)

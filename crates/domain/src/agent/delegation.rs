@@ -1,5 +1,5 @@
-//! The settings in `config` that say which agents start which: `allow_delegation`, `dispatchable` and
-//! `may_spawn`.
+//! The settings in `config` that say which agents start which, and with which model: `allow_delegation`,
+//! `dispatchable`, `may_spawn` and `pin_model`.
 
 use serde_json::Value;
 
@@ -9,6 +9,7 @@ use crate::tool_name::glob_matches;
 const ALLOW_DELEGATION: &str = "allow_delegation";
 const DISPATCHABLE: &str = "dispatchable";
 const MAY_SPAWN: &str = "may_spawn";
+const PIN_MODEL: &str = "pin_model";
 const MAX_PATTERNS: usize = 200;
 const MAX_PATTERN_BYTES: usize = 128;
 
@@ -23,6 +24,12 @@ impl AgentDefinition {
     /// itself, because a token that may not start it could otherwise do so with a workflow.
     pub fn is_dispatchable(&self) -> bool {
         self.visibility != Visibility::Internal || self.config.get(DISPATCHABLE) == Some(&Value::Bool(true))
+    }
+
+    /// Returns whether the agent keeps the model of its definition when a run that was started with another
+    /// model starts it.
+    pub fn pins_model(&self) -> bool {
+        self.config.get(PIN_MODEL) == Some(&Value::Bool(true))
     }
 
     /// Returns whether this agent may start another one with `spawn_agents`. Without `config.may_spawn` it
@@ -43,6 +50,12 @@ impl AgentDefinition {
     pub(super) fn check_delegation(&self, add_problem: &mut impl FnMut(&str, String)) {
         if self.config.get(DISPATCHABLE).is_some_and(|value| !value.is_boolean()) {
             add_problem("config.dispatchable", "must be true or false".into());
+        }
+        if self.config.get(PIN_MODEL).is_some_and(|value| !value.is_boolean()) {
+            add_problem("config.pin_model", "must be true or false".into());
+        }
+        if self.pins_model() && self.model.is_none() {
+            add_problem("config.pin_model", "needs a `model` that it pins".into());
         }
         let Some(may_spawn) = self.config.get(MAY_SPAWN) else { return };
         let Some(patterns) = may_spawn.as_array().filter(|patterns| patterns.len() <= MAX_PATTERNS) else {
@@ -106,6 +119,8 @@ mod tests {
         };
         assert_eq!(wrong(json!({ "dispatchable": false, "may_spawn": ["a*"] })), [""; 0]);
         assert_eq!(wrong(json!({ "dispatchable": 1 })), ["config.dispatchable"]);
+        assert_eq!(wrong(json!({ "pin_model": "yes" })), ["config.pin_model"]);
+        assert_eq!(wrong(json!({ "pin_model": true })), ["config.pin_model"], "there is no model to pin");
         assert_eq!(wrong(json!({ "may_spawn": "a" })), ["config.may_spawn"]);
         assert_eq!(
             wrong(json!({ "may_spawn": ["a", 1, "b c"] })),

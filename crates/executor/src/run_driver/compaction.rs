@@ -91,7 +91,11 @@ impl RunDriver {
             cache: None,
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let answer = match self.chat(request, self.deadline, &mut |delta| meter.record(&delta)).await {
+        let answer = match Self::chat(&self.executor, &self.run, request, self.deadline, &mut |delta| {
+            meter.record(&delta)
+        })
+        .await
+        {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 warn!(run.id = %self.run.id, error = %error, "could not summarise the conversation, continuing with all of it");

@@ -4,6 +4,7 @@
 mod compaction;
 mod model_budget;
 mod model_call;
+mod replay;
 pub(crate) mod spawn;
 mod tool_calls;
 
@@ -14,16 +15,19 @@ use emergent_domain::{
     chat::{Part, ToolCall, Turn, join_text},
     ids::MessageId,
     run::{MessageRole, Reason, Run, RunEnd, ToolCallStatus},
-    run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
-use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta, ToolSpec};
-use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
+use emergent_llm::{Answer, ToolSpec};
+use emergent_rules::run::{AnswerView, CallDecision, CallView, Machine, NextAction};
 use emergent_store::runs::conversation::Conversation;
 use emergent_tools::ToolSet;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
-use self::model_budget::{BudgetCheck, RunBudget, is_truncated_by_budget};
+use self::{
+    model_budget::{RunBudget, is_truncated_by_budget},
+    replay::{ends_in_call, result_views},
+};
 use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
@@ -98,6 +102,8 @@ impl RunDriver {
                 NextAction::CallModel { tools } => self.call_model(tools).await?,
                 NextAction::CallTools(_) => self.run_tool_calls().await?,
                 NextAction::WrapUp { reason, text } => self.wrap_up(reason, text).await?,
+                // Recorded with its answer already.
+                NextAction::AskAgain { .. } => self.machine.next_action(),
                 NextAction::End { end, .. } => return self.end_run(end).await,
             };
         }
@@ -124,118 +130,6 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Replays the record into the machine, and returns the next action.
-    fn replay(&mut self, own: &Conversation) -> NextAction {
-        let mut last_calls = Vec::new();
-        for message in &own.messages {
-            match &message.content {
-                MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
-                MessageContent::Parts(parts) => {
-                    let text = join_text(parts);
-                    let view = AnswerView {
-                        text: &text,
-                        calls: tool_calls_in(parts),
-                        stop: &emergent_domain::chat::StopReason::End,
-                    };
-                    self.machine.replay_answer(&view);
-                    last_calls =
-                        own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
-                }
-                _ => {}
-            }
-        }
-        if last_calls.iter().any(|call| !call.status.is_terminal()) {
-            self.calls = last_calls;
-            return NextAction::CallTools(Vec::new());
-        }
-        self.machine.next_action()
-    }
-
-    /// Returns the deadline of a model call. The final summary, which has no tools, gets extra time.
-    fn call_deadline(&self, tools: bool) -> Instant {
-        if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
-    }
-
-    /// Reserves, makes and records one model call. Without `tools`, the call asks for the final summary.
-    async fn call_model(&mut self, tools: bool) -> Result<NextAction> {
-        if tools && Instant::now() >= self.deadline {
-            return Ok(self.machine.on_deadline());
-        }
-        self.compact(false).await?;
-        let reservation =
-            match self.reserve_call(|driver| driver.estimate_call(tools), self.call_deadline(tools)).await? {
-                BudgetCheck::Granted(reservation) => reservation,
-                BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
-                BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
-            };
-        let mut meter = StreamMeter::default();
-        match self.call_model_once(tools, reservation.as_ref(), &mut meter).await {
-            ModelReply::Answer(answer) => self.record_answer(*answer, reservation.as_ref(), &meter).await,
-            ModelReply::TimedOut => {
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
-                Ok(self.on_timeout(tools))
-            }
-            ModelReply::Failed(error) => {
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
-                    .await?;
-                let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
-                if too_long && self.compact(true).await? {
-                    return Ok(NextAction::CallModel { tools });
-                }
-                Ok(self.machine.on_model_error(error.to_string()))
-            }
-        }
-    }
-
-    fn on_timeout(&mut self, tools: bool) -> NextAction {
-        if tools { self.machine.on_deadline() } else { self.machine.on_grace_expired() }
-    }
-
-    async fn call_model_once(
-        &self,
-        tools: bool,
-        reservation: Option<&Reservation>,
-        meter: &mut StreamMeter,
-    ) -> ModelReply {
-        let deadline = self.call_deadline(tools);
-        let step = self.run.steps_before + self.machine.step();
-        let request = ChatRequest {
-            model: &self.run.model.name,
-            system: &self.definition.system_prompt,
-            turns: self.context.turns(),
-            tools: if tools { &self.specs } else { &[] },
-            temperature: self.run.model.temperature,
-            max_tokens: reservation.and_then(Reservation::max_output).or(self.run.model.max_tokens),
-            output_schema: None,
-            cache: Some(self.context.request_cache()),
-            meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
-        };
-        let mut on_delta = |delta| {
-            meter.record(&delta);
-            self.publish_delta(step, delta);
-        };
-        match self.chat(request, deadline, &mut on_delta).await {
-            Err(_) => ModelReply::TimedOut,
-            Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
-            Ok(Err(_)) if Instant::now() >= deadline => ModelReply::TimedOut,
-            Ok(Err(error)) => ModelReply::Failed(error),
-        }
-    }
-
-    /// Publishes a part of the answer to the followers of the run while the model writes it.
-    fn publish_delta(&self, step: i64, delta: Delta) {
-        let hub = self.executor.hub();
-        if !hub.has_subscribers(self.run.id) {
-            return;
-        }
-        let body = match delta {
-            Delta::Text(text) => RunEventBody::TextDelta { step, text },
-            Delta::Thought(text) => RunEventBody::ThoughtDelta { step, text },
-            Delta::Restart { why } => RunEventBody::StepRestarted { step, why },
-        };
-        hub.publish(RunEvent { run: self.run.id, seq: None, at: self.executor.clock().now(), body });
-    }
-
     /// Records an answer together with what follows from it: refused calls, detected loops, and the end of
     /// the run if it is the last answer.
     async fn record_answer(
@@ -247,10 +141,16 @@ impl RunDriver {
         self.normalize_parts(&mut answer.parts);
         let step = self.run.steps_before + self.machine.step();
         let text = join_text(&answer.parts);
-        let view = AnswerView { text: &text, calls: tool_calls_in(&answer.parts), stop: &answer.stop };
+        let view = AnswerView {
+            text: &text,
+            calls: self.call_views(&answer.parts),
+            stop: &answer.stop,
+            ends_in_call: ends_in_call(&answer.parts),
+        };
         let next = match self.machine.on_answer(&view) {
-            NextAction::End { end: RunEnd::Completed { .. }, .. }
-                if is_truncated_by_budget(reservation, &answer) =>
+            NextAction::AskAgain { reason: Reason::Truncated, .. }
+            | NextAction::End { end: RunEnd::Failed { reason: Reason::Truncated, .. }, .. }
+                if view.calls.is_empty() && is_truncated_by_budget(reservation, &answer) =>
             {
                 self.machine.on_truncated_answer()
             }
@@ -279,7 +179,7 @@ impl RunDriver {
             _ => &[],
         };
         let mut calls = Vec::with_capacity(view.calls.len());
-        for (call, decision) in view.calls.iter().zip(decisions) {
+        for (CallView { call, .. }, decision) in view.calls.iter().zip(decisions) {
             let mut recorded = RecordedToolCall {
                 id: call.id,
                 seq: 0,
@@ -302,13 +202,23 @@ impl RunDriver {
             calls.push(recorded);
         }
         self.recorder.assign_result_seqs(&mut batch);
-        for (call, decision) in view.calls.iter().zip(decisions) {
+        for (CallView { call, .. }, decision) in view.calls.iter().zip(decisions) {
             if let CallDecision::Refuse { looped: Some(count), .. } = decision {
                 self.recorder.add_loop_detected(&mut batch, call.id, &call.name, *count);
             }
         }
-        if let NextAction::End { end, .. } = &next {
-            Recorder::set_end(&mut batch, self.explain_budget_end(end.clone()));
+        let answer_seq = self.recorder.last_seq();
+        match &next {
+            NextAction::End { end, .. } => {
+                Recorder::set_end(&mut batch, self.explain_budget_end(end.clone()));
+            }
+            // The answer and the request to go on are one commit, so that a recovered run knows of both.
+            NextAction::AskAgain { reason, text } => {
+                let message = self.injected_message(step, *reason, text);
+                self.recorder.add_incomplete_answer(&mut batch, step, *reason);
+                self.recorder.add_message(&mut batch, message);
+            }
+            _ => {}
         }
         self.calls = calls;
         if self.first_call_is_local() {
@@ -317,9 +227,17 @@ impl RunDriver {
             self.recorder.commit(batch, self.machine.steps()).await?;
         }
         self.executor.telemetry().record_step();
-        self.context.push(Turn::assistant(answer.parts), self.recorder.last_seq());
-        self.context.set_counted_tokens(answer.usage.input + answer.usage.output);
-        Ok(next)
+        if let Some(turn) = context::answer_turn(&answer.parts) {
+            self.context.push(turn, answer_seq);
+            self.context.set_counted_tokens(answer.usage.input + answer.usage.output);
+        }
+        match next {
+            NextAction::AskAgain { text, .. } => {
+                self.context.push(Turn::user(text), self.recorder.last_seq());
+                Ok(self.machine.next_action())
+            }
+            next => Ok(next),
+        }
     }
 
     /// Returns why a call is not made: the machine refuses it, or the run does not have the tool. `None` if
@@ -368,21 +286,26 @@ impl RunDriver {
     /// Records that a limit was reached, and tells the model to write its final summary.
     async fn wrap_up(&mut self, reason: Reason, text: &str) -> Result<NextAction> {
         let mut batch = RecordBatch::default();
-        let message = RecordedMessage {
-            id: MessageId::new(),
-            seq: 0,
-            role: MessageRole::User,
-            step: self.run.steps_before + self.machine.step(),
-            content: MessageContent::Text { text: text.to_owned(), injected: Some(reason) },
-            usage: None,
-            cost: None,
-            at: self.executor.clock().now(),
-        };
+        let message = self.injected_message(self.run.steps_before + self.machine.step(), reason, text);
         self.recorder.add_limit_reached(&mut batch, reason);
         self.recorder.add_message(&mut batch, message);
         self.recorder.commit(batch, self.machine.steps()).await?;
         self.context.push(Turn::user(text), self.recorder.last_seq());
         Ok(self.machine.next_action())
+    }
+
+    /// Returns a message of the executor to the model, and why it is sent.
+    fn injected_message(&self, step: i64, reason: Reason, text: &str) -> RecordedMessage {
+        RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::User,
+            step,
+            content: MessageContent::Text { text: text.to_owned(), injected: Some(reason) },
+            usage: None,
+            cost: None,
+            at: self.executor.clock().now(),
+        }
     }
 
     /// Ends the run, unless the answer that ended it was recorded with its end.
@@ -397,16 +320,11 @@ impl RunDriver {
 
     /// Adds the results of all calls of the newest answer to the context.
     pub fn push_tool_results(&mut self) -> NextAction {
-        let results = self.calls.drain(..).map(|call| context::tool_result(&call)).collect::<Vec<_>>();
+        let calls = std::mem::take(&mut self.calls);
+        let results = calls.iter().map(context::tool_result).collect::<Vec<_>>();
         self.context.push(Turn::results(results), self.recorder.last_seq());
-        self.machine.on_tool_results()
+        self.machine.on_tool_results(&result_views(&calls))
     }
-}
-
-enum ModelReply {
-    Answer(Box<Answer>),
-    TimedOut,
-    Failed(emergent_llm::Error),
 }
 
 /// Returns the `seq` of the last message that the run was admitted with.

@@ -105,8 +105,9 @@ impl RunDriver {
     async fn is_limited(&mut self) -> Result<bool> {
         if !self.budget.limited && self.budget.checked_at.elapsed() >= RECHECK_AFTER {
             let (project, workflow) = (self.run.project, self.run.workflow_link.workflow);
-            let agent = self.run.agent_name.clone();
-            let limits = self.executor.db().read(move |tx| rows::limits_for(tx, project, workflow, &agent));
+            let (agent, runs) = (self.run.agent_name.clone(), self.run.terms.budget_runs.clone());
+            let limits =
+                self.executor.db().read(move |tx| rows::limits_for(tx, project, workflow, &agent, &runs));
             self.budget.limited = !limits.await?.kinds().is_empty();
             self.budget.checked_at = Instant::now();
         }
@@ -121,6 +122,7 @@ impl RunDriver {
             task: self.run.workflow_link.task,
             agent: self.run.agent_name.clone(),
             run: Some(self.run.id),
+            budget_runs: self.run.terms.budget_runs.clone(),
             at: self.executor.clock().now(),
         }
     }

@@ -1,24 +1,131 @@
-//! One model call of a run, with its span and its metrics.
+//! One model call of a run: its budget, its retries, its span and its metrics.
 
-use emergent_llm::{Answer, ChatRequest, Delta, Error};
-use tokio::time::{Instant, error::Elapsed, timeout_at};
+use emergent_domain::{
+    ids::RunId,
+    run::Run,
+    run_event::{RunEvent, RunEventBody},
+};
+use emergent_llm::{Answer, ChatRequest, Delta, Error, RequestMeta};
+use emergent_rules::run::NextAction;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, error::Elapsed, timeout_at},
+};
 use tracing::Instrument;
 
-use super::RunDriver;
-use crate::{spans, telemetry::ModelCall};
+use super::{RunDriver, model_budget::BudgetCheck};
+use crate::{
+    Executor,
+    budget::{CallOutcome, Reservation, StreamMeter},
+    recorder::RecordBatch,
+    spans,
+    telemetry::ModelCall,
+};
 
 impl RunDriver {
+    /// Returns the deadline of a model call. The final summary, which has no tools, gets extra time.
+    fn call_deadline(&self, tools: bool) -> Instant {
+        if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
+    }
+
+    /// Reserves, makes and records one model call. Without `tools`, the call asks for the final summary.
+    pub(super) async fn call_model(&mut self, tools: bool) -> crate::Result<NextAction> {
+        if tools && Instant::now() >= self.deadline {
+            return Ok(self.machine.on_deadline());
+        }
+        self.compact(false).await?;
+        let reservation =
+            match self.reserve_call(|driver| driver.estimate_call(tools), self.call_deadline(tools)).await? {
+                BudgetCheck::Granted(reservation) => reservation,
+                BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
+                BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
+            };
+        let mut meter = StreamMeter::default();
+        match self.call_model_once(tools, reservation.as_ref(), &mut meter).await? {
+            ModelReply::Answer(answer) => self.record_answer(*answer, reservation.as_ref(), &meter).await,
+            ModelReply::TimedOut => {
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
+                Ok(self.on_timeout(tools))
+            }
+            ModelReply::Failed(error) => {
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
+                    .await?;
+                let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
+                if too_long && self.compact(true).await? {
+                    return Ok(NextAction::CallModel { tools });
+                }
+                Ok(self.machine.on_model_error(error.to_string()))
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, tools: bool) -> NextAction {
+        if tools { self.machine.on_deadline() } else { self.machine.on_grace_expired() }
+    }
+
+    /// Calls the model, and records each failure that is retried while the call waits.
+    async fn call_model_once(
+        &mut self,
+        tools: bool,
+        reservation: Option<&Reservation>,
+        meter: &mut StreamMeter,
+    ) -> crate::Result<ModelReply> {
+        let deadline = self.call_deadline(tools);
+        let steps = self.machine.steps();
+        let step = self.run.steps_before + self.machine.step();
+        let request = ChatRequest {
+            model: &self.run.model.name,
+            system: &self.definition.system_prompt,
+            turns: self.context.turns(),
+            tools: if tools { &self.specs } else { &[] },
+            temperature: self.run.model.temperature,
+            max_tokens: reservation.and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            output_schema: None,
+            cache: Some(self.context.request_cache()),
+            meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
+        };
+        let (executor, run, recorder) = (&self.executor, &self.run, &mut self.recorder);
+        let (retries, mut failed_attempts) = mpsc::unbounded_channel();
+        let mut on_delta = |delta: Delta| match delta {
+            // The receiver lives as long as the call.
+            Delta::Retry(retry) => drop(retries.send(retry)),
+            delta => {
+                meter.record(&delta);
+                publish_delta(executor, run.id, step, delta);
+            }
+        };
+        let mut chat = std::pin::pin!(Self::chat(executor, run, request, deadline, &mut on_delta));
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(retry) = failed_attempts.recv() => {
+                    let mut batch = RecordBatch::default();
+                    recorder.add_model_retry(&mut batch, step, &retry);
+                    recorder.commit(batch, steps).await?;
+                }
+                reply = &mut chat => break reply,
+            }
+        };
+        Ok(match reply {
+            Err(_) => ModelReply::TimedOut,
+            Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
+            Ok(Err(_)) if Instant::now() >= deadline => ModelReply::TimedOut,
+            Ok(Err(error)) => ModelReply::Failed(error),
+        })
+    }
+
     /// Calls the model and records the call in the metrics. The outer error means that the deadline came
     /// first.
     pub(super) async fn chat(
-        &self,
+        executor: &Executor,
+        run: &Run,
         request: ChatRequest<'_>,
         deadline: Instant,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Result<Answer, Error>, Elapsed> {
-        let (model, models) = (&self.run.model, self.executor.models());
-        let span = spans::chat_span(&self.run);
-        let capture = !span.is_disabled() && self.executor.settings().capture_content;
+        let (model, models) = (&run.model, executor.models());
+        let span = spans::chat_span(run);
+        let capture = !span.is_disabled() && executor.settings().capture_content;
         if capture {
             spans::record_request(&span, &request);
         }
@@ -35,10 +142,32 @@ impl RunDriver {
             usage,
             cost: usage.and_then(|usage| models.cost(model, &usage)),
         };
-        self.executor.telemetry().record_model_call(&call);
+        executor.telemetry().record_model_call(&call);
         if !span.is_disabled() {
             spans::record_chat_outcome(&span, call.error, answer, capture);
         }
         reply
     }
+}
+
+enum ModelReply {
+    Answer(Box<Answer>),
+    TimedOut,
+    Failed(emergent_llm::Error),
+}
+
+/// Publishes a part of the answer to the followers of the run while the model writes it.
+fn publish_delta(executor: &Executor, run: RunId, step: i64, delta: Delta) {
+    let hub = executor.hub();
+    if !hub.has_subscribers(run) {
+        return;
+    }
+    let body = match delta {
+        Delta::Text(text) => RunEventBody::TextDelta { step, text },
+        Delta::Thought(text) => RunEventBody::ThoughtDelta { step, text },
+        Delta::Restart { why } => RunEventBody::StepRestarted { step, why },
+        // The driver records it.
+        Delta::Retry(_) => return,
+    };
+    hub.publish(RunEvent { run, seq: None, at: executor.clock().now(), body });
 }

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     json::Schema,
-    run::{Origin, Run, RunStatus, ToolCallStatus},
+    run::{DEFAULT_TIMEOUT_SECONDS, Origin, Run, RunStatus, ToolCallStatus},
+    workflow::Limit,
 };
 use emergent_store::{Tx, agents, runs};
 use emergent_tools::{
@@ -26,6 +27,7 @@ use super::{RunDriver, error_output};
 use crate::{
     Error, Executor, Result,
     admission::{self, Admission},
+    budget,
     child_runs::{self, Child, ChildBatch},
     internal_agents, resume,
     start_options::StartOptions,
@@ -50,6 +52,12 @@ struct SpawnTask {
     /// Seconds; default: the agent's.
     #[schemars(range(min = 1, max = 86_400))]
     timeout: Option<i64>,
+    /// The most that the agent and those it starts may cost, in US dollars.
+    #[schemars(range(min = 0.000_001))]
+    max_cost_usd: Option<f64>,
+    /// The most tokens that they may use.
+    #[schemars(range(min = 1))]
+    max_total_tokens: Option<i64>,
     /// Your paused run of that agent, to continue it.
     #[schemars(with = "Option<Uuid>")]
     resume_run_id: Option<emergent_domain::ids::RunId>,
@@ -64,6 +72,9 @@ struct SpawnResult {
     steps: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Says that the agent had less time than it should have had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl RunDriver {
@@ -84,7 +95,7 @@ impl RunDriver {
         };
         let (tasks, call) = (Arc::new(spawn.tasks), self.calls[index].id);
         let (executor, parent) = (self.executor.clone(), Arc::new(self.run.clone()));
-        let max_timeout = max_child_timeout(self.deadline, self.executor.settings().grace);
+        let (deadline, grace) = (self.deadline, self.executor.settings().grace);
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
             let definition = Arc::clone(&self.definition);
@@ -96,6 +107,8 @@ impl RunDriver {
                     Some(call),
                     i64::try_from(child_index).unwrap_or(0),
                 );
+                // A child that waited for its turn has less time than the first ones.
+                let max_timeout = max_child_timeout(deadline, grace);
                 start_child(tx, &executor, &parent, &tasks[child_index], admission, max_timeout)
             })
         };
@@ -111,13 +124,45 @@ impl RunDriver {
         };
         let children = child_runs::run_children(&executor, &parent, batch).await;
         self.slot.acquire().await;
-        let results: Vec<SpawnResult> =
-            children?.into_iter().zip(tasks.iter()).map(|(child, task)| spawn_result(child, task)).collect();
+        let children = children?;
+        let wanted_timeouts = self.wanted_timeouts(&children, &tasks).await?;
+        let results: Vec<SpawnResult> = children
+            .into_iter()
+            .zip(tasks.iter())
+            .zip(wanted_timeouts)
+            .map(|((child, task), wanted_timeout)| spawn_result(child, task, wanted_timeout))
+            .collect();
         let all_failed =
             results.iter().all(|result| matches!(result.status, RunStatus::Failed | RunStatus::Cancelled));
         let status = if all_failed { ToolCallStatus::Error } else { ToolCallStatus::Completed };
         let output = self.executor.settings().guard.truncate(json!(results));
         self.record_result(index, status, output, started_at).await
+    }
+}
+
+impl RunDriver {
+    /// Returns how many seconds each child should have had: those of its task, or of its definition.
+    async fn wanted_timeouts(&self, children: &[Child], tasks: &[SpawnTask]) -> Result<Vec<i64>> {
+        let runs: Vec<_> = children
+            .iter()
+            .zip(tasks)
+            .map(|(child, task)| match (child, task.timeout) {
+                (Child::Run(run), None) if run.resumed_from.is_none() => Err((run.agent, run.agent_version)),
+                (_, timeout) => Ok(timeout.unwrap_or(0)),
+            })
+            .collect();
+        let work = move |tx: &mut Tx<'_>| {
+            let wanted = runs.iter().map(|run| match *run {
+                Ok(timeout) => Ok(timeout),
+                Err((agent, version)) => {
+                    let definition = agents::get_version(tx, agent, version)?;
+                    let default_timeout = definition.and_then(|definition| definition.default_timeout);
+                    Ok(default_timeout.map_or(DEFAULT_TIMEOUT_SECONDS, i64::from))
+                }
+            });
+            wanted.collect::<Result<Vec<i64>, emergent_store::Error>>()
+        };
+        Ok(self.executor.db().read(work).await?)
     }
 }
 
@@ -152,11 +197,11 @@ fn start_child(
     let Some(id) = task.resume_run_id else {
         let agent = agents::get_by_name(tx, parent.project, &task.agent_name)?
             .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
-        let default_timeout =
-            agent.definition.default_timeout.map_or(emergent_domain::run::DEFAULT_TIMEOUT_SECONDS, i64::from);
+        let default_timeout = agent.definition.default_timeout.map_or(DEFAULT_TIMEOUT_SECONDS, i64::from);
         let start = StartOptions {
             input: task.task.clone(),
             timeout_seconds: Some(task.timeout.unwrap_or(default_timeout).min(max_timeout)),
+            limit: task.limit(),
             ..StartOptions::default()
         };
         return admission::admit(tx, executor, &agent, &admission, &start);
@@ -169,14 +214,30 @@ fn start_child(
         return Err(Error::not_found("paused run of this agent among your own", id));
     }
     let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(max_timeout);
-    let start =
-        StartOptions { input: task.task.clone(), timeout_seconds: Some(timeout), ..StartOptions::default() };
+    let start = StartOptions {
+        input: task.task.clone(),
+        timeout_seconds: Some(timeout),
+        limit: task.limit(),
+        ..StartOptions::default()
+    };
     resume::resume(tx, executor, &paused, admission, &start)
 }
 
-fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
+impl SpawnTask {
+    fn limit(&self) -> Limit {
+        Limit { microusd: self.max_cost_usd.map(budget::to_microusd), tokens: self.max_total_tokens }
+    }
+}
+
+fn spawn_result(child: Child, task: &SpawnTask, wanted_timeout: i64) -> SpawnResult {
     match child {
         Child::Run(run) => SpawnResult {
+            note: (run.timeout_seconds < wanted_timeout).then(|| {
+                format!(
+                    "its timeout was shortened from {wanted_timeout} to {} seconds, because your own time ends soon after",
+                    run.timeout_seconds
+                )
+            }),
             run_id: Some(run.id),
             agent_name: run.agent_name,
             status: run.status,
@@ -191,6 +252,7 @@ fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
             summary: String::new(),
             steps: 0,
             error: Some(reason),
+            note: None,
         },
     }
 }

@@ -6,7 +6,7 @@
 use emergent_domain::{
     cron::{Cron, CronError, Zone},
     ids::FiringId,
-    run::{Origin, Run},
+    run::{MAX_STEPS, Origin, Run},
     time::Timestamp,
     trigger::{DueSchedule, Firing, FiringCause, FiringStatus, Schedule, SkipReason, decide_schedule},
 };
@@ -168,8 +168,9 @@ fn start_options(schedule: &Schedule, at: Timestamp) -> StartOptions {
     StartOptions {
         input,
         context: Some(context),
-        model: None,
-        max_steps: config.max_steps,
+        // A limit that was stored before there was a maximum may exceed it.
+        max_steps: config.max_steps.map(|steps| steps.min(MAX_STEPS)),
         timeout_seconds: config.timeout_seconds,
+        ..StartOptions::default()
     }
 }

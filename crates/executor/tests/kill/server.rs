@@ -150,7 +150,12 @@ impl Provider for Planned {
                 provider,
             })
         }));
-        Ok(Answer { parts, usage: Usage { input: 10, output: 1, ..Usage::default() }, stop })
+        Ok(Answer {
+            parts,
+            usage: Usage { input: 10, output: 1, ..Usage::default() },
+            stop,
+            response: Default::default(),
+        })
     }
 }
 

@@ -73,6 +73,7 @@ impl Harness {
             model: "rehearsal/x".parse().unwrap(),
             step_count: 0,
             steps_before: 0,
+            terms: Default::default(),
             max_steps: None,
             timeout_seconds: 300,
             deadline_base: Some(at(0)),

@@ -2,6 +2,8 @@
 
 use crate::support;
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use emergent_domain::{
     run::{Reason, Run, RunStatus, ToolCallStatus},
     run_event::RunEventBody,
@@ -115,6 +117,29 @@ both_engines! {
         let (run, call_count, harness) = play(&db, vec![a(), a(), b(), a(), a(), says("Done.")]).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((call_count, loops(&harness, &run).await), (4, 0));
+        harness.close().await;
+    }
+
+    async fn the_warning_holds_for_the_rest_of_the_run(db: TestDb) {
+        let again = |n: i64| vec![a(), a(), a(), calls("b", json!({ "n": n }))];
+        let (run, call_count, harness) = play(&db, (0..20).flat_map(again).collect()).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!((call_count, run.step_count, loops(&harness, &run).await), (2, 5, 2));
+        harness.close().await;
+    }
+
+    async fn polling_a_result_that_changes_is_not_ended(db: TestDb) {
+        let polled = AtomicI64::new(0);
+        let poll = Probe::new("poll", Effect::Reads)
+            .replies(move |_| json!({ "progress": polled.fetch_add(1, Ordering::SeqCst) }))
+            .build();
+        let script = (0..12).map(|_| calls("poll", json!({}))).chain([says("Done.")]);
+        let model = ScriptedModel::new(script);
+        let harness = Harness::with(&db, HarnessOptions::new(model).tool(poll.clone())).await;
+        let agent = harness.agent(with_tools("poller", &["poll"])).await;
+        let run = harness.run(&agent, "Wait for it.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((poll.called(), loops(&harness, &run).await), (11, 1), "it was warned once");
         harness.close().await;
     }
 

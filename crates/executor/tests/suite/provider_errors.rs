@@ -4,7 +4,10 @@ use crate::support;
 
 use std::time::{Duration, Instant};
 
-use emergent_domain::run::{Reason, RunStatus};
+use emergent_domain::{
+    run::{Reason, RunStatus},
+    run_event::RunEventBody,
+};
 use emergent_llm::Error;
 use emergent_testkit::{
     TestDb, both_engines,
@@ -42,6 +45,23 @@ both_engines! {
         assert_ended(&run, RunStatus::Completed, None);
         assert!(started_at.elapsed() >= asked_to_wait, "{:?}", started_at.elapsed());
         assert_eq!((harness.model.requests().len(), run.step_count), (2, 1), "a second try is no second step");
+        harness.close().await;
+    }
+
+    async fn a_retry_and_its_wait_are_an_event_of_the_run(db: TestDb) {
+        let overloaded = Error::Overloaded { model: model(), message: "503".into(), source: None };
+        let wait = Duration::from_millis(400);
+        let script = [rate_limited(Some(wait)), fails(overloaded), says("Here.")];
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
+        let worker = harness.agent(agent("worker")).await;
+        let run = harness.run(&worker, "Go.").await;
+        let retries: Vec<_> = harness.events(run.id).await.into_iter().filter_map(|event| match event.body {
+            RunEventBody::ModelRetry { step, retry } => Some((step, retry)),
+            _ => None,
+        }).collect();
+        assert_eq!(retries.iter().map(|(step, retry)| (*step, retry.attempt)).collect::<Vec<_>>(), [(1, 1), (1, 2)]);
+        assert!(retries[0].1.wait_ms >= 400 && retries[0].1.error.contains("slow down"), "{retries:?}");
+        assert!(retries[1].1.error.contains("503"), "{retries:?}");
         harness.close().await;
     }
 

@@ -123,6 +123,27 @@ fn count(rows: &[String], table: &str) -> usize {
 }
 
 both_engines! {
+    async fn a_warning_of_a_loop_holds_after_a_crash(db: TestDb) {
+        let agents = vec![with_tools("circler", &["entities_query"])];
+        let first = First::new(agents, ScriptedModel::new([look(1), look(1), look(1), look(2), hangs()]));
+        let dies = async |harness: &Harness, _: &Run| harness.model.open() == 1 && harness.model.requests().len() == 5;
+        let second = ScriptedModel::new([look(3), look(1), says("never said")]);
+        let (harness, run) = taken_over(&db, first, dies, Duration::ZERO, second).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!(run.step_count, 6);
+        harness.close().await;
+    }
+
+    async fn a_truncated_answer_is_continued_after_a_crash(db: TestDb) {
+        let first = First::new(vec![agent("writer")], ScriptedModel::new([says("One, ").truncated(), hangs()]));
+        let dies = async |harness: &Harness, _: &Run| harness.model.open() == 1 && harness.model.requests().len() == 2;
+        let second = ScriptedModel::new([says("two.")]);
+        let (harness, run) = taken_over(&db, first, dies, Duration::ZERO, second).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((run.summary.as_deref(), run.step_count), (Some("One, two."), 1));
+        harness.close().await;
+    }
+
     async fn another_server_goes_on_with_the_same_run_as_if_nothing_had_happened(db: TestDb) {
         let agents = || vec![with_tools("writer", &["entities_create", "entities_query"])];
         let before = || [says("First.").and(create("one")), look(1).and(look(2)).and(create("two")), hangs()];

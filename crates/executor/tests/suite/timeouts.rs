@@ -173,6 +173,29 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_child_whose_own_time_is_up_is_paused_with_its_partial_result(db: TestDb) {
+        let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work.", "timeout": 300 }] });
+        let begun = says("I found one.").and(calls("entities_query", json!({ "type": "T" })));
+        let model = ScriptedModel::default()
+            .agent("parent", [calls("spawn_agents", tasks), says("It found one.")])
+            .agent("worker", [begun, hangs(), hangs()]);
+        // The child is still summing up when the time of its parent is up.
+        let harness = Harness::with(&db, HarnessOptions::new(model).grace(Duration::from_secs(30))).await;
+        harness.agent(with_tools("worker", &["entities_query"])).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let start = StartOptions { timeout_seconds: Some(2), ..one_second() };
+        let run = harness.run_with(&parent, start).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        let child = harness.children(run.id).await.remove(0);
+        assert_ended(&child, RunStatus::Paused, Some(Reason::Timeout));
+        assert_eq!(child.summary.as_deref(), Some("I found one."));
+        let result = harness.answers(run.id).await.remove(0);
+        assert_eq!((&result[0]["status"], &result[0]["summary"]), (&json!("paused"), &json!("I found one.")));
+        let note = result[0]["note"].as_str().unwrap();
+        assert!(note.contains("shortened from 300 to 1 seconds"), "{note}");
+        harness.close().await;
+    }
+
     async fn children_are_stopped_at_their_parents_deadline(db: TestDb) {
         let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
         let model = ScriptedModel::default()

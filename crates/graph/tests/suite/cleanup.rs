@@ -50,6 +50,7 @@ pub fn ended_run(harness: &Harness, status: RunStatus) -> Run {
         model: "rehearsal/echo".parse().unwrap(),
         step_count: 1,
         steps_before: 0,
+        terms: Default::default(),
         max_steps: None,
         timeout_seconds: 300,
         deadline_base: Some(now),

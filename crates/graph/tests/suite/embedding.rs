@@ -179,6 +179,16 @@ both_engines! {
         assert_eq!(stored(&harness.graph).await, [4]);
     }
 
+    async fn sessions_and_their_messages_get_no_vector_after_a_restart(db: TestDb) {
+        let plain = Harness::new(&db).await;
+        for type_ in ["Session", "SessionMessage"] {
+            plain.object(new(type_, "", json!({ "content": "said" }))).await;
+        }
+        let graph = Graph::new(db.db.clone(), Clock::system(), Some(Lengths::new()));
+        assert_eq!(graph.enqueue_missing_in_project(plain.project()).await.unwrap(), 0);
+        assert_eq!(drain(&graph, plain.actor).await, 0);
+    }
+
     async fn what_was_written_without_an_embedder_is_embedded_when_there_is_one(db: TestDb) {
         let plain = Harness::new(&db).await;
         plain.object(new("Note", "", json!({ "text": "four" }))).await;

@@ -22,6 +22,7 @@ use emergent_domain::{
     chat::{Part, StopReason, Turn, Usage, join_text},
     ids::RunId,
     json::Schema,
+    run_event::ModelRetry,
 };
 use serde_json::Value;
 
@@ -79,6 +80,8 @@ pub enum Delta {
     Restart {
         why: String,
     },
+    /// The call failed and is retried after a wait.
+    Retry(ModelRetry),
 }
 
 /// The model's answer.
@@ -88,6 +91,23 @@ pub struct Answer {
     pub parts: Vec<Part>,
     pub usage: Usage,
     pub stop: StopReason,
+    pub response: ResponseIds,
+}
+
+/// What the provider calls its response and the model that made it, as far as it says so.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResponseIds {
+    pub id: Option<String>,
+    pub model: Option<String>,
+}
+
+impl ResponseIds {
+    /// Takes a name from a part of the response. An empty one is left out.
+    pub(crate) fn take(name: &mut Option<String>, value: &Value) {
+        if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
+            *name = Some(text.chars().take(200).collect());
+        }
+    }
 }
 
 impl Answer {

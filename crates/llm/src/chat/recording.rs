@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::fingerprint::{Fingerprint, IdNumbers};
 use super::file_cache::{FileCache, is_safe_name};
-use crate::{Answer, ChatRequest, Delta, Error, Provider};
+use crate::{Answer, ChatRequest, Delta, Error, Provider, ResponseIds};
 
 const FILE_EXTENSION: &str = "jsonl";
 /// This name stands for all recordings.
@@ -199,7 +199,12 @@ impl Provider for Replay {
                 Part::Call(_) | Part::Result(_) => {}
             }
         }
-        Ok(Answer { parts, usage: recorded.usage, stop: recorded.stop.clone() })
+        Ok(Answer {
+            parts,
+            usage: recorded.usage,
+            stop: recorded.stop.clone(),
+            response: ResponseIds::default(),
+        })
     }
 }
 

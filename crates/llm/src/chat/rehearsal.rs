@@ -26,7 +26,7 @@ use super::{
     file_cache::FileCache,
     stream::{IDLE_TIMEOUT, incomplete_stream_error},
 };
-use crate::{Answer, ChatRequest, Delta, Error, Provider};
+use crate::{Answer, ChatRequest, Delta, Error, Provider, ResponseIds};
 
 pub use script::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
 
@@ -146,7 +146,7 @@ impl Provider for Rehearsal {
         }
         let calls = parts.iter().any(|part| matches!(part, Part::Call(_)));
         let stop = if calls { StopReason::ToolCalls } else { StopReason::End };
-        Ok(Answer { usage: estimate::usage(&request, &parts), parts, stop })
+        Ok(Answer { usage: estimate::usage(&request, &parts), parts, stop, response: ResponseIds::default() })
     }
 }
 

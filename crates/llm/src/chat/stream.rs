@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use emergent_net::sse::Decoder;
+use emergent_net::{sse::Decoder, trace_context};
 use reqwest::{
     Client, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap},
@@ -41,7 +41,10 @@ pub(crate) async fn post_sse(
     idle: Duration,
     mut on_event: impl FnMut(&str) -> Result<ControlFlow<()>, Error> + Send,
 ) -> Result<(), Error> {
-    let request = client.post(url).headers(headers).header(CONTENT_TYPE, "application/json").body(body);
+    let mut request = client.post(url).headers(headers).header(CONTENT_TYPE, "application/json").body(body);
+    if let Some(context) = trace_context::outgoing() {
+        request = request.header(trace_context::TRACEPARENT, context);
+    }
     let response = timeout(idle, request.send()).await.map_err(|_| idle_error(model, idle))?;
     let mut response = response.map_err(|error| unreachable(model, error))?;
     if !response.status().is_success() {

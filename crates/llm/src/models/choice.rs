@@ -55,6 +55,24 @@ impl Models {
         Ok(chosen)
     }
 
+    /// Returns the model of a run whose start request may name one. That model takes precedence over
+    /// `EMERGENT_MODEL`, and that over the definition, whose temperature and output limit are kept.
+    pub fn choose_for_run(
+        &self,
+        requested: Option<&ModelConfig>,
+        definition: Option<&ModelConfig>,
+    ) -> Result<ModelConfig, Error> {
+        let Some(requested) = requested else { return self.choose(definition) };
+        let chosen = ModelConfig {
+            temperature: requested.temperature.or(definition.and_then(|model| model.temperature)),
+            max_tokens: requested.max_tokens.or(definition.and_then(|model| model.max_tokens)),
+            ..requested.clone()
+        };
+        let target = self.target(&chosen)?;
+        target.entry.provider.check(target.name)?;
+        Ok(chosen)
+    }
+
     /// Returns the status of all providers, configured or not.
     pub fn status(&self) -> Vec<ProviderStatus> {
         let builtin = PROVIDERS.iter().map(|&(name, setting)| ProviderStatus {

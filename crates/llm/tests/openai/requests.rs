@@ -155,3 +155,15 @@ async fn openai_itself_is_not_asked_without_a_key() {
     let error = OpenAi::new(&ChatSettings::default()).err().unwrap().to_string();
     assert!(error.contains("OPENAI_API_KEY"), "{error}");
 }
+
+#[tokio::test]
+async fn the_trace_context_of_the_caller_is_sent() {
+    use emergent_net::trace_context;
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let turns = [Turn::user("Hi")];
+    let within =
+        trace_context::with_parent(trace_context::parse(context), asked(openai, request(&turns, &[])));
+    let head = within.await.head;
+    assert!(head.contains(&format!("traceparent: {context}")), "{head}");
+    assert!(!asked(openai, request(&turns, &[])).await.head.contains("traceparent"));
+}

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use emergent_net::backoff::Backoff;
+use emergent_net::{backoff::Backoff, trace_context};
 use parking_lot::RwLock;
 use reqwest::{
     Client, Method, RequestBuilder, Response, Url,
@@ -118,6 +118,9 @@ impl Shared {
         }
         for (name, value) in &request.headers {
             post = post.header(name, value);
+        }
+        if let Some(context) = trace_context::outgoing() {
+            post = post.header(trace_context::TRACEPARENT, context);
         }
         let response = post.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         let status = response.status().as_u16();

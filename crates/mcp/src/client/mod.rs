@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use emergent_net::trace_context;
 use parking_lot::RwLock;
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
@@ -250,6 +251,10 @@ impl Client {
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
         let mut params = first_params.clone();
+        // Servers on stdio have no headers, so the context is in the request as well.
+        if let Some(context) = trace_context::outgoing() {
+            meta_mut(&mut params).insert(trace_context::TRACEPARENT.to_owned(), Value::from(context));
+        }
         for _ in 0..MAX_INPUT_ROUNDS {
             let result = self
                 .send_request("tools/call", params, within, call_headers.clone(), progress.clone())

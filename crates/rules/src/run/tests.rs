@@ -1,10 +1,11 @@
 use emergent_domain::{
     chat::{StopReason, ToolCall},
     ids::ToolCallId,
+    loops::CallEffect,
     run::{MAX_STEPS, Reason, RunEnd, RunStatus},
 };
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -21,9 +22,25 @@ fn calls(names: &str) -> Vec<ToolCall> {
         .collect()
 }
 
+/// An answer as the machine sees it. All its calls are reads.
+fn view<'a>(text: &'a str, calls: &'a [ToolCall], stop: &'a StopReason) -> AnswerView<'a> {
+    let calls: Vec<CallView<'_>> =
+        calls.iter().map(|call| CallView { call, effect: CallEffect::Reads }).collect();
+    AnswerView { text, ends_in_call: !calls.is_empty(), calls, stop }
+}
+
 fn answer(machine: &mut Machine, text: &str, names: &str) -> NextAction {
-    let calls = calls(names);
-    machine.on_answer(&AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End })
+    machine.on_answer(&view(text, &calls(names), &StopReason::End))
+}
+
+/// An answer that reached the maximum length.
+fn truncated(machine: &mut Machine, text: &str, names: &str) -> NextAction {
+    machine.on_answer(&view(text, &calls(names), &StopReason::MaxTokens))
+}
+
+/// The results of the calls, which are always the same.
+fn results<'a>(calls: &'a [ToolCall], output: &'a Value) -> Vec<ResultView<'a>> {
+    calls.iter().map(|call| ResultView { call: call.id, output, failed: false }).collect()
 }
 
 fn made(next: &NextAction) -> usize {
@@ -50,7 +67,7 @@ fn n_steps_with_tools_are_allowed_and_then_one_answer_without() {
         assert_eq!(machine.next_action(), NextAction::CallModel { tools: true });
         assert_eq!(made(&answer(&mut machine, "", names)), 1);
     }
-    assert!(matches!(machine.on_tool_results(), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
+    assert!(matches!(machine.on_tool_results(&[]), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
     assert_eq!(machine.next_action(), NextAction::CallModel { tools: false });
     let NextAction::End { end, refused } = answer(&mut machine, "so far", "") else { panic!() };
     assert_eq!(end, RunEnd::Paused { reason: Reason::StepLimit, summary: "so far".into() });
@@ -73,7 +90,7 @@ fn a_run_that_its_budget_ends_reports_the_latest_refusal() {
 fn a_call_in_the_summary_is_refused() {
     let mut machine = Machine::new(Some(1), 0);
     answer(&mut machine, "thinking", "a");
-    machine.on_tool_results();
+    machine.on_tool_results(&[]);
     let NextAction::End { end, refused } = answer(&mut machine, "", "ab") else { panic!() };
     assert_eq!(end.summary(), "thinking", "the newest text there is");
     assert_eq!(refused.len(), 2);
@@ -87,7 +104,7 @@ fn a_chain_shares_the_total_cap_and_a_resumed_run_has_fresh_steps() {
     let mut machine = Machine::new(None, MAX_STEPS - 1);
     assert_eq!(machine.next_action(), NextAction::CallModel { tools: true });
     answer(&mut machine, "", "a");
-    assert!(matches!(machine.on_tool_results(), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
+    assert!(matches!(machine.on_tool_results(&[]), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
     assert!(matches!(Machine::new(None, MAX_STEPS).next_action(), NextAction::WrapUp { .. }));
 }
 
@@ -126,7 +143,7 @@ fn a_summary_the_budget_does_not_allow_either_ends_the_run_with_what_is_known() 
 fn a_limit_that_was_reached_before_the_budget_stays_the_reason() {
     let mut machine = Machine::new(Some(1), 0);
     answer(&mut machine, "one", "a");
-    assert!(matches!(machine.on_tool_results(), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
+    assert!(matches!(machine.on_tool_results(&[]), NextAction::WrapUp { reason: Reason::StepLimit, .. }));
     let NextAction::End { end, .. } = machine.on_budget_exhausted() else { panic!() };
     assert_eq!(end, RunEnd::Paused { reason: Reason::StepLimit, summary: "one".into() });
 }
@@ -134,7 +151,7 @@ fn a_limit_that_was_reached_before_the_budget_stays_the_reason() {
 #[test]
 fn an_answer_that_the_budget_cut_is_a_failure_with_its_text() {
     let mut machine = Machine::new(None, 0);
-    let said = AnswerView { text: "half of a", calls: vec![], stop: &StopReason::MaxTokens };
+    let said = view("half of a", &[], &StopReason::MaxTokens);
     machine.on_answer(&said);
     let NextAction::End { end, .. } = machine.on_truncated_answer() else { panic!() };
     assert_eq!((end.reason(), end.summary()), (Some(Reason::Budget), "half of a"));
@@ -151,7 +168,8 @@ fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
     };
     assert!(text.starts_with("LOOP DETECTED: You have called a with identical arguments 3 times."));
     let mut other = machine.clone();
-    assert_eq!(made(&answer(&mut other, "", "ba")), 2, "something else in between starts afresh");
+    let next = answer(&mut other, "", "ba");
+    assert!(matches!(next, NextAction::End { .. }), "something else in between changes nothing: {next:?}");
     let NextAction::End { end, refused } = answer(&mut machine, "", "a") else { panic!() };
     assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::DoomLoop)));
     assert_eq!(refused.len(), 1);
@@ -171,13 +189,79 @@ fn identical_calls_inside_one_message_count_too() {
 }
 
 #[test]
+fn a_poll_whose_results_change_is_not_ended() {
+    let mut machine = Machine::new(None, 0);
+    for progress in 0..20 {
+        let calls = calls("a");
+        let next = machine.on_answer(&view("", &calls, &StopReason::ToolCalls));
+        assert!(matches!(next, NextAction::CallTools(_)), "{progress}: {next:?}");
+        machine.on_tool_results(&results(&calls, &json!({ "progress": progress })));
+    }
+}
+
+#[test]
+fn a_truncated_answer_is_continued_and_its_parts_are_joined() {
+    let mut machine = Machine::new(Some(1), 0);
+    let next = truncated(&mut machine, "one, two, ", "");
+    assert!(matches!(next, NextAction::AskAgain { reason: Reason::Truncated, .. }), "{next:?}");
+    assert_eq!((machine.next_action(), machine.step()), (NextAction::CallModel { tools: true }, 1));
+    truncated(&mut machine, "three, ", "");
+    let NextAction::End { end, .. } = answer(&mut machine, "four", "") else { panic!() };
+    assert_eq!(end, RunEnd::Completed { summary: "one, two, three, four".into() });
+    assert_eq!(machine.steps(), 1, "the parts of one answer are one step");
+}
+
+#[test]
+fn an_answer_that_is_truncated_again_and_again_is_a_failure_with_its_text() {
+    let mut machine = Machine::new(None, 0);
+    for _ in 0..3 {
+        assert!(matches!(truncated(&mut machine, "a", ""), NextAction::AskAgain { .. }));
+    }
+    let NextAction::End { end, .. } = truncated(&mut machine, "a", "") else { panic!() };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Truncated)));
+    assert_eq!(end.summary(), "aaaa");
+}
+
+#[test]
+fn a_truncated_answer_with_nothing_to_add_is_complete() {
+    let mut machine = Machine::new(None, 0);
+    truncated(&mut machine, "all of it", "");
+    let NextAction::End { end, .. } = answer(&mut machine, "", "") else { panic!() };
+    assert_eq!(end, RunEnd::Completed { summary: "all of it".into() });
+}
+
+#[test]
+fn a_call_with_truncated_arguments_is_not_made() {
+    let mut machine = Machine::new(None, 0);
+    let NextAction::CallTools(decisions) = truncated(&mut machine, "", "ab") else { panic!() };
+    let [CallDecision::Make(_), CallDecision::Refuse { text, looped: None, .. }] = &decisions[..] else {
+        panic!("{decisions:?}")
+    };
+    assert!(text.contains("arguments are incomplete"), "{text}");
+    for _ in 0..2 {
+        assert!(matches!(truncated(&mut machine, "", "b"), NextAction::CallTools(_)));
+    }
+    let NextAction::End { end, refused } = truncated(&mut machine, "", "b") else { panic!() };
+    assert_eq!((end.reason(), refused.len()), (Some(Reason::Truncated), 1));
+}
+
+#[test]
+fn after_an_empty_answer_the_model_is_asked_once_more() {
+    let mut machine = Machine::new(None, 0);
+    let next = answer(&mut machine, " \n", "");
+    assert!(matches!(next, NextAction::AskAgain { reason: Reason::Empty, .. }), "{next:?}");
+    let mut other = machine.clone();
+    let NextAction::End { end, .. } = answer(&mut other, "here it is", "") else { panic!() };
+    assert_eq!(end, RunEnd::Completed { summary: "here it is".into() });
+    let NextAction::End { end, .. } = answer(&mut machine, "", "") else { panic!() };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Empty)));
+}
+
+#[test]
 fn a_provider_that_refuses_is_a_failure_with_its_word() {
     let mut machine = Machine::new(None, 0);
     let stop = StopReason::Refused("SAFETY".into());
-    let NextAction::End { end, .. } = machine.on_answer(&AnswerView { text: "", calls: vec![], stop: &stop })
-    else {
-        panic!()
-    };
+    let NextAction::End { end, .. } = machine.on_answer(&view("", &[], &stop)) else { panic!() };
     assert_eq!(end.reason(), Some(Reason::Provider));
     assert!(end.error().unwrap().contains("SAFETY"));
 }
@@ -186,6 +270,7 @@ fn a_provider_that_refuses_is_a_failure_with_its_word() {
 #[derive(Debug, Clone)]
 enum Whim {
     Answer { text: bool, calls: Vec<u8> },
+    Truncated { text: bool, calls: Vec<u8> },
     Fails,
     TimeIsUp,
     OverBudget,
@@ -194,7 +279,8 @@ enum Whim {
 fn whims() -> impl Strategy<Value = Whim> {
     prop_oneof![
         8 => (any::<bool>(), prop::collection::vec(0u8..6, 1..5)).prop_map(|(text, calls)| Whim::Answer { text, calls }),
-        1 => Just(Whim::Answer { text: true, calls: vec![] }),
+        1 => any::<bool>().prop_map(|text| Whim::Answer { text, calls: vec![] }),
+        1 => (any::<bool>(), prop::collection::vec(0u8..6, 0..3)).prop_map(|(text, calls)| Whim::Truncated { text, calls }),
         1 => Just(Whim::Fails),
         1 => Just(Whim::TimeIsUp),
         1 => Just(Whim::OverBudget),
@@ -213,7 +299,7 @@ proptest! {
         let mut machine = Machine::new(max_steps, before);
         let mut next = machine.next_action();
         let mut whims = behaviour.iter().cycle();
-        let (mut asked, mut wrapped) = (0, false);
+        let (mut asked, mut asked_again, mut wrapped) = (0, 0, false);
         let mut limit = None;
         let end = loop {
             next = match next {
@@ -223,10 +309,15 @@ proptest! {
                     (wrapped, limit) = (true, Some(reason));
                     machine.next_action()
                 }
+                NextAction::AskAgain { .. } => {
+                    prop_assert!(!wrapped, "a summary is taken as it is");
+                    asked_again += 1;
+                    machine.next_action()
+                }
                 NextAction::CallTools(decisions) => {
                     prop_assert!(!wrapped, "no tool runs after the wrap-up");
                     prop_assert!(!decisions.is_empty());
-                    machine.on_tool_results()
+                    machine.on_tool_results(&[])
                 }
                 NextAction::CallModel { tools } => {
                     asked += 1;
@@ -236,17 +327,20 @@ proptest! {
                         Whim::TimeIsUp if wrapped => machine.on_grace_expired(),
                         Whim::TimeIsUp => machine.on_deadline(),
                         Whim::OverBudget => machine.on_budget_exhausted(),
-                        Whim::Answer { text, calls: names } => {
+                        whim @ (Whim::Answer { text, calls: names } | Whim::Truncated { text, calls: names }) => {
+                            let is_truncated = matches!(whim, Whim::Truncated { .. });
+                            let stop = if is_truncated { StopReason::MaxTokens } else { StopReason::End };
                             let calls: Vec<ToolCall> = names.iter().map(|n| ToolCall {
                                 id: ToolCallId::new(), name: n.to_string(), input: json!({ "n": n % 3 }), provider: None,
                             }).collect();
                             let text = if *text { "text" } else { "" };
-                            let said = AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End };
+                            let said = view(text, &calls, &stop);
                             let next = machine.on_answer(&said);
                             // Every call has a verdict, in its order.
                             let decisions = match &next {
                                 NextAction::CallTools(decisions) => decisions.clone(),
                                 NextAction::End { refused, .. } => refused.clone(),
+                                NextAction::AskAgain { .. } => Vec::new(),
                                 other => panic!("{other:?}"),
                             };
                             let ids: Vec<ToolCallId> = decisions.iter().map(|decision| match decision {
@@ -262,7 +356,8 @@ proptest! {
         };
         let allowed = max_steps.unwrap_or(i64::MAX).min(MAX_STEPS - before);
         prop_assert!(machine.steps() <= allowed);
-        prop_assert!(asked <= allowed + 2);
+        prop_assert!(asked <= allowed + 2 + asked_again);
+        prop_assert!(asked_again <= 4 * (allowed + 1));
         prop_assert!(end.status().is_terminal());
         // The limit that was reached first is the reason; only money cannot be had by resuming.
         if let Some(limit) = limit {
@@ -281,11 +376,12 @@ proptest! {
         let answers: Vec<Vec<ToolCall>> = behaviour.iter().map(|names| names.iter().map(|n| ToolCall {
             id: ToolCallId::new(), name: n.to_string(), input: json!({}), provider: None,
         }).collect()).collect();
+        let output = json!({ "same": true });
         let mut whole = Machine::new(max_steps, 0);
         let mut history = Vec::new();
         for answer in &answers {
-            let said = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
-            if !matches!(whole.on_answer(&said), NextAction::CallTools(_)) || !matches!(whole.on_tool_results(), NextAction::CallModel { tools: true }) {
+            let said = view("", answer, &StopReason::ToolCalls);
+            if !matches!(whole.on_answer(&said), NextAction::CallTools(_)) || !matches!(whole.on_tool_results(&results(answer, &output)), NextAction::CallModel { tools: true }) {
                 break;
             }
             history.push(answer);
@@ -293,25 +389,27 @@ proptest! {
         let cut = cut.min(history.len());
         let mut again = Machine::new(max_steps, 0);
         for answer in &history[..cut] {
-            again.replay_answer(&AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls });
+            again.replay_answer(&view("", answer, &StopReason::ToolCalls));
+            again.replay_tool_results(&results(answer, &output));
         }
         // The one that was never interrupted is asked what is next after every answer.
         let mut first = Machine::new(max_steps, 0);
         let mut next = first.next_action();
         for answer in &history[..cut] {
-            first.on_answer(&AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls });
-            next = first.on_tool_results();
+            first.on_answer(&view("", answer, &StopReason::ToolCalls));
+            next = first.on_tool_results(&results(answer, &output));
         }
         prop_assert_eq!(again.next_action(), next);
         // On to the end, past the warning, the limit or whatever comes first.
         for answer in &answers[cut..] {
-            let said = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
+            let said = view("", answer, &StopReason::ToolCalls);
             let next = first.on_answer(&said);
             prop_assert_eq!(again.on_answer(&said), next.clone());
             if matches!(next, NextAction::End { .. }) {
                 break;
             }
-            prop_assert_eq!(again.on_tool_results(), first.on_tool_results());
+            let results = results(answer, &output);
+            prop_assert_eq!(again.on_tool_results(&results), first.on_tool_results(&results));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The limits of what may be spent: by a workflow in total, and by a project or one of its agents per day.
 
 use emergent_domain::{
-    ids::{ProjectId, WorkflowId},
+    ids::{ProjectId, RunId, WorkflowId},
+    run::RunTerms,
     time::Timestamp,
     workflow::{Limit, WorkflowSettings},
 };
@@ -27,6 +28,8 @@ pub struct Limits {
     pub workflow: Limit,
     pub project_day: Limit,
     pub agent_day: Limit,
+    /// The limits of the runs in `NewModelCall::budget_runs`, in their order.
+    pub runs: [Limit; 3],
 }
 
 impl Limits {
@@ -35,6 +38,7 @@ impl Limits {
             BudgetKind::Workflow => self.workflow,
             BudgetKind::ProjectDay => self.project_day,
             BudgetKind::AgentDay => self.agent_day,
+            BudgetKind::Run(index) => self.runs.get(index).copied().unwrap_or_default(),
         }
     }
 
@@ -44,12 +48,14 @@ impl Limits {
     }
 }
 
-/// The limits of a model call by an agent, which may belong to a workflow.
+/// The limits of a model call by an agent, which may belong to a workflow. `runs` are those whose limits
+/// apply.
 pub fn limits_for(
     tx: &mut Tx<'_>,
     project: ProjectId,
     workflow: Option<WorkflowId>,
     agent: &str,
+    runs: &[RunId],
 ) -> Result<Limits> {
     let mut limits = Limits::default();
     let day_limits = tx.query(
@@ -73,6 +79,12 @@ pub fn limits_for(
         if let Some(settings) = tx.query_opt(sql, params![id, project], read)? {
             limits.workflow = settings.budget;
         }
+    }
+    for (limit, run) in limits.runs.iter_mut().zip(runs) {
+        let sql = "SELECT terms FROM agent_runs WHERE id = $1 AND project_id = $2";
+        let read = |row: &Row<'_>| row.read::<RunTerms>(0, "agent_runs", "terms");
+        *limit =
+            tx.query_opt(sql, params![*run, project], read)?.map(|terms| terms.limit).unwrap_or_default();
     }
     Ok(limits)
 }

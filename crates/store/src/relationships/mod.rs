@@ -57,6 +57,13 @@ pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Resul
     tx.query_opt(&sql, params![from, type_, to], Relationship::from_row)
 }
 
+/// How many live relationships of this type start at an object.
+pub fn count_from(tx: &mut Tx<'_>, project: ProjectId, from: ObjectId, type_: &str) -> Result<i64> {
+    let sql = "SELECT count(*) FROM graph_relationships
+               WHERE from_id = $1 AND type = $2 AND project_id = $3 AND deleted_at IS NULL";
+    Ok(tx.query_opt(sql, params![from, type_, project], |row| row.get(0))?.unwrap_or(0))
+}
+
 /// A live relationship.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(

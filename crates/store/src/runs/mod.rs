@@ -55,6 +55,7 @@ row! {
         schedule: "schedule_id",
         cause: "cause_run_id",
         cause_depth: "cause_depth",
+        terms: "terms",
         workflow_link: WorkflowLink {
             workflow: "workflow_id",
             task: "task_id",

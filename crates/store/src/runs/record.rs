@@ -3,9 +3,10 @@
 //! runner claimed.
 
 use emergent_domain::{
+    chat::join_text,
     ids::{ProjectId, RunId, WorkflowId},
-    run::{RunEnd, ToolCallStatus},
-    run_event::{RecordedMessage, RecordedToolCall},
+    run::{Reason, RunEnd, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -172,6 +173,53 @@ pub fn cancel_project(
         tx.wake(super::CANCELLED_CHANNEL)?;
     }
     Ok(cancelled)
+}
+
+/// Pauses running runs whose time is up, with the newest text of their model as the summary, and cancels the
+/// active runs below them. Returns the runs that it paused, and those that it cancelled.
+pub fn pause_timed_out(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    runs: &[RunId],
+    reason: &str,
+    now: Timestamp,
+) -> Result<(Vec<RunId>, Vec<RunId>)> {
+    let mut ended = Vec::new();
+    for id in runs {
+        let summary = newest_text(tx, *id)?;
+        let paused: Option<(i64, RunRelations)> = tx.query_opt(
+            "UPDATE agent_runs SET status = 'paused', reason = 'timeout', summary = $3, completed_at = $4,
+                 seq = seq + 1
+             WHERE id = $1 AND project_id = $2 AND status = 'running'
+             RETURNING seq, parent_run_id, workflow_id",
+            params![*id, project, &summary, now],
+            |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
+        )?;
+        let Some((seq, relations)) = paused else { continue };
+        notify_end(tx, *id, relations, seq, &RunEnd::Paused { reason: Reason::Timeout, summary }, now)?;
+        ended.push(*id);
+    }
+    budget::mark_lost_for_runs(tx, &ended)?;
+    let mut children = Vec::new();
+    for id in &ended {
+        let sql = "SELECT id FROM agent_runs WHERE parent_run_id = $1 ORDER BY part, id";
+        children.extend(tx.query(sql, params![*id], |row| row.get::<RunId>(0))?);
+    }
+    if !ended.is_empty() {
+        tx.wake(super::CANCELLED_CHANNEL)?;
+    }
+    let cancelled = cancel_trees(tx, project, children, reason, now)?;
+    Ok((ended, cancelled))
+}
+
+/// The newest answer of a run that has text; empty if there is none.
+fn newest_text(tx: &mut Tx<'_>, run: RunId) -> Result<String> {
+    let conversation = super::conversation::load(tx, run)?;
+    let texts = conversation.messages.iter().rev().filter_map(|message| match &message.content {
+        MessageContent::Parts(parts) => Some(join_text(parts)),
+        _ => None,
+    });
+    Ok(texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default())
 }
 
 /// Cancels a run and the active runs below it. Returns the runs that it cancelled.

@@ -287,6 +287,7 @@ both_engines! {
             task: None,
             agent: "a".into(),
             run: None,
+            budget_runs: Vec::new(),
             at: now(),
         };
         let first = call.clone();

@@ -46,6 +46,7 @@ pub fn run(project: ProjectId) -> Run {
         model: ModelConfig { provider: "p".into(), name: "m".into(), temperature: None, max_tokens: None },
         step_count: 0,
         steps_before: 0,
+        terms: Default::default(),
         max_steps: None,
         timeout_seconds: 60,
         deadline_base: None,
@@ -213,7 +214,7 @@ both_engines! {
         check(&db, table, "settings", r#"{"moon": true}"#, get).await;
         // Otherwise a workflow with a budget could spend without a limit.
         check(&db, table, "settings", r#"{"moon": true}"#, move |tx| {
-            budget::limits_for(tx, project, Some(id), "a")
+            budget::limits_for(tx, project, Some(id), "a", &[])
         })
         .await;
     }

@@ -4,6 +4,7 @@ use axum::extract::State;
 use emergent_domain::ids::AgentId;
 use emergent_executor::agents::UnchangedTrigger;
 
+use super::read::with_warnings;
 use crate::{
     App,
     auth::AsActor,
@@ -24,7 +25,8 @@ pub(super) async fn create(
     AsActor(actor): AsActor,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
-    created(app.executor.create_agent(actor, body.into()).await?)
+    let agent = app.executor.create_agent(actor, body.into()).await?;
+    created(with_warnings(&app, actor.project, agent).await)
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
@@ -46,7 +48,8 @@ pub(super) async fn update(
         _ => UnchangedTrigger::Keep,
     };
     let change = move |before| body.apply_to(before);
-    ok(app.executor.update_agent_with(actor, agent, expected, trigger, change).await?)
+    let changed = app.executor.update_agent_with(actor, agent, expected, trigger, change).await?;
+    ok(with_warnings(&app, actor.project, changed).await)
 }
 
 /// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job

@@ -1,7 +1,11 @@
 //! Lists and returns agents.
 
 use axum::extract::State;
-use emergent_domain::{cursor::Page, ids::AgentId};
+use emergent_domain::{
+    agent::Agent,
+    cursor::{Page, ResultPage},
+    ids::{AgentId, ProjectId},
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -38,7 +42,13 @@ pub(super) async fn list(
     Query(query): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
-    page(app.executor.list_agents(project, query.include_internal, requested).await?)
+    let ResultPage { items, next } =
+        app.executor.list_agents(project, query.include_internal, requested).await?;
+    let warnings = app.executor.agent_warnings(project, &items).await;
+    let views = items.into_iter().zip(warnings);
+    let items =
+        views.map(|(agent, warnings)| AgentView::from(agent).with_warnings(warnings)).collect::<Vec<_>>();
+    page(ResultPage { items, next })
 }
 
 /// Returns one agent, internal or not.
@@ -52,7 +62,14 @@ pub(super) async fn get(
     InProject(project): InProject,
     Path(agent): Path<AgentId>,
 ) -> Result<AgentView> {
-    ok(app.executor.get_agent(project, agent).await?)
+    let agent = app.executor.get_agent(project, agent).await?;
+    ok(with_warnings(&app, project, agent).await)
+}
+
+/// Returns an agent with what is probably a mistake in it.
+pub(super) async fn with_warnings(app: &App, project: ProjectId, agent: Agent) -> AgentView {
+    let mut warnings = app.executor.agent_warnings(project, std::slice::from_ref(&agent)).await;
+    AgentView::from(agent).with_warnings(warnings.pop().unwrap_or_default())
 }
 
 /// Lists all versions of an agent's definition, newest first, also of a deleted agent.

@@ -106,6 +106,9 @@ fn progress_text(event: &RunEvent) -> Option<String> {
         RunEventBody::ToolStarted(call) => Some(format!("step {}: calls `{}`", call.step, call.tool)),
         RunEventBody::LimitReached { reason } => Some(format!("sums up: {reason}")),
         RunEventBody::LoopDetected { tool, .. } => Some(format!("repeats `{tool}`")),
+        RunEventBody::ModelRetry { retry, .. } => {
+            Some(format!("waits {:.1} s for the model: {}", retry.wait_ms as f64 / 1000.0, retry.error))
+        }
         _ => None,
     }
 }

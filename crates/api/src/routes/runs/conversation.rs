@@ -6,6 +6,7 @@ use emergent_domain::{
     ids::{AgentId, RunId, ToolCallId},
     invalid::Invalid,
     run::{MessageRole, ToolCallStatus},
+    tool_name,
 };
 use emergent_executor::timeline::{MessageFilter, ToolCallFilter};
 use serde::Deserialize;
@@ -96,8 +97,9 @@ pub(super) async fn tool_calls(
         emergent_domain::object::check_chars("tool_name", name)?;
     }
     get_agent_run(&app, project, agent, run).await?;
-    let filter =
-        ToolCallFilter { tool_name: query.tool_name, status: query.status.map(ToolCallStatus::from) };
+    // Calls are recorded with the name of the tool, whatever alias the model used.
+    let tool_name = query.tool_name.map(|name| tool_name::canonical(&name).to_owned());
+    let filter = ToolCallFilter { tool_name, status: query.status.map(ToolCallStatus::from) };
     let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, requested).await?;
     page(ResultPage {
         items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),

@@ -168,6 +168,8 @@ impl Trigger {
             model,
             max_steps: self.max_steps,
             timeout_seconds: self.timeout,
+            max_cost_usd: None,
+            max_total_tokens: None,
         };
         let path = format!("/api/admin/agents/{agent}/trigger");
         let started: Received<StartedRun> = client.post(&path, &body).await?.data().await?;

@@ -129,6 +129,14 @@ impl View {
                 Reason::Timeout => self.push_line("⚑ time is up: a last answer, within seconds"),
                 other => self.push_line(&format!("⚑ limit reached: {other}")),
             },
+            BodyView::AnswerIncomplete { reason, .. } => {
+                self.streamed.clear();
+                self.push_line(&format!("↻ the answer is incomplete ({reason}): the model is asked to go on"))
+            }
+            BodyView::ModelRetry { error, wait_ms, .. } => {
+                let seconds = *wait_ms as f64 / 1000.0;
+                self.push_line(&format!("↻ {error}; the next attempt follows in {seconds:.1} s"))
+            }
             BodyView::Compacted { before, after, .. } => {
                 self.push_line(&format!("… the conversation was shortened, from {before} to {after} tokens"))
             }

@@ -89,7 +89,12 @@ impl Provider for PricedModel {
             cache_read: u64::from(self.roll(2)),
             ..Usage::default()
         };
-        Ok(Answer { parts, usage, stop: if calls { StopReason::ToolCalls } else { StopReason::End } })
+        Ok(Answer {
+            parts,
+            usage,
+            stop: if calls { StopReason::ToolCalls } else { StopReason::End },
+            response: Default::default(),
+        })
     }
 }
 
@@ -117,7 +122,12 @@ impl Provider for Endless {
     ) -> Result<Answer, Error> {
         let output = request.max_tokens.expect("a call under a limit has one").into();
         let usage = Usage { input: 20, output, ..Usage::default() };
-        Ok(Answer { parts: vec![Part::text("and so on, ".repeat(50))], usage, stop: StopReason::MaxTokens })
+        Ok(Answer {
+            parts: vec![Part::text("and so on, ".repeat(50))],
+            usage,
+            stop: StopReason::MaxTokens,
+            response: Default::default(),
+        })
     }
 }
 

@@ -71,6 +71,12 @@ impl Probe {
         self
     }
 
+    /// Makes the tool compute its answer from its input.
+    pub fn replies(mut self, reply: impl Fn(Value) -> Value + Send + Sync + 'static) -> Self {
+        self.does = Box::new(move |input| ToolOutput::Answer(reply(input)));
+        self
+    }
+
     pub fn panics(mut self) -> Self {
         self.does = Box::new(|_| panic_any("the tool met a defect"));
         self

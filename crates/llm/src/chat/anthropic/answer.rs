@@ -6,7 +6,7 @@ use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::super::{
-    Answer, Delta,
+    Answer, Delta, ResponseIds,
     stream::{error_in_stream, incomplete_stream_error, malformed, parse},
     wire,
 };
@@ -17,6 +17,7 @@ pub struct AnswerReader<'a> {
     blocks: Vec<(u64, Block)>,
     counts: TokenCounts,
     stop: Option<String>,
+    response: ResponseIds,
 }
 
 /// A block that may still be incomplete.
@@ -47,7 +48,13 @@ struct TokenCounts {
 
 impl<'a> AnswerReader<'a> {
     pub fn new(model: &'a str) -> Self {
-        Self { model, blocks: vec![], counts: TokenCounts::default(), stop: None }
+        Self {
+            model,
+            blocks: vec![],
+            counts: TokenCounts::default(),
+            stop: None,
+            response: ResponseIds::default(),
+        }
     }
 
     /// Takes the next event, and breaks after the last one. Each event names its type in its data.
@@ -58,7 +65,12 @@ impl<'a> AnswerReader<'a> {
     ) -> Result<ControlFlow<()>, Error> {
         let mut event = parse(self.model, data)?;
         match event["type"].as_str() {
-            Some("message_start") => self.counts.update(&event["message"]["usage"]),
+            Some("message_start") => {
+                let message = &event["message"];
+                self.counts.update(&message["usage"]);
+                ResponseIds::take(&mut self.response.id, &message["id"]);
+                ResponseIds::take(&mut self.response.model, &message["model"]);
+            }
             Some("content_block_start") => {
                 let index = block_index(&event);
                 let block = start_block(event["content_block"].take(), on_delta);
@@ -126,7 +138,7 @@ impl<'a> AnswerReader<'a> {
             }
             _ => StopReason::Other(stop),
         };
-        Ok(Answer { parts, usage: self.counts.usage(), stop })
+        Ok(Answer { parts, usage: self.counts.usage(), stop, response: self.response })
     }
 }
 

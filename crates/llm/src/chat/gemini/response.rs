@@ -11,6 +11,7 @@ use emergent_domain::{
 use serde_json::{Value, json};
 
 use super::{
+    super::ResponseIds,
     super::stream::{error_in_stream, incomplete_stream_error, parse},
     provider_data,
 };
@@ -25,6 +26,7 @@ pub struct AnswerReader<'a> {
     remark: String,
     /// The reason why the prompt itself was blocked.
     blocked: Option<String>,
+    response: ResponseIds,
 }
 
 impl<'a> AnswerReader<'a> {
@@ -36,6 +38,7 @@ impl<'a> AnswerReader<'a> {
             finish: None,
             remark: String::new(),
             blocked: None,
+            response: ResponseIds::default(),
         }
     }
 
@@ -59,6 +62,8 @@ impl<'a> AnswerReader<'a> {
             self.blocked = Some(reason.to_owned());
         }
         self.counts.update(&chunk["usageMetadata"]);
+        ResponseIds::take(&mut self.response.id, &chunk["responseId"]);
+        ResponseIds::take(&mut self.response.model, &chunk["modelVersion"]);
         Ok(())
     }
 
@@ -112,7 +117,7 @@ impl<'a> AnswerReader<'a> {
             (Some(reason), _) if is_refusal(reason) => StopReason::Refused(reason.to_owned()),
             (Some(reason), _) => StopReason::Other(reason.to_owned()),
         };
-        Ok(Answer { parts: self.parts, usage: self.counts.usage(), stop })
+        Ok(Answer { parts: self.parts, usage: self.counts.usage(), stop, response: self.response })
     }
 }
 

@@ -9,7 +9,7 @@ use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::Value;
 
 use super::super::{
-    Answer, Delta,
+    Answer, Delta, ResponseIds,
     stream::{error_in_stream, incomplete_stream_error, malformed, parse},
     wire,
 };
@@ -23,6 +23,7 @@ pub struct AnswerReader<'a> {
     finish: Option<String>,
     done: bool,
     refused: bool,
+    response: ResponseIds,
 }
 
 /// A call whose arguments may be incomplete.
@@ -44,6 +45,7 @@ impl<'a> AnswerReader<'a> {
             finish: None,
             done: false,
             refused: false,
+            response: ResponseIds::default(),
         }
     }
 
@@ -64,6 +66,8 @@ impl<'a> AnswerReader<'a> {
         if chunk["usage"].is_object() {
             self.usage = usage(&chunk["usage"]);
         }
+        ResponseIds::take(&mut self.response.id, &chunk["id"]);
+        ResponseIds::take(&mut self.response.model, &chunk["model"]);
         let choice = &chunk["choices"][0];
         let delta = &choice["delta"];
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
@@ -136,7 +140,7 @@ impl<'a> AnswerReader<'a> {
             None => StopReason::End,
             Some(other) => StopReason::Other(other.to_owned()),
         };
-        Ok(Answer { parts, usage: self.usage, stop })
+        Ok(Answer { parts, usage: self.usage, stop, response: self.response })
     }
 }
 

@@ -49,6 +49,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         },
         step_count: 1,
         steps_before: 0,
+        terms: Default::default(),
         max_steps: None,
         timeout_seconds: 300,
         deadline_base: Some(now),

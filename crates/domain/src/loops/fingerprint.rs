@@ -1,0 +1,85 @@
+//! Fingerprints of tool calls and of their results, by which the loop guard compares them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value;
+
+use super::CallEffect;
+
+/// Fields of a result that differ each time although nothing has changed.
+const VOLATILE_FIELDS: [&str; 8] =
+    ["took", "tookMs", "took_ms", "durationMs", "duration_ms", "requestId", "request_id", "traceId"];
+
+/// Hashes a call. Calls of the same tool with equal arguments have the same hash, regardless of the
+/// order of their keys.
+pub(super) fn exact_call(tool: &str, input: &Value) -> u64 {
+    hash_call(tool, input, Text::Exact)
+}
+
+/// Hashes a call like [`exact_call`], but ignores letter case, spaces and final punctuation in texts, so
+/// that the same question in another spelling has the same hash.
+pub(super) fn similar_call(tool: &str, input: &Value) -> u64 {
+    hash_call(tool, input, Text::Folded)
+}
+
+/// Hashes a result. That a write succeeded twice is no news, even if it returned another id.
+pub(super) fn result(effect: CallEffect, output: &Value, failed: bool) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    failed.hash(&mut hasher);
+    if failed || effect != CallEffect::Writes {
+        hash_value(output, Text::Exact, &VOLATILE_FIELDS, &mut hasher);
+    }
+    hasher.finish()
+}
+
+#[derive(Debug, Clone, Copy, Hash)]
+enum Text {
+    Exact,
+    Folded,
+}
+
+fn hash_call(tool: &str, input: &Value, text: Text) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    tool.hash(&mut hasher);
+    hash_value(input, text, &[], &mut hasher);
+    hasher.finish()
+}
+
+fn hash_value(value: &Value, mode: Text, ignored: &[&str], hasher: &mut DefaultHasher) {
+    match value {
+        Value::Null => 0u8.hash(hasher),
+        Value::Bool(truth) => (1u8, truth).hash(hasher),
+        // 1 and 1.0 are the same argument in different notations.
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => (2u8, whole).hash(hasher),
+            (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9e15 => {
+                (2u8, float as i64).hash(hasher)
+            }
+            (None, float) => (3u8, float.map(f64::to_bits)).hash(hasher),
+        },
+        Value::String(text) => match mode {
+            Text::Exact => (4u8, text).hash(hasher),
+            Text::Folded => (4u8, fold(text)).hash(hasher),
+        },
+        Value::Array(items) => {
+            (5u8, items.len()).hash(hasher);
+            items.iter().for_each(|item| hash_value(item, mode, ignored, hasher));
+        }
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.keys().filter(|key| !ignored.contains(&key.as_str())).collect();
+            keys.sort_unstable();
+            (6u8, keys.len()).hash(hasher);
+            for key in keys {
+                key.hash(hasher);
+                hash_value(&map[key], mode, ignored, hasher);
+            }
+        }
+    }
+}
+
+/// Returns the text in lower case, with single spaces, and without punctuation at its end.
+fn fold(text: &str) -> String {
+    let trimmed = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '!' | '?'));
+    trimmed.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
+}

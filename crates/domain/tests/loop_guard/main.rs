@@ -1,0 +1,108 @@
+//! The labelled set of call traces that the loop guard is measured with, and its figures.
+//!
+//! `cargo test -p emergent-domain --test loop_guard -- --nocapture` prints them.
+
+mod traces;
+
+use emergent_domain::{
+    ids::ToolCallId,
+    loops::{LoopCheck, LoopGuard, ObservedCall},
+};
+use traces::{Label, Trace, TracedCall};
+
+/// What the guard did with a trace.
+#[derive(Debug, Default)]
+struct Outcome {
+    warned_at: Option<usize>,
+    ended_at: Option<usize>,
+}
+
+fn observe(guard: &mut LoopGuard, call: &TracedCall) -> LoopCheck {
+    let id = ToolCallId::new();
+    let check = guard.observe(ObservedCall { id, tool: &call.tool, input: &call.input, effect: call.effect });
+    guard.record_result(id, &call.result, call.failed);
+    check
+}
+
+fn play(trace: &Trace) -> Outcome {
+    let (mut guard, mut outcome) = (LoopGuard::default(), Outcome::default());
+    for (index, call) in trace.calls.iter().enumerate() {
+        match observe(&mut guard, call) {
+            LoopCheck::None => {}
+            LoopCheck::Warn { .. } => outcome.warned_at = outcome.warned_at.or(Some(index)),
+            LoopCheck::End { .. } => {
+                outcome.ended_at = Some(index);
+                break;
+            }
+        }
+    }
+    outcome
+}
+
+/// Whether a loop was ended within two repetitions after its warning.
+fn is_ended_in_time(trace: &Trace, outcome: &Outcome) -> bool {
+    let Label::Loop { length } = trace.label else { return false };
+    match (outcome.warned_at, outcome.ended_at) {
+        (Some(warned_at), Some(ended_at)) => ended_at <= warned_at + 2 * length,
+        _ => false,
+    }
+}
+
+#[test]
+fn no_honest_trace_is_ended_and_loops_are_ended_within_two_repetitions() {
+    let traces = traces::labelled_set();
+    assert!(traces.len() >= 200, "{}", traces.len());
+    let outcomes: Vec<(&Trace, Outcome)> = traces.iter().map(|trace| (trace, play(trace))).collect();
+    let is_loop = |trace: &Trace| matches!(trace.label, Label::Loop { .. });
+    let loops = outcomes.iter().filter(|(trace, _)| is_loop(trace)).count();
+    let in_time = outcomes.iter().filter(|(trace, outcome)| is_ended_in_time(trace, outcome)).count();
+    let ended = outcomes.iter().filter(|(_, outcome)| outcome.ended_at.is_some()).count();
+    let wrongly: Vec<&str> = outcomes
+        .iter()
+        .filter(|(trace, outcome)| !is_loop(trace) && outcome.ended_at.is_some())
+        .map(|(trace, _)| trace.name.as_str())
+        .collect();
+    let late: Vec<&str> = outcomes
+        .iter()
+        .filter(|(trace, outcome)| is_loop(trace) && !is_ended_in_time(trace, outcome))
+        .map(|(trace, _)| trace.name.as_str())
+        .collect();
+    let honest_warned =
+        outcomes.iter().filter(|(trace, outcome)| !is_loop(trace) && outcome.warned_at.is_some()).count();
+    let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    println!("traces: {}, of them loops: {loops}, honest: {}", traces.len(), traces.len() - loops);
+    println!("precision: {:.1} % of the ended traces are loops", percent(ended - wrongly.len(), ended));
+    println!(
+        "recall: {:.1} % of the loops ended within two repetitions after the warning",
+        percent(in_time, loops)
+    );
+    println!("honest traces with a warning, which were not ended: {honest_warned}");
+    println!("not ended in time: {late:?}");
+    assert!(wrongly.is_empty(), "honest traces that were ended: {wrongly:?}");
+    assert!(percent(in_time, loops) >= 95.0, "loops that were not ended in time: {late:?}");
+}
+
+#[test]
+fn a_guard_that_is_rebuilt_from_the_record_decides_the_same() {
+    for trace in traces::labelled_set() {
+        let mut guard = LoopGuard::default();
+        for (index, call) in trace.calls.iter().enumerate() {
+            if index % 7 == 3 {
+                // The record has the calls and their results, but not what the guard decided.
+                let mut rebuilt = LoopGuard::default();
+                for earlier in &trace.calls[..index] {
+                    observe(&mut rebuilt, earlier);
+                }
+                assert_eq!(
+                    observe(&mut rebuilt, call),
+                    observe(&mut guard.clone(), call),
+                    "{} at {index}",
+                    trace.name
+                );
+            }
+            if matches!(observe(&mut guard, call), LoopCheck::End { .. }) {
+                break;
+            }
+        }
+    }
+}
