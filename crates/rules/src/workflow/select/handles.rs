@@ -24,9 +24,9 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
         reasons.push(format!("it handles tasks of kind `{}`", task.kind));
     }
     if task.kind.is_empty()
-        && let Some(word) = implied_kinds(task).into_iter().find(|word| {
-            list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(word))
-        })
+        && let Some(word) = implied_kinds(task)
+            .into_iter()
+            .find(|word| list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(word)))
     {
         score += IMPLIED_KIND_SCORE;
         reasons.push(format!("it handles tasks of kind `{word}`, with which the task starts"));
