@@ -163,9 +163,7 @@ impl LoadedWorkflow {
             .get(&task)
             .filter(|progress| **progress == DiscussionProgress::Escalated)?;
         let discussions = self.discussions.get(&task)?;
-        discussions
-            .iter()
-            .find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
+        discussions.iter().find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
     }
 
     /// Applies runs that ended in this process. Returns false if the caller has to read the database

@@ -52,7 +52,9 @@ impl Dispatcher {
         let planner = agents::list_all(tx, project)?
             .into_iter()
             .find(|agent| agent.definition.name == planner_name(settings));
-        Ok(planner.and_then(|agent| agent.definition.model).and_then(|model| models.choose(Some(&model)).ok()))
+        Ok(planner
+            .and_then(|agent| agent.definition.model)
+            .and_then(|model| models.choose(Some(&model)).ok()))
     }
 
     /// Refuses a workflow if an agent that it could start has no model that this server can call.
@@ -63,7 +65,8 @@ impl Dispatcher {
         planner: Option<&str>,
     ) -> Result<()> {
         let project = created.workflow.project;
-        let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
+        let coordination =
+            projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
         let all = agents::list_all(tx, project)?;
         let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
         let names = startable_names(&all, &coordination, &tasks, planner);

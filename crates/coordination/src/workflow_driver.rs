@@ -326,7 +326,10 @@ impl WorkflowDriver {
         let acquired = self.slots.acquire(actions.len());
         self.needs_slots = acquired < actions.len();
         actions.truncate(acquired);
-        let models = Models { judge: self.judge(&pass.loaded.workflow().settings), sentences: self.dispatcher.sentence_model().cloned() };
+        let models = Models {
+            judge: self.judge(&pass.loaded.workflow().settings),
+            sentences: self.dispatcher.sentence_model().cloned(),
+        };
         for action in actions {
             let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
             let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };

@@ -1,7 +1,12 @@
 //! Projects: the tenants. Every object, agent, tool, secret and token belongs to exactly one
 //! project.
 
-use crate::{coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule}, ids::ProjectId, invalid::Invalid, time::Timestamp};
+use crate::{
+    coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule},
+    ids::ProjectId,
+    invalid::Invalid,
+    time::Timestamp,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {

@@ -180,11 +180,9 @@ impl EscalationAction {
                 format!("workflows/{workflow}/resume"),
                 "{ note?, budgetUsd?, budgetTokens? }".to_owned(),
             ),
-            "cancel" => (
-                format!("workflow cancel {workflow}"),
-                format!("workflows/{workflow}/cancel"),
-                String::new(),
-            ),
+            "cancel" => {
+                (format!("workflow cancel {workflow}"), format!("workflows/{workflow}/cancel"), String::new())
+            }
             _ => return None,
         };
         Some(Self {

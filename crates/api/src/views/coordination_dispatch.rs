@@ -37,16 +37,15 @@ fn source_field(body: &Dispatch) -> Result<&'static str, Invalid> {
         body.root_task_id.is_some(),
         body.query.is_some(),
     ];
-    let fields: Vec<&str> = SOURCES.into_iter().zip(given).filter(|(_, given)| *given).map(|(field, _)| field).collect();
+    let fields: Vec<&str> =
+        SOURCES.into_iter().zip(given).filter(|(_, given)| *given).map(|(field, _)| field).collect();
     match fields.as_slice() {
         [field] => Ok(field),
         [] => Err(Invalid::new(
             "description",
             "is required, or `tasks`, or tasks of the graph as `taskIds`, `rootTaskId` or `query`",
         )),
-        [first, .., last] => {
-            Err(Invalid::new(*last, format!("is given beside `{first}`: give one of them")))
-        }
+        [first, .., last] => Err(Invalid::new(*last, format!("is given beside `{first}`: give one of them"))),
     }
 }
 

@@ -87,7 +87,8 @@ impl Dispatcher {
         let (project, graph) = (actor.project, self.executor().graph());
         Invalid::if_any(settings_problems(&existing.settings))?;
         let found = find_tasks(tx, project, &existing.selection)?;
-        let names = dispatchable_agents(tx, project)?.into_iter().map(|agent| agent.definition.name).collect();
+        let names =
+            dispatchable_agents(tx, project)?.into_iter().map(|agent| agent.definition.name).collect();
         Invalid::if_any(task_problems(&found, &names))?;
         let judge = self.fallback_judge(tx, project, &existing.settings)?;
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };

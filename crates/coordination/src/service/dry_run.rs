@@ -61,7 +61,8 @@ impl Dispatcher {
             let blocks = tasks::list_blocks(tx, project, created.workflow.id)?;
             let outside = load_foreign_blockers(tx, project, &tasks, &blocks)?;
             let agents = dispatchable_agents(tx, project)?;
-            let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
+            let coordination =
+                projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
             let outcomes = load_outcomes(tx, project, created.workflow.id, &tasks)?;
             let cards = agent_cards(&agents, &coordination, &outcomes);
             let judge = dispatcher.judge_model(&created.workflow.settings).map(|model| model.to_string());

@@ -211,11 +211,10 @@ struct StartInput {
     #[schemars(range(min = 1, max = 10))]
     rounds: Option<i64>,
     /// Share of the votes that an option needs; default: 0.7.
-    #[schemars(range(min = 0, max = 1))]
     threshold: Option<f64>,
     /// How many participants must be left; default: half.
     #[schemars(range(min = 1, max = 20))]
-    quorum: Option<usize>,
+    quorum: Option<i64>,
     /// For a collaboration; default: review, synthesis, decision.
     #[serde(default)]
     #[schemars(length(max = 10))]
@@ -321,7 +320,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     settings.options = options;
     settings.criteria = criteria;
     settings.rounds = rounds;
-    settings.quorum = quorum;
+    settings.quorum = quorum.and_then(|quorum| usize::try_from(quorum).ok());
     let has_kind = kind.is_some();
     graph_change(move |tx, writer| {
         let project = writer.project.id;

@@ -28,7 +28,8 @@ async fn loose_task(house: &House, properties: Value) -> ObjectId {
 }
 
 async fn block(house: &House, from: ObjectId, to: ObjectId) {
-    let new = NewRelationship { type_: "blocks".into(), from, to, properties: Default::default(), weight: None };
+    let new =
+        NewRelationship { type_: "blocks".into(), from, to, properties: Default::default(), weight: None };
     house.graph().create_relationship(house.actor(), new).await.unwrap();
 }
 

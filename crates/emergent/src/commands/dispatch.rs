@@ -110,7 +110,9 @@ impl Dispatch {
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
             if let Some(judge) = judge {
-                output::print_line(&dim(&format!("{judge} judges: it chooses agents and evaluates results")))?;
+                output::print_line(&dim(&format!(
+                    "{judge} judges: it chooses agents and evaluates results"
+                )))?;
             }
         }
         watch_workflow::warn_if_not_driven(client, &id);

@@ -1,8 +1,6 @@
 //! `emergent project`: lists, creates, changes and deletes the projects of a server, which are its tenants.
 
-use emergent_wire::project::{
-    CreateProject, ProjectView, SelectionRuleView, UpdateProject, UpdateRetention,
-};
+use emergent_wire::project::{CreateProject, ProjectView, SelectionRuleView, UpdateProject, UpdateRetention};
 
 use super::resolve::{PROJECTS, resolve_id};
 use crate::{

@@ -10,9 +10,7 @@ use crate::{
     views::{
         IntoView,
         coordination::StartedWorkflow,
-        coordination_dispatch::{
-            Dispatch, DispatchRequest, DispatchResponse, DryRunView, dispatch_request,
-        },
+        coordination_dispatch::{Dispatch, DispatchRequest, DispatchResponse, DryRunView, dispatch_request},
     },
 };
 

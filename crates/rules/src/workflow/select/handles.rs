@@ -11,6 +11,8 @@ use super::AgentCard;
 
 /// Each of these outweighs whatever a description happens to say.
 const KIND_SCORE: f64 = 8.0;
+/// For a task without a kind, whose title or key starts with one: a verb says less than a kind that somebody set.
+const IMPLIED_KIND_SCORE: f64 = 1.0;
 const TAG_SCORE: f64 = 6.0;
 const PATTERN_SCORE: f64 = 10.0;
 
@@ -20,6 +22,14 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
     if !task.kind.is_empty() && list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(&task.kind)) {
         score += KIND_SCORE;
         reasons.push(format!("it handles tasks of kind `{}`", task.kind));
+    }
+    if task.kind.is_empty()
+        && let Some(word) = implied_kinds(task)
+            .into_iter()
+            .find(|word| list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(word)))
+    {
+        score += IMPLIED_KIND_SCORE;
+        reasons.push(format!("it handles tasks of kind `{word}`, with which the task starts"));
     }
     let known: Vec<String> = list("tags").into_iter().chain(agent.tags.iter().cloned()).collect();
     if let Some(tag) = task.tags.iter().find(|tag| known.iter().any(|one| one.eq_ignore_ascii_case(tag))) {
@@ -34,6 +44,19 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
         reasons.push(format!("it handles `{pattern}`"));
     }
     (score, reasons)
+}
+
+/// The first words of the title and of the key, which mostly name the work: `Design the tables`, `design-tables`.
+fn implied_kinds(task: &Task) -> Vec<&str> {
+    let has_key = task.key != task.id.to_string();
+    let key = first_word(&task.key).filter(|_| has_key);
+    first_word(&task.title).into_iter().chain(key).collect()
+}
+
+fn first_word(text: &str) -> Option<&str> {
+    let text = &text[text.find(char::is_alphanumeric)?..];
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    Some(&text[..end])
 }
 
 /// The sentences in which an author describes an agent's work.

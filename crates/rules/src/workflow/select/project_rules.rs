@@ -94,11 +94,8 @@ mod tests {
 
     #[test]
     fn a_rule_gives_way_to_the_task_and_to_agents_that_are_gone() {
-        let named = NewTask {
-            title: "Soup".into(),
-            assigned_agent: Some("clerk".into()),
-            ..NewTask::default()
-        };
+        let named =
+            NewTask { title: "Soup".into(), assigned_agent: Some("clerk".into()), ..NewTask::default() };
         assert_eq!(choice(&[("soup", "cook")], named.clone()), None);
         let free = NewTask { assigned_agent: None, ..named };
         assert_eq!(choice(&[("soup", "nobody"), ("soup", "cook")], free).as_deref(), Some("cook"));
