@@ -85,7 +85,6 @@ impl Graph {
                     .detail("strict", after.strict)
                     .detail("retention", retention_json(&after.retention))
                     .detail("retentionBefore", retention_json(&before.retention))
-
                     .detail("autoDispatch", after.auto_dispatch_since.is_some());
                 audit::record(tx, &entry, after.updated_at)?;
                 Ok(after)

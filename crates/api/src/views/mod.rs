@@ -58,6 +58,7 @@ converted_by_wire! {
     domain::document::Document => document::DocumentView,
     domain::object::Object => object::ObjectView,
     (domain::object::Object, Vec<domain::merge::Source>) => object::ObjectView,
+    domain::object::Object => coordination_discussion::DiscussionSummaryView,
     domain::object::Object => coordination_task::TaskView,
     domain::project::Project => project::ProjectView,
     domain::query::SearchResult<domain::object::Object> => search::SearchView,

@@ -149,9 +149,9 @@ both_engines! {
         let refused = client.post(AGENTS, json!({ "name": "long", "maxSteps": 501 })).await;
         assert!(refused.refused(400, "invalid")["message"].as_str().is_some_and(|text| text.contains("1 to 500")));
         let id = client.agent("fine", json!({ "maxSteps": 500 })).await;
-        let trigger = |body| client.post(&format!("{AGENTS}/{id}/trigger"), body);
+        let path = format!("{AGENTS}/{id}/trigger");
         for (field, value) in [("maxSteps", json!(501)), ("maxCostUsd", json!(0)), ("maxCostUsd", json!(-1)), ("maxTotalTokens", json!(0))] {
-            let refused = trigger(json!({ "input": "Go.", field: value })).await;
+            let refused = client.post(&path, json!({ "input": "Go.", field: value })).await;
             assert!(refused.refused(400, "invalid").to_string().contains(field), "{field}");
         }
     }

@@ -66,7 +66,7 @@ both_engines! {
         let roles: Vec<String> = messages.iter().map(|message| text(message, "role")).collect();
         assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant"]);
         assert_eq!(text(&messages[4], "content"), "There is nothing.");
-        assert_eq!(sessions[0].properties["message_count"], 5, "results of tools count as well");
+        assert_eq!(sessions[0].properties.to_map()["message_count"], 5, "results of tools count as well");
         let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
         let own = house.beyond(build.task.id, "has_session").await;
         let informed = house.beyond(own[0].id, "informed_by").await;

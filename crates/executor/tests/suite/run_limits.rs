@@ -10,7 +10,7 @@ use emergent_domain::{
 };
 use emergent_executor::StartOptions;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use serde_json::json;

@@ -183,7 +183,7 @@ both_engines! {
         let (graph, id, now) = (harness.graph.clone(), harness.project(), harness.graph.clock().now());
         let written: Result<(), emergent_store::Error> = graph.db().write(move |tx| {
             let call = budget::NewModelCall {
-                id: Uuid::now_v7(), project: id, workflow: None, task: None, agent: "worker".into(), run: None, at: now,
+                id: Uuid::now_v7(), project: id, workflow: None, task: None, agent: "worker".into(), run: None, budget_runs: Vec::new(), at: now,
             };
             budget::insert_settled(tx, &call, Amount::default(), true)?;
             jobs::enqueue(tx, &NewJob { project: Some(id), ..NewJob::new("other", now) })?;
