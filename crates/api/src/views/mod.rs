@@ -60,6 +60,7 @@ converted_by_wire! {
     (domain::object::Object, Vec<domain::merge::Source>) => object::ObjectView,
     domain::object::Object => coordination_discussion::DiscussionSummaryView,
     domain::object::Object => coordination_task::TaskView,
+    domain::object::Object => coordination_discussion::DiscussionSummaryView,
     domain::project::Project => project::ProjectView,
     domain::query::SearchResult<domain::object::Object> => search::SearchView,
     domain::query::SearchResult<domain::document::Chunk> => search::ChunkSearchView,
