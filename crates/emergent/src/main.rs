@@ -219,7 +219,10 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Workflow(workflow) => workflow.run(&connect(Existing).await?, json).await,
         Command::Task(task) => task.run(&connect(Existing).await?, json).await,
         Command::Discussion(discussion) => discussion.run(&connect(Existing).await?, json).await,
-        Command::Budget(budget) => budget.run(&connect(Existing).await?, json).await,
+        Command::Budget(budget) => {
+            let client = connect(budget.data_access()).await?;
+            budget.run(&client, json).await
+        }
         Command::Trigger(trigger) => trigger.run(&connect(Existing).await?, json).await,
         Command::Graph(graph) => {
             let client = connect(graph.data_access()).await?;

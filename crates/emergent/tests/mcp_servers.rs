@@ -60,6 +60,7 @@ const PROCESSES_PER_PROGRAM: usize = if cfg!(target_os = "linux") { 2 } else { 1
 async fn a_server_is_added_used_and_removed_on_a_data_folder() {
     let tag = "cli-folder-of-mcp-servers";
     let home = home(tag);
+    command_output(home.run(&["project", "create", "other"]));
     assert!(command_output(home.run(&["mcp-server", "list"])).contains("No external MCP servers"));
     assert!(command_output(home.run(&["mcp-server", "add", "stories.json"])).contains("stories is added"));
     let again = home.run(&["mcp-server", "add", "stories.json"]);

@@ -4,7 +4,7 @@ use emergent_wire::budget::{BudgetsView, DayBudgetView, PutBudget};
 
 use super::workflow::{amount_text, limit_text};
 use crate::{
-    client::{Client, Received},
+    client::{Client, DataAccess, Received},
     error::{Error, Result},
     output,
 };
@@ -33,6 +33,14 @@ pub enum Budget {
 }
 
 impl Budget {
+    /// Whether the command may create the data folder.
+    pub fn data_access(&self) -> DataAccess {
+        match self {
+            Budget::Set { .. } => DataAccess::Create,
+            Budget::Show => DataAccess::Existing,
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let budgets: Received<BudgetsView> = match self {
             Budget::Show => client.get(PATH).await?.data().await?,

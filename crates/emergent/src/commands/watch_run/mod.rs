@@ -16,6 +16,7 @@ use emergent_wire::{
     run_detail::{RunDetailView, TokenUsage},
     run_event::{BodyView, RunEventView},
 };
+use futures_util::{FutureExt, future::BoxFuture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{tree, watch_workflow};
@@ -95,11 +96,26 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
     }
 }
 
+/// A future that ends with Ctrl-C. The signal is listened for from now on, and not only once the future is awaited:
+/// until then, it would end the process without a word.
+pub async fn listen_for_interrupt() -> BoxFuture<'static, ()> {
+    let mut interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // The signal cannot be listened for, so it ends the process.
+            std::future::pending::<()>().await;
+        }
+    }
+    .boxed();
+    // The first poll registers the listener.
+    let _ = tokio::time::timeout(Duration::ZERO, &mut interrupt).await;
+    interrupt
+}
+
 /// Prints each event as a line of JSON. Returns how the run ended, or `None` after Ctrl-C.
 async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
     let mut events = Events::new(client, path);
     // One listener for the whole loop: a signal that arrives while an event is printed is not lost.
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupt = listen_for_interrupt().await;
     loop {
         let event: Event<RunEventView> = tokio::select! {
             event = events.next() => event?,
@@ -119,7 +135,7 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupt = listen_for_interrupt().await;
     let end = loop {
         if !view.is_mid_line() {
             spinner.show(view.activity());

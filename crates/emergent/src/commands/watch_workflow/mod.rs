@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    watch_run::{Event, Events},
+    watch_run::{Event, Events, listen_for_interrupt},
 };
 use crate::{
     client::{Client, OtherDriver, Received},
@@ -170,7 +170,7 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     let mut tick = tokio::time::interval(REDRAW_INTERVAL);
     let mut spend_poll = tokio::time::interval(SPEND_POLL_INTERVAL);
     // One listener for the whole loop: a signal that arrives while something is drawn is not lost.
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupt = listen_for_interrupt().await;
     let mut ending = false;
     let mut last_seq = 0;
     while !(is_idle(&workflow) && last_seq >= workflow.facts.event_seq) {
