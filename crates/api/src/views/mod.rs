@@ -58,7 +58,6 @@ converted_by_wire! {
     domain::document::Document => document::DocumentView,
     domain::object::Object => object::ObjectView,
     (domain::object::Object, Vec<domain::merge::Source>) => object::ObjectView,
-    domain::object::Object => coordination_discussion::DiscussionSummaryView,
     domain::object::Object => coordination_task::TaskView,
     domain::object::Object => coordination_discussion::DiscussionSummaryView,
     domain::project::Project => project::ProjectView,
