@@ -203,7 +203,8 @@ impl App {
             return Ok(token);
         }
         let Some(address) = address else { return Err(ApiError::unknown_token()) };
-        if let Some(wait) = must_wait {
+        // Others of this address may have failed meanwhile.
+        if let Some(wait) = self.failed_logins.must_wait(address) {
             return Err(ApiError::too_many_failed_logins(wait));
         }
         self.failed_logins.record(address);

@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{ids::ObjectId, object::check_chars};
+use crate::{
+    ids::{InvalidId, ObjectId},
+    object::{check_chars, check_type},
+};
 
 /// Names an object. The type ends at the first slash, since its name has none; a key may contain slashes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -22,10 +25,10 @@ impl FromStr for ObjectRef {
         }
         check_chars("", text).map_err(|invalid| invalid.to_string())?;
         match text.split_once('/') {
-            Some((type_, key)) if !type_.is_empty() && !key.is_empty() => {
+            Some((type_, key)) if check_type(type_).is_ok() && !key.is_empty() => {
                 Ok(Self::Key { type_: type_.to_owned(), key: key.to_owned() })
             }
-            _ => Err(format!("`{text}` is neither an id nor of the form `Type/key`")),
+            _ => Err(format!("{InvalidId}, or have the form `Type/key`")),
         }
     }
 }
@@ -69,7 +72,7 @@ mod tests {
         let key = |type_: &str, key: &str| ObjectRef::Key { type_: type_.to_owned(), key: key.to_owned() };
         assert_eq!("Task/login".parse(), Ok(key("Task", "login")));
         assert_eq!("File/src/main.rs".parse(), Ok(key("File", "src/main.rs")));
-        for wrong in ["", "login", "/login", "Task/", "Task/a\0b"] {
+        for wrong in ["", "login", "/login", "Task/", "Task/a\0b", "../etc"] {
             assert!(wrong.parse::<ObjectRef>().is_err(), "{wrong}");
         }
     }

@@ -253,7 +253,7 @@ async fn nothing_is_sent_unasked_and_a_collector_that_is_gone_stops_nobody() {
     tour(&home().with("OTEL_EXPORTER_OTLP_ENDPOINT", url).with("OTEL_SDK_DISABLED", "true")).await;
     assert!(received.lock().unwrap().is_empty());
 
-    let gone = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    let gone = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").with("EMERGENT_LOG", "info");
     assert_eq!(tour(&gone).await["status"], "completed");
     let log = std::fs::read_to_string(gone.folder().join("log")).unwrap();
     assert!(log.contains("could not send telemetry to `http://127.0.0.1:9`"), "{log}");

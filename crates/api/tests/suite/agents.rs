@@ -130,8 +130,8 @@ both_engines! {
     async fn a_pattern_that_matches_no_tool_is_a_warning(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
-        // `create_entity` is an alias, and patterns match no aliases.
-        let tools = json!(["entities_*", "moon_*", "create_*"]);
+        // `query_entities` is an alias, and patterns match no aliases.
+        let tools = json!(["entities_*", "moon_*", "query_*"]);
         let made = client.post(AGENTS, json!({ "name": "reader", "tools": tools })).await.is(201).clone();
         let fields: Vec<_> = made["warnings"].as_array().unwrap().iter().map(|one| one["field"].clone()).collect();
         assert_eq!(fields, ["tools[1]", "tools[2]"]);

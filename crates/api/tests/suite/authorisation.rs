@@ -82,7 +82,7 @@ fn only_these_routes_are_public() {
     let public: Vec<_> =
         operations().into_iter().filter(|one| one.needs.is_none()).map(|one| one.path).collect();
     let metadata = "/.well-known/oauth-protected-resource";
-    assert_eq!(public, [metadata, &format!("{metadata}/mcp"), "/api/docs", "/health", "/ready"]);
+    assert_eq!(public, ["/", metadata, &format!("{metadata}/mcp"), "/api/docs", "/health", "/ready"]);
 }
 
 both_engines! {

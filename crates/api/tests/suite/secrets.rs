@@ -69,7 +69,7 @@ both_engines! {
         assert_eq!(listed.is(200)[0]["usedBy"], json!(["hub"]));
         assert_eq!(
             listed.body["data"][0]["destinations"],
-            json!([{ "server": "hub", "target": "https://hub.example.com", "allowed": false }])
+            json!([{ "server": "hub", "target": "https://hub.example.com/mcp", "allowed": false }])
         );
         let bind = format!("{PATH}/bindings");
         other.post(&bind, json!({ "server": "hub" })).await.refused(403, "secret_given_by_others");

@@ -61,7 +61,7 @@ fn settings_are_checked_where_they_stand() {
         "there is no time zone",
     );
     refused("0 8 * * *", json!({ "missed": "twice" }), settings, "unknown variant `twice`");
-    refused("0 8 * * *", json!({ "max_steps": 0 }), "config.trigger.max_steps", "at least 1");
+    refused("0 8 * * *", json!({ "max_steps": 0 }), "config.trigger.max_steps", "1 to 500");
     refused("0 8 * * *", json!({ "timeout_seconds": 0 }), "config.trigger.timeout_seconds", "1 to 86400");
     refused("on_entity_created", json!({ "time_zone": "UTC" }), settings, "unknown field `time_zone`");
     refused("on_entity_created", json!({ "input": " " }), "config.trigger.input", "1 to 100000");

@@ -11,6 +11,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct Revert {
+    /// An id, the end of an id, or `last`
     run: String,
     /// Undo what the runs wrote as well that this run started, and those that they started
     #[arg(long)]

@@ -281,6 +281,7 @@ async fn nothing_is_written_for_a_file_or_folder_that_cannot_be_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_export_says_what_it_leaves_out() {
     let home = Home::sqlite();
+    common::command_output(run(&home, &["object", "create", "Note"]).await);
     let exported = run(&home, &["graph", "export"]).await;
     let told = common::text(&exported.stderr);
     assert!(told.contains("history") && told.contains("emergent backup"), "{told}");

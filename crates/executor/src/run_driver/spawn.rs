@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     json::Schema,
-    run::{DEFAULT_TIMEOUT_SECONDS, Origin, Run, RunStatus, ToolCallStatus},
+    run::{DEFAULT_TIMEOUT_SECONDS, Origin, Reason, Run, RunStatus, ToolCallStatus},
     workflow::Limit,
 };
 use emergent_store::{Tx, agents, runs};
@@ -141,16 +141,24 @@ impl RunDriver {
 }
 
 impl RunDriver {
-    /// Returns how many seconds each child should have had: those of its task, or of its definition.
+    /// Returns how many seconds each child should have had, if that is worth telling: those of its task, or
+    /// those of its definition if the child ran out of time. For others it is 0.
     async fn wanted_timeouts(&self, children: &[Child], tasks: &[SpawnTask]) -> Result<Vec<i64>> {
         let runs: Vec<_> = children
             .iter()
             .zip(tasks)
             .map(|(child, task)| match (child, task.timeout) {
-                (Child::Run(run), None) if run.resumed_from.is_none() => Err((run.agent, run.agent_version)),
+                (Child::Run(run), None)
+                    if run.reason == Some(Reason::Timeout) && run.resumed_from.is_none() =>
+                {
+                    Err((run.agent, run.agent_version))
+                }
                 (_, timeout) => Ok(timeout.unwrap_or(0)),
             })
             .collect();
+        if runs.iter().all(Result::is_ok) {
+            return Ok(runs.into_iter().flatten().collect());
+        }
         let work = move |tx: &mut Tx<'_>| {
             let wanted = runs.iter().map(|run| match *run {
                 Ok(timeout) => Ok(timeout),

@@ -84,8 +84,9 @@ both_engines! {
     }
 
     async fn an_answer_gets_what_is_left_and_one_that_was_cut_by_it_is_no_result(db: TestDb) {
-        // Without a limit, the provider decides how long an answer is; with one, the budget does.
-        for (limit, reason) in [(2_000, Some(Reason::Budget)), (20_000, None)] {
+        // Without a limit, the provider decides how long an answer is, and a cut one is continued a few times;
+        // with one, the budget does.
+        for (limit, reason) in [(2_000, Some(Reason::Budget)), (10_000_000, Some(Reason::Truncated))] {
             let harness = Harness::with(&db, HarnessOptions { models: Some(Endless::models()), ..HarnessOptions::new(ScriptedModel::default()) }).await;
             let model = Some(Endless::MODEL.parse().unwrap());
             let worker = harness.agent(AgentDefinition { model, ..agent(&format!("worker-{limit}")) }).await;

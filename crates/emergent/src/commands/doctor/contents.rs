@@ -69,7 +69,7 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
     };
     let mut findings = match server_state::load(&client).await {
         // The models are reached with the keys of this terminal, as a server would.
-        Ok(Some(state)) => server_state::models(&state.models, None),
+        Ok(Some(state)) => server_state::models(&state),
         _ => Vec::new(),
     };
     findings.retain(|finding| !finding.ok);

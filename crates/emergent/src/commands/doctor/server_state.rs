@@ -34,7 +34,7 @@ pub fn findings(state: &DiagnosticsView) -> Vec<Finding> {
     let fix = "look at the server's log, at the disk and at EMERGENT_DATABASE_URL";
     findings.push(probed("database", &database, &state.database.probe, fix));
     findings.push(embedder(&state.embedder));
-    findings.extend(models(&state.models, state.model.as_deref()));
+    findings.extend(models(state));
     findings
 }
 
@@ -58,9 +58,16 @@ fn embedder(embedder: &EmbedderView) -> Finding {
 }
 
 /// A finding for each configured provider, and one that lists the others.
-pub fn models(providers: &[ModelProviderView], model_for_all: Option<&str>) -> Vec<Finding> {
+pub fn models(state: &DiagnosticsView) -> Vec<Finding> {
+    let (providers, model_for_all) = (&state.models, state.model.as_deref());
     let mut findings: Vec<Finding> = Vec::new();
     for provider in providers.iter().filter(|provider| provider.configured) {
+        if provider.probe.status == ProbeStatus::Failed && !is_wanted(state, provider) {
+            let name = &provider.provider;
+            let found = format!("{name} does not run at its default address, and no setting names it");
+            findings.push(ok_finding("models", found));
+            continue;
+        }
         let setting = provider.setting.as_deref().unwrap_or("its address");
         let fix = format!("check {setting}, and that the provider can be reached from the server");
         findings.push(probed("models", &provider.provider, &provider.probe, &fix));
@@ -77,6 +84,14 @@ pub fn models(providers: &[ModelProviderView], model_for_all: Option<&str>) -> V
         findings.push(ok_finding("models", format!("{model} for everything")));
     }
     findings
+}
+
+/// Whether a setting names the provider: its own one, or the model for everything.
+fn is_wanted(state: &DiagnosticsView, provider: &ModelProviderView) -> bool {
+    let is_set =
+        |variable: &str| state.settings.iter().any(|setting| setting.variable == variable && setting.is_set);
+    let is_model = |model: &str| model.split('/').next() == Some(provider.provider.as_str());
+    provider.setting.as_deref().is_some_and(is_set) || state.model.as_deref().is_some_and(is_model)
 }
 
 /// A finding for something that was probed, or not.
