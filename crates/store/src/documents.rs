@@ -149,10 +149,10 @@ pub fn lock_hidden(tx: &mut Tx<'_>, id: DocumentId) -> Result<Option<HiddenDocum
     })
 }
 
-/// The hidden documents that may be removed now, the longest due first.
+/// The hidden documents that may be removed now. Those whose removal has begun come last.
 pub fn list_purgeable(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
     tx.query(
-        "SELECT id FROM documents WHERE purge_after IS NOT NULL AND purge_after <= $1 ORDER BY purge_after LIMIT $2",
+        "SELECT id FROM documents WHERE purge_after IS NOT NULL AND purge_after <= $1 ORDER BY purge_after DESC LIMIT $2",
         params![now, limit],
         |row| row.get(0),
     )

@@ -92,8 +92,8 @@ impl Graph {
     }
 
     /// Removes documents that stayed hidden because a server stopped while it wrote or removed them. A document
-    /// that cannot be removed is tried again later, so that it does not keep others from their turn; the first
-    /// error is returned at the end.
+    /// that cannot be removed keeps no others from their turn, because those whose removal has begun come last;
+    /// the first error is returned at the end.
     pub(crate) async fn purge_hidden_documents(&self) -> Result<()> {
         let now = self.clock().now();
         let mut first_error = None;
@@ -101,7 +101,6 @@ impl Graph {
             let Err(error) = self.purge_if_due(id, Some(now)).await else { continue };
             warn!(document.id = %id, error = %error_chain(&error), "a hidden document could not be removed");
             first_error.get_or_insert(error);
-            self.db().write(move |tx| documents::keep_hidden(tx, id, now + HIDDEN_LIMIT)).await?;
         }
         first_error.map_or(Ok(()), Err)
     }
