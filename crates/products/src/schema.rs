@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::problem::{ManifestProblem, pointer_segment};
 
+/// How the message about a field that the schema does not have begins.
+pub const UNKNOWN_FIELD: &str = "unknown field";
+
 /// The published text of the schema.
 pub const SCHEMA_JSON: &str = include_str!("manifest.schema.json");
 
@@ -52,7 +55,7 @@ fn problems_from(error: &ValidationError<'_>) -> Vec<ManifestProblem> {
             let unknown = |name: &String| {
                 let problem = ManifestProblem::new(
                     format!("{pointer}{}", pointer_segment(name)),
-                    format!("unknown field `{name}`"),
+                    format!("{UNKNOWN_FIELD} `{name}`"),
                 );
                 match nearest_name(name, names.iter().copied()) {
                     Some(hint) => problem.with_fix(format!("did you mean `{hint}`?")),

@@ -66,8 +66,9 @@ pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
 /// problems: those that depend on the project are added to them, so that an author sees all at once.
 pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
     let mut problems = schema::check(&value);
-    add_new(&mut problems, check_rules(&value));
-    match serde_path_to_error::deserialize::<_, Manifest>(&value) {
+    let readable = without_unknown_fields(&value, &problems);
+    add_new(&mut problems, check_rules(&readable));
+    match serde_path_to_error::deserialize::<_, Manifest>(&readable) {
         Ok(manifest) => Ok(Manifest { raw: value, problems, ..manifest }),
         Err(error) => {
             let field = error.path().to_string();
@@ -81,6 +82,19 @@ pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem
             Err(problems)
         }
     }
+}
+
+/// The manifest without the fields that are reported as unknown: they would keep the rest from being read. The
+/// pointers to everything else stay the same.
+fn without_unknown_fields(value: &Value, problems: &[ManifestProblem]) -> Value {
+    let mut readable = value.clone();
+    for problem in problems.iter().filter(|problem| problem.message.starts_with(schema::UNKNOWN_FIELD)) {
+        let Some((parent, name)) = problem.pointer.rsplit_once('/') else { continue };
+        if let Some(Value::Object(map)) = readable.pointer_mut(parent) {
+            map.remove(&name.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    readable
 }
 
 /// Validates the rules that depend on the project. Returns their problems after those of the manifest itself.
