@@ -97,7 +97,16 @@ async fn an_outage_is_waited_out_and_what_was_half_said_is_taken_back() {
     let half = Delta::Text("half a".into());
     let restart = Delta::Restart { why: "`fake` is not available: down".into() };
     let whole = Delta::Text("whole".into());
+    let (retries, heard): (Vec<Delta>, Vec<Delta>) =
+        heard.into_iter().partition(|delta| matches!(delta, Delta::Retry(_)));
     assert_eq!(heard, [half.clone(), restart.clone(), half, restart, whole]);
+    // Each failure says which attempt it was and how long the next one waits.
+    let attempts: Vec<(u32, bool)> = retries
+        .iter()
+        .filter_map(|delta| if let Delta::Retry(retry) = delta { Some(retry) } else { None })
+        .map(|retry| (retry.attempt, (250..=1_000).contains(&retry.wait_ms)))
+        .collect();
+    assert_eq!(attempts, [(1, true), (2, true)]);
     // The delays are half a second and a second, each with jitter over its upper half.
     assert!((750..=1500).contains(&took.as_millis()), "{took:?}");
 }

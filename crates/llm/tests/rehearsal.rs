@@ -195,6 +195,7 @@ rules:
     assert!((67..90).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     let why = "`rehearsal/play` is not available: the answer was cut off".to_owned();
     let deltas = [Delta::Text("who".into()), Delta::Restart { why }, Delta::Text("whole".into())];
+    conversation.deltas.retain(|delta| !matches!(delta, Delta::Retry(_)));
     assert_eq!(conversation.deltas, deltas);
     let answer = Conversation::play("rules: [{ fault: auth }]").user("go").next().await;
     assert!(answer.contains("refused the credentials"), "{answer}");

@@ -81,7 +81,7 @@ pub fn spoken(deltas: &[Delta]) -> String {
         Delta::Text(text) => text.clone(),
         Delta::Thought(text) => format!("[{text}]"),
         Delta::Restart { why } => panic!("nobody begins anew in here: {why}"),
-        Delta::Retry(retry) => panic!("nobody tries again in here: {retry:?}"),
+        Delta::Retry(retry) => panic!("nothing is retried in here: {retry:?}"),
     };
     deltas.iter().map(piece).collect()
 }
