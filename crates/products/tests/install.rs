@@ -86,7 +86,7 @@ both_engines! {
         match harness.install(&bad).await {
             Err(Error::Manifest(problems)) => {
                 let places: Vec<_> = problems.iter().map(|one| one.pointer.as_str()).collect();
-                assert_eq!(places, ["/agents/0/tools/0", "/jobs/1/agent"]);
+                assert_eq!(places, ["/agents/0/tools/0", "/jobs/1/agent", "/agents/2/name"]);
             }
             other => panic!("{other:?}"),
         }
