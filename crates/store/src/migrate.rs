@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn bindings_to_an_origin_count_for_servers_as_they_are() {
-        let conn = database_before(17);
+        let conn = database_before(14);
         conn.execute_batch(
             "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
                  pin_policy, timeout_seconds, enabled, version, created_at, updated_at)
@@ -325,7 +325,7 @@ mod tests {
                     (2, 7, 'b', '', 'stdio', '{}', '[]', 'pin', 60, 1, 3, 10, 10);",
         )
         .unwrap();
-        migrate(&conn, 17);
+        migrate(&conn, 14);
         let read = "SELECT origin_bound_version FROM project_mcp_servers ORDER BY id";
         let mut statement = conn.prepare(read).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
