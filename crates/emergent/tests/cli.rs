@@ -322,7 +322,9 @@ fn help_names_every_command() {
     assert_eq!(version.trim(), format!("emergent {}", env!("EMERGENT_BUILD_VERSION")));
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     if sources.join("../../.git").exists() {
-        let commit = option_env!("EMERGENT_BUILD_COMMIT").expect("the commit of this checkout");
+        let Some(commit) = option_env!("EMERGENT_BUILD_COMMIT") else {
+            panic!("the build did not find the commit of this checkout")
+        };
         assert!(commit.len() == 12 && version.contains(&format!("({commit})")), "{version}");
     }
     let wrong = home.run(&["grph"]);

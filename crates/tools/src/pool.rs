@@ -306,7 +306,7 @@ impl ToolSet {
         }
         for name in self.unmatched.clone() {
             if let Some(reason) = self.explain_missing(&name).filter(|_| is_plain(&name)) {
-                self.tools.insert(name.clone(), UnavailableTool::new(&name, reason));
+                self.tools.insert(name.clone(), Arc::new(UnavailableTool::new(&name, reason)));
             }
         }
     }

@@ -1,8 +1,6 @@
 //! Stands for a tool that a whitelist names and that a missing secret disables. A model that is offered nothing
 //! would not learn what is missing.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use emergent_domain::json::Schema;
 use serde_json::{Value, json};
@@ -16,7 +14,7 @@ pub struct UnavailableTool {
 }
 
 impl UnavailableTool {
-    pub fn new(name: &str, reason: String) -> Arc<dyn Tool> {
+    pub fn new(name: &str, reason: String) -> Self {
         let info = ToolInfo {
             name: name.to_owned(),
             server: None,
@@ -25,7 +23,7 @@ impl UnavailableTool {
             effect: Effect::Reads,
             scope: None,
         };
-        Arc::new(Self { info, reason })
+        Self { info, reason }
     }
 }
 

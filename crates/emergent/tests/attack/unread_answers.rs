@@ -77,11 +77,6 @@ async fn exports_lists_and_traversals_that_nobody_reads_take_bounded_memory() {
     unread_answers(Home::sqlite()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exports_lists_and_traversals_that_nobody_reads_take_bounded_memory_on_postgres() {
-    unread_answers(Home::postgres().await).await;
-}
-
 fn tls_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls")
 }

@@ -40,11 +40,11 @@ both_engines! {
         let script = [look(1), look(2), says("Two of three.")];
         let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let worker = harness.agent(brief(with_tools("worker", &["entities_query"]))).await;
-        let run = harness.run_with(&worker, limited(9_000)).await;
+        let run = harness.run_with(&worker, limited(11_000)).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         assert_eq!(run.summary.as_deref(), Some("Two of three."));
         let error = run.error.unwrap();
-        assert!(error.contains("`maxTotalTokens`") && error.contains("9000 tokens"), "{error}");
+        assert!(error.contains("`maxTotalTokens`") && error.contains("11000 tokens"), "{error}");
         let unlimited = harness.agent(brief(agent("other"))).await;
         harness.model.add("other", [says("Fine.")]);
         assert_ended(&harness.run(&unlimited, "Go.").await, RunStatus::Completed, None);

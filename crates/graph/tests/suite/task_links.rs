@@ -51,16 +51,16 @@ both_engines! {
         for (name, value) in [("workflow_id", json!(flow)), ("run_id", json!(RunId::new())), ("resumes", json!(1))] {
             let (forged, field) = (json!({ "title": "t", name: value }), format!("properties.{name}"));
             let object = || new("SpecTask", "", forged.clone());
-            assert_eq!(refused(graph.create_object(token, object()).await), [field.clone()]);
+            assert_eq!(refused(graph.create_object(token, object()).await), [field.as_str()]);
             let each = graph.bulk_create_objects(token, vec![object()], false).await.unwrap().remove(0);
-            assert_eq!(refused(each), [field.clone()]);
+            assert_eq!(refused(each), [field.as_str()]);
             let listed = [format!("objects[0].{field}")];
             assert_eq!(refused(graph.bulk_create_objects(token, vec![object()], true).await), listed);
             let subgraph = NewSubgraph { objects: vec![(None, object())], ..NewSubgraph::default() };
             assert_eq!(refused(graph.create_subgraph(token, subgraph).await), listed);
             let upsert = new("SpecTask", "wish", forged.clone());
-            assert_eq!(refused(graph.upsert_object(token, upsert).await), [field.clone()]);
-            assert_eq!(refused(graph.update_object(token, task, properties(forged.clone())).await), [field.clone()]);
+            assert_eq!(refused(graph.upsert_object(token, upsert).await), [field.as_str()]);
+            assert_eq!(refused(graph.update_object(token, task, properties(forged.clone())).await), [field.as_str()]);
             // By the way of another type, whose properties mean nothing.
             let note = harness.object(new("Note", "", forged.clone())).await;
             let becomes = ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
@@ -71,7 +71,7 @@ both_engines! {
     }
 
     async fn the_task_of_a_workflow_stays_there_with_its_agent(db: TestDb) {
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let flow = workflow(&harness, None).await;
         let linked = json!({ "title": "t", "workflow_id": flow, "run_id": RunId::new(), "assigned_agent": "a" });
         let task = harness.object(new("SpecTask", "", linked)).await;
@@ -95,7 +95,7 @@ both_engines! {
     }
 
     async fn an_import_brings_no_links_and_leaves_those_there_are(db: TestDb) {
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let flow = workflow(&harness, None).await;
         let linked = json!({ "title": "t", "workflow_id": flow, "run_id": RunId::new() });
         let task = harness.object(new("SpecTask", "here", linked)).await;

@@ -156,7 +156,7 @@ both_engines! {
     }
 
     async fn a_writer_decides_only_about_the_tasks_of_its_own_workflow(db: TestDb) {
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
         let ours = harness.object(in_workflow(flow, "ours")).await;
         let theirs = harness.object(in_workflow(other, "theirs")).await;
@@ -303,7 +303,7 @@ both_engines! {
     }
 
     async fn whoever_walks_a_workflow_hears_of_every_change_of_its_tasks(db: TestDb) {
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let graph = &harness.graph;
         let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
         let mut seen = 0;
@@ -347,7 +347,7 @@ both_engines! {
     }
 
     async fn a_workflow_takes_so_many_tasks_and_no_more(db: TestDb) {
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let graph = &harness.graph;
         let (flow, wide) = (workflow(&harness, 2).await, workflow(&harness, 10).await);
         let made = graph
@@ -384,7 +384,7 @@ both_engines! {
         let seed = rand::random::<u64>();
         println!("seed {seed}");
         let mut chance = StdRng::seed_from_u64(seed);
-        let harness = Harness::new(&db).await.as_system();
+        let harness = Harness::new(&db).await.into_system();
         let flow = workflow(&harness, 100).await;
         let mut ids = Vec::new();
         for at in 0..8 {

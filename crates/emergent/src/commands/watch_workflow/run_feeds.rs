@@ -30,7 +30,7 @@ pub enum RunUpdate {
     },
     Event {
         run: Uuid,
-        event: Event<RunEventView>,
+        event: Box<Event<RunEventView>>,
     },
     /// There are no more events, because the run has ended or cannot be read.
     Closed {
@@ -72,7 +72,7 @@ impl<'a> RunFeeds<'a> {
 /// Where the stream of one run is.
 enum Feed<'a> {
     Start,
-    Open(Events<'a>),
+    Open(Box<Events<'a>>),
     Last,
     Over,
 }
@@ -87,7 +87,7 @@ fn updates(client: &Client, run: Uuid) -> impl futures_util::Stream<Item = RunUp
                     let next = match detail.facts.status {
                         RunStatus::Queued | RunStatus::Running => {
                             let path = format!("/api/admin/agents/{}/runs/{run}", detail.facts.agent_id);
-                            Feed::Open(Events::new(client, &path))
+                            Feed::Open(Box::new(Events::new(client, &path)))
                         }
                         _ => Feed::Last,
                     };
@@ -103,7 +103,7 @@ fn updates(client: &Client, run: Uuid) -> impl futures_util::Stream<Item = RunUp
                         Some(BodyView::RunEnded { .. })
                     );
                     let next = if is_last { Feed::Last } else { Feed::Open(events) };
-                    Some((RunUpdate::Event { run, event }, next))
+                    Some((RunUpdate::Event { run, event: Box::new(event) }, next))
                 }
                 Err(_) => Some((RunUpdate::Closed { run }, Feed::Over)),
             },

@@ -34,7 +34,7 @@ impl Harness {
     }
 
     /// Writes as the server itself, which may link tasks to workflows.
-    pub fn as_system(mut self) -> Self {
+    pub fn into_system(mut self) -> Self {
         self.actor.author = Author::System;
         self
     }
