@@ -2,13 +2,16 @@
 
 mod delegation;
 mod maker;
+mod memory;
+mod model;
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
+    approval::{self, ApprovalRule},
     author::Author,
     ids::{AgentId, ProjectId},
     invalid::{Invalid, Problem},
@@ -18,7 +21,8 @@ use crate::{
     trigger::TriggerSpec,
 };
 
-pub use maker::{MissingScope, ToolScopes};
+pub use maker::{AgentChange, MissingScope, ToolScopes};
+pub use model::{ModelConfig, PROVIDER_RULE, resolve_provider};
 
 /// An agent of a project. Every change creates a new version; a run uses the version that was
 /// current when it started.
@@ -77,6 +81,9 @@ pub struct AgentDefinition {
     pub visibility: Visibility,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acp: Option<AcpConfig>,
+    /// Which tool calls a person has to approve. The first rule that matches a call decides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ApprovalRule>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     /// The product that installed the agent. None if the project defined the agent itself.
@@ -101,41 +108,9 @@ impl AgentDefinition {
             default_timeout: None,
             visibility: Visibility::Project,
             acp: None,
+            approvals: Vec::new(),
             config: Map::new(),
             product: None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelConfig {
-    pub provider: String,
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
-}
-
-impl fmt::Display for ModelConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.provider, self.name)
-    }
-}
-
-impl FromStr for ModelConfig {
-    type Err = Invalid;
-    /// Parses `provider/name`. Only the first slash separates, so the name may contain slashes.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        match text.split_once('/') {
-            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(Self {
-                provider: provider.to_owned(),
-                name: name.to_owned(),
-                temperature: None,
-                max_tokens: None,
-            }),
-            _ => Err(Invalid::new("model", format!("`{text}` is not of the form provider/name"))),
         }
     }
 }
@@ -264,10 +239,22 @@ pub struct AvailableNames {
     /// False if some MCP servers have not been reached yet. Their tools cannot be checked then, so
     /// the validation accepts their names.
     pub tools_complete: bool,
+    /// The MCP servers that have not been reached yet.
+    pub unreached_servers: Vec<String>,
     /// Those of `tools` that nobody has accepted. They can be named, but are not suggested for a misspelt
     /// name: whoever runs a server chooses the names of its tools.
     pub unaccepted_tools: BTreeSet<String>,
     pub agents: Vec<String>,
+}
+
+/// Says which servers were never reached.
+fn unreached_servers(available: &AvailableNames) -> String {
+    let names: Vec<String> = available.unreached_servers.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "the tools of the MCP servers have not been read yet".to_owned(),
+        [only] => format!("the MCP server {only} was never reached, so its tools are not known"),
+        _ => format!("the MCP servers {} were never reached, so their tools are not known", names.join(", ")),
+    }
 }
 
 impl AgentDefinition {
@@ -323,23 +310,35 @@ impl AgentDefinition {
         if let Err(invalid) = TriggerSpec::from_definition(self) {
             invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
+        let check_pattern = |pattern: &str| tool_name::check_pattern(pattern, available);
+        if let Err(invalid) = approval::check_rules(&self.approvals, check_pattern) {
+            invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
+        }
         self.check_flow(available, &mut add_problem);
         self.check_delegation(&mut add_problem);
+        self.check_memory(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
     }
 
-    /// Returns what is probably a mistake, although the definition can be saved: patterns of tools that
-    /// match no tool. Tools may be added later, so this is no error.
+    /// Returns what is probably a mistake, although the definition can be saved: patterns that match no tool, and
+    /// names that no known tool has while a server was never reached. Tools may be added later, so this is no error.
     pub fn warnings(&self, available: &AvailableNames) -> Vec<Problem> {
-        let patterns = self.tools.iter().enumerate().filter(|(_, entry)| tool_name::is_glob(entry));
-        patterns
-            .filter(|(_, pattern)| !tool_name::matches_any(pattern, available))
-            .map(|(index, pattern)| {
-                let reason = format!("the pattern `{pattern}` matches no tool of this project");
-                Problem::new(format!("tools[{index}]"), reason)
-            })
-            .collect()
+        let reason = |entry: &String| match tool_name::is_glob(entry) {
+            true if tool_name::matches_any(entry, available) => None,
+            true => Some(format!(
+                "the pattern `{entry}` matches no tool of this project: check its spelling, or add the MCP server \
+                 of the tools; a pattern without a dot means bare names, and `server.*` the tools of a server"
+            )),
+            false if tool_name::is_available(entry, available) => None,
+            false => Some(format!(
+                "the tool `{entry}` is not known: {}. Check its spelling, or make the server reachable",
+                unreached_servers(available)
+            )),
+        };
+        let entries = self.tools.iter().enumerate();
+        let problems = entries.filter_map(|(index, entry)| Some((index, reason(entry)?)));
+        problems.map(|(index, reason)| Problem::new(format!("tools[{index}]"), reason)).collect()
     }
 
     /// Rejects NUL characters, because PostgreSQL cannot store them in a text column.
@@ -350,6 +349,7 @@ impl AgentDefinition {
             ("product", self.product.as_ref().is_some_and(|product| product.contains('\0'))),
             ("flowConfig", json_has_nul(&self.flow_config)),
             ("acp", json_has_nul(&self.acp)),
+            ("approvals", json_has_nul(&self.approvals)),
             ("config", json_has_nul(&self.config)),
         ];
         for (field, _) in fields.iter().filter(|(_, has_nul)| *has_nul) {
@@ -395,7 +395,7 @@ impl AgentDefinition {
     }
 }
 
-fn json_has_nul(value: &impl Serialize) -> bool {
+pub(crate) fn json_has_nul(value: &impl Serialize) -> bool {
     let mut pending = vec![serde_json::to_value(value).unwrap_or_default()];
     while let Some(value) = pending.pop() {
         match value {
@@ -407,6 +407,11 @@ fn json_has_nul(value: &impl Serialize) -> bool {
         }
     }
     false
+}
+
+/// Whether an agent can have this name.
+pub fn is_valid_name(name: &str) -> bool {
+    name_problem(name).is_none()
 }
 
 fn name_problem(name: &str) -> Option<String> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     agent::string_enum,
-    ids::{ProjectId, RunId, TokenId},
+    ids::{BrowserSessionId, ProjectId, RunId, TokenId},
     json::JsonObject,
     time::Timestamp,
 };
@@ -18,6 +18,8 @@ string_enum! {
     AuditAction {
         TokenCreate = "token.create",
         TokenRevoke = "token.revoke",
+        SessionCreate = "session.create",
+        SessionEnd = "session.end",
         SecretPut = "secret.put",
         SecretDelete = "secret.delete",
         SecretRotate = "secret.rotate",
@@ -33,8 +35,12 @@ string_enum! {
         AgentUpdate = "agent.update",
         AgentDelete = "agent.delete",
         BudgetUpdate = "budget.update",
+        ApprovalDecide = "approval.decide",
+        ConversationDelete = "conversation.delete",
         DiscussionDecide = "discussion.decide",
         RunRevert = "run.revert",
+        RunBulkCancel = "run.bulk_cancel",
+        RunBulkResume = "run.bulk_resume",
         ProjectCreate = "project.create",
         ProjectUpdate = "project.update",
         ProjectDelete = "project.delete",
@@ -53,6 +59,8 @@ impl AuditAction {
 pub struct AuditOrigin {
     /// The token of the request. `None` if the server itself makes the change.
     pub token: Option<(TokenId, String)>,
+    /// The browser's session that stands for the token. `None` for a request with the token itself.
+    pub session: Option<BrowserSessionId>,
     /// The address of the connection. `None` for a command that works on the data folder itself.
     pub address: Option<IpAddr>,
 }
@@ -111,6 +119,8 @@ pub struct AuditEntry {
     pub token: Option<TokenId>,
     /// The name that the token had.
     pub token_name: Option<String>,
+    /// The browser's session that stood for the token.
+    pub session: Option<BrowserSessionId>,
     pub run: Option<RunId>,
     pub address: Option<String>,
     pub action: String,

@@ -31,7 +31,7 @@ impl FromStr for Cursor {
         let invalid = || {
             Invalid::new(
                 "cursor",
-                "is not a cursor issued by this server; pass `nextCursor` of the previous page unchanged",
+                "is not a cursor issued by this server; pass the cursor of the previous page unchanged: the header `x-next-cursor`, or `nextCursor` of a tool's result",
             )
         };
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;

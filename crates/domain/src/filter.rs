@@ -254,7 +254,17 @@ impl Scalar {
         })
     }
 
-    fn equals(&self, value: &Value) -> bool {
+    /// Whether the value is a scalar of the same kind.
+    pub(crate) fn is_same_kind(&self, value: &Value) -> bool {
+        matches!(
+            (self, value),
+            (Self::Text(_), Value::String(_))
+                | (Self::Number(_), Value::Number(_))
+                | (Self::Bool(_), Value::Bool(_))
+        )
+    }
+
+    pub(crate) fn equals(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(actual)) => text == actual,
             (Self::Number(number), Value::Number(actual)) => actual.as_f64() == Some(*number),
@@ -263,7 +273,7 @@ impl Scalar {
         }
     }
 
-    fn is_within(&self, value: &Value) -> bool {
+    pub(crate) fn is_within(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(actual)) => actual.contains(text.as_str()),
             (_, Value::Array(items)) => items.iter().any(|item| self.equals(item)),
@@ -274,7 +284,7 @@ impl Scalar {
 
 impl Bound {
     /// Orders the property relative to the bound. Returns `None` if they have different kinds.
-    fn order(&self, value: &Value) -> Option<Ordering> {
+    pub(crate) fn order(&self, value: &Value) -> Option<Ordering> {
         match (self, value) {
             (Self::Text(text), Value::String(actual)) => Some(actual.as_str().cmp(text)),
             (Self::Number(number), Value::Number(actual)) => actual.as_f64()?.partial_cmp(number),

@@ -102,7 +102,11 @@ macro_rules! for_each_id {
             McpServerId,
             ScheduleId,
             FiringId,
-            WorkflowId
+            WorkflowId,
+            ApprovalId,
+            BrowserSessionId,
+            ConversationId,
+            ChatMessageId
         );
     };
 }

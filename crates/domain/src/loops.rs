@@ -2,7 +2,8 @@
 //!
 //! The third repetition of a call, or of a cycle of calls, is answered with a warning instead of being
 //! made. The warning holds for the rest of the run: the same loop again ends the run, whatever lies
-//! between. A repetition is excused while its results change, and once after a change was made that may
+//! between. Only an answer that the model wrote after it had read the warning can end the run: the other
+//! calls of the warned loop in the same answer get the warning as well. A repetition is excused while its results change, and once after a change was made that may
 //! have changed them. Polling and looking again after a write are therefore no loops.
 //!
 //! The guard sees only what the record of the run contains, so a recovered run has the same guard.
@@ -15,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::ids::ToolCallId;
+use crate::{agent::string_enum, ids::ToolCallId};
 
 /// This many repetitions of a cycle count as a loop.
 const MIN_REPEATS: usize = 3;
@@ -31,14 +32,15 @@ const MAX_WARNINGS: usize = 5;
 /// The number of earlier results of a call that a new one is compared with.
 const MAX_RESULTS: usize = 8;
 
-/// What a tool call may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallEffect {
-    Reads,
-    /// Changes the graph or starts other runs.
-    Writes,
-    /// Acts outside of this server, and is not declared as read-only.
-    External,
+string_enum! {
+    /// What a tool call may change.
+    CallEffect {
+        Reads = "reads",
+        /// Changes the graph or starts other runs.
+        Writes = "writes",
+        /// Acts outside of this server, and is not declared as read-only.
+        External = "external",
+    }
 }
 
 /// A tool call as the guard sees it before it is made.
@@ -57,11 +59,25 @@ pub enum LoopCheck {
     /// instead. `count` is how often the run made this call.
     Warn {
         count: usize,
+        kind: LoopKind,
     },
     /// The model continued the loop after the warning. The run ends.
     End {
         count: usize,
     },
+}
+
+/// What makes calls a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopKind {
+    /// The same call in a row.
+    SameCall,
+    /// The same calls in the same order; the number is the length of the cycle.
+    Cycle(usize),
+    /// Calls in any order, all of which return what they have returned before.
+    KnownResults,
+    /// Reads that differ only in spelling and return the same.
+    SameQuestion,
 }
 
 /// Observes all tool calls of a run and their results, in order.
@@ -74,8 +90,12 @@ pub struct LoopGuard {
     warned: Vec<WarnedLoop>,
     /// How many calls were made that changed something. The repetition of a call does not count.
     changes: u64,
+    /// How many answers with tool calls the model has given.
+    answers: u64,
     /// The loops without progress that the model was warned about.
     idle_warnings: usize,
+    /// Those of them that the model had read before its newest answer.
+    read_idle_warnings: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +130,9 @@ struct CallHistory {
 struct WarnedLoop {
     /// The fingerprints of its calls, without duplicates.
     calls: Vec<u64>,
+    kind: LoopKind,
+    /// `LoopGuard::answers` at the warning. The model reads the warning after this answer.
+    answer: u64,
     /// Calls of this loop that nothing excuses, since the warning or the last new result.
     stale_calls: usize,
     /// Whether a change has excused a repetition since the last new result.
@@ -118,8 +141,17 @@ struct WarnedLoop {
 }
 
 impl LoopGuard {
-    /// Records the next call and returns how to treat it.
-    pub fn observe(&mut self, call: ObservedCall<'_>) -> LoopCheck {
+    /// Records the calls of the next answer of the model, and returns how to treat each of them.
+    pub fn observe_answer<'a>(
+        &mut self,
+        calls: impl IntoIterator<Item = ObservedCall<'a>>,
+    ) -> Vec<LoopCheck> {
+        self.answers += 1;
+        self.read_idle_warnings = self.idle_warnings;
+        calls.into_iter().map(|call| self.observe(call)).collect()
+    }
+
+    fn observe(&mut self, call: ObservedCall<'_>) -> LoopCheck {
         let exact = fingerprint::exact_call(call.tool, call.input);
         let similar = fingerprint::similar_call(call.tool, call.input);
         for key in [exact, similar] {
@@ -152,23 +184,36 @@ impl LoopGuard {
             .filter(|index| self.warned[*index].has_call(exact) || self.warned[*index].has_call(similar))
             .collect();
         if !warned.is_empty() {
-            let has_ended = warned.into_iter().any(|index| {
-                let key = if self.warned[index].has_call(exact) { exact } else { similar };
-                self.repeats_warned_loop(index, key)
-            });
-            return if has_ended { LoopCheck::End { count } } else { LoopCheck::None };
+            return self.check_warned_loops(&warned, exact, similar, count);
         }
         if let Some(cycle) = self.repeated_cycle() {
-            return self.warn(cycle, count);
+            let kind = if cycle.len() == 1 { LoopKind::SameCall } else { LoopKind::Cycle(cycle.len()) };
+            return self.warn(cycle, count, kind);
         }
         if let Some(calls) = self.stale_calls() {
-            return self.warn(calls, count);
+            return self.warn(calls, count, LoopKind::KnownResults);
         }
         if self.has_similar_calls() {
             let count = self.history.get(&similar).map_or(count, |call| call.count);
-            return self.warn(vec![similar], count);
+            return self.warn(vec![similar], count, LoopKind::SameQuestion);
         }
         LoopCheck::None
+    }
+
+    /// Checks a call of loops that the model was warned about. The model has not read a warning of its
+    /// newest answer yet, so the call only gets the warning again.
+    fn check_warned_loops(&mut self, warned: &[usize], exact: u64, similar: u64, count: usize) -> LoopCheck {
+        let (unread, read): (Vec<usize>, Vec<usize>) =
+            warned.iter().partition(|index| self.warned[**index].answer == self.answers);
+        let has_ended = read.into_iter().any(|index| {
+            let key = if self.warned[index].has_call(exact) { exact } else { similar };
+            self.repeats_warned_loop(index, key)
+        });
+        match unread.first() {
+            _ if has_ended => LoopCheck::End { count },
+            Some(index) => LoopCheck::Warn { count, kind: self.warned[*index].kind },
+            None => LoopCheck::None,
+        }
     }
 
     /// Records that a call of a warned loop is about to be repeated. Returns whether the run ends.
@@ -187,7 +232,7 @@ impl LoopGuard {
         warned.stale_calls >= warned.calls.len() * repeats
     }
 
-    fn warn(&mut self, mut calls: Vec<u64>, count: usize) -> LoopCheck {
+    fn warn(&mut self, mut calls: Vec<u64>, count: usize, kind: LoopKind) -> LoopCheck {
         calls.sort_unstable();
         calls.dedup();
         let has_progressed =
@@ -195,8 +240,18 @@ impl LoopGuard {
         if !has_progressed {
             self.idle_warnings += 1;
         }
-        self.warned.push(WarnedLoop { calls, stale_calls: 0, is_excused: false, has_progressed });
-        if self.idle_warnings > MAX_WARNINGS { LoopCheck::End { count } } else { LoopCheck::Warn { count } }
+        self.warned.push(WarnedLoop {
+            calls,
+            kind,
+            answer: self.answers,
+            stale_calls: 0,
+            is_excused: false,
+            has_progressed,
+        });
+        match !has_progressed && self.read_idle_warnings >= MAX_WARNINGS {
+            true => LoopCheck::End { count },
+            false => LoopCheck::Warn { count, kind },
+        }
     }
 
     /// Returns the shortest cycle that the newest calls repeat `MIN_REPEATS` times.
@@ -280,10 +335,26 @@ impl WarnedLoop {
     }
 }
 
-/// The text that the model receives instead of the result of a looping call.
-pub fn loop_warning(tool: &str, count: usize) -> String {
+/// The text that the model receives instead of the result of a looping call: what it repeats, what to do, and what
+/// happens otherwise.
+pub fn loop_warning(tool: &str, count: usize, kind: LoopKind) -> String {
+    let repeated = match kind {
+        LoopKind::SameCall => format!("You have called {tool} with identical arguments {count} times."),
+        LoopKind::Cycle(length) => format!(
+            "You have called {tool} with identical arguments {count} times, in a cycle of {length} tool calls that you \
+             repeat in the same order."
+        ),
+        LoopKind::KnownResults => format!(
+            "You have called {tool} with identical arguments {count} times, and your last {MAX_STALE_CALLS} tool calls \
+             returned nothing that they had not returned before."
+        ),
+        LoopKind::SameQuestion => format!(
+            "You have called {tool} {count} times with arguments that differ only in spelling, and the result was \
+             always the same."
+        ),
+    };
     format!(
-        "LOOP DETECTED: You have called {tool} with identical arguments {count} times. This tool call will not be \
-         executed. Please try a different approach or summarize your progress so far."
+        "LOOP DETECTED: {repeated} This tool call will not be executed. Please try a different approach or summarize \
+         your progress so far. If you go on with this loop, your run ends."
     )
 }

@@ -72,6 +72,9 @@ pub struct McpServer {
     /// The version for which a binding to the origin of its address counts, because it was configured
     /// before bindings had a path.
     pub origin_bound_version: Option<i64>,
+    /// The version for which a binding to its address alone counts, because it was configured before bindings
+    /// had headers.
+    pub address_bound_version: Option<i64>,
     /// Glob patterns that select which tools of the server the project can use.
     pub tool_filter: Vec<String>,
     pub pin_policy: PinPolicy,
@@ -106,6 +109,7 @@ impl McpServer {
             configured_by,
             unbound_version: None,
             origin_bound_version: None,
+            address_bound_version: None,
             tool_filter: vec!["*".to_owned()],
             pin_policy: PinPolicy::default(),
             trust: false,
@@ -137,6 +141,12 @@ impl McpServer {
         self.origin_bound_version == Some(self.version)
     }
 
+    /// Whether the server was configured before the headers of bindings were recorded, and has not changed
+    /// since.
+    pub fn predates_headers(&self) -> bool {
+        self.address_bound_version == Some(self.version)
+    }
+
     /// Whether the server has the rights of one that an operator configured only because it was configured
     /// before that was recorded: its program is started, and its secrets are sent. An operator should
     /// confirm it.
@@ -145,8 +155,8 @@ impl McpServer {
     }
 }
 
-/// A secret, and where a server sends it: an address (`https://example.com/mcp`), or a program as
-/// [`ServerSpec::program_line`] shows it.
+/// A secret, and where a server sends it: an address with the headers of its requests (`https://example.com/mcp
+/// authorization: "Bearer ${TOKEN}"`), or a program as [`ServerSpec::program_line`] shows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SecretUse {
     pub name: String,

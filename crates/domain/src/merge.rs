@@ -9,7 +9,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use crate::{
-    ids::{ChunkId, DocumentId, ObjectId},
+    ids::{ChatMessageId, ChunkId, ConversationId, DocumentId, ObjectId, RunId},
     indexed_text::NAME_PROPERTIES,
     object::{NewObject, Object, ObjectPatch, limits},
     patch::canonical_json,
@@ -39,6 +39,11 @@ pub struct Source {
     pub heading: Option<String>,
     /// True if the document has been deleted since.
     pub deleted: bool,
+    /// If the document is a message of a conversation: the message, its conversation, and the run that answered it.
+    /// None as well if the conversation was deleted.
+    pub message: Option<ChatMessageId>,
+    pub conversation: Option<ConversationId>,
+    pub run: Option<RunId>,
 }
 
 /// The rule by which two objects were recognised as the same.

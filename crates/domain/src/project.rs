@@ -4,6 +4,7 @@
 use crate::{
     coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule},
     ids::ProjectId,
+    inbox::Webhook,
     invalid::Invalid,
     time::Timestamp,
 };
@@ -25,6 +26,8 @@ pub struct Project {
     /// Since when new tasks outside a workflow are executed by themselves; `None` if they are not.
     pub auto_dispatch_since: Option<Timestamp>,
     pub coordination: CoordinationSettings,
+    /// Where notices of the inbox are sent.
+    pub webhook: Option<Webhook>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -84,6 +87,8 @@ pub struct ProjectPatch {
     pub selection_rules: Option<Vec<SelectionRule>>,
     pub select_internal_agents: Option<bool>,
     pub discussions: Option<DiscussionDefaults>,
+    /// The inner `None` removes the webhook.
+    pub webhook: Option<Option<Webhook>>,
 }
 
 /// A change of the retention. The outer `None` leaves a field as it is, the inner one keeps everything.

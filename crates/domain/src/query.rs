@@ -112,7 +112,8 @@ pub enum EmbeddingUse {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult<T> {
     pub hits: Vec<Hit<T>>,
-    pub embedding: EmbeddingUse,
+    /// `None` if the search had no use for an embedding, because it is by text only.
+    pub embedding: Option<EmbeddingUse>,
     /// Further hits were left out, because the result would be too large.
     pub truncated: bool,
 }

@@ -14,8 +14,8 @@
 //! Redaction must not confirm guesses: whoever sends a text and sees a placeholder come back knows that the
 //! text is a secret. So only texts from outside are redacted, such as the answers of external servers, and
 //! [`Redactor::except`] leaves what the caller itself sent to them. What an external server says may come back
-//! to it, by a model that repeats it. So on the way to a model, [`Redactor::for_secrets`] replaces only the
-//! secrets that the server was sent.
+//! to it, by a model that repeats it or by a person who reads the record. So [`Redactor::for_secrets`] replaces
+//! only the secrets that the server was sent: about these, a placeholder tells it nothing new.
 
 mod decoded;
 mod forms;

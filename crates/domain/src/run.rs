@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::{ModelConfig, string_enum},
+    approval::ApprovalKind,
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
     workflow::{Limit, WorkflowLink},
@@ -15,6 +16,8 @@ string_enum! {
     RunStatus {
         Queued = "queued",
         Running = "running",
+        /// The run waits for a person. It has no runner and no slot, and its timeout does not count.
+        Waiting = "waiting",
         Completed = "completed",
         Failed = "failed",
         /// The run ended at a limit and has a summary. It can be resumed.
@@ -26,7 +29,7 @@ string_enum! {
 impl RunStatus {
     /// Returns whether the run has ended. A terminal status never changes.
     pub fn is_terminal(self) -> bool {
-        !matches!(self, RunStatus::Queued | RunStatus::Running)
+        !matches!(self, RunStatus::Queued | RunStatus::Running | RunStatus::Waiting)
     }
 }
 
@@ -117,6 +120,9 @@ pub struct Run {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
+    /// What the run waits for, itself or through its children. `None` unless its status is `waiting`.
+    pub waiting_for: Option<ApprovalKind>,
+    pub waiting_since: Option<Timestamp>,
 }
 
 /// What a run was started with and passes on to the runs that it starts.
@@ -211,6 +217,8 @@ string_enum! {
     ToolCallStatus {
         /// The call is recorded but not started. The API shows it as running.
         Pending = "pending",
+        /// A person has to approve the call first.
+        Held = "held",
         Running = "running",
         Completed = "completed",
         Error = "error",

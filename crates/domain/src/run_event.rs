@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    approval::{ApprovalKind, ApprovalStatus, Choice},
     chat::{Part, Usage},
-    ids::{MessageId, RunId, ToolCallId},
+    ids::{ApprovalId, MessageId, RunId, ToolCallId},
+    loops::CallEffect,
     run::{MessageRole, Reason, RunStatus, ToolCallStatus},
     time::Timestamp,
 };
@@ -26,9 +28,11 @@ pub enum RunEventBody {
     Started {
         recovered: bool,
     },
-    /// The whitelist of the run names tools of servers that could not be used when the run was started.
+    /// The whitelist of the run names tools that did not exist when the run was started, mostly because their
+    /// servers could not be used.
     ServersUnavailable {
         servers: Vec<UnavailableServer>,
+        missing_tools: Vec<String>,
     },
     Message(RecordedMessage),
     ToolStarted(RecordedToolCall),
@@ -58,12 +62,39 @@ pub enum RunEventBody {
         after: i64,
         summarised: bool,
     },
+    /// A person is asked to approve a call, or to answer a question.
+    ApprovalRequested {
+        approval: ApprovalId,
+        call: ToolCallId,
+        tool: String,
+        kind: ApprovalKind,
+    },
+    /// The run waits for a person, itself or through its children.
+    Waiting {
+        waiting_for: ApprovalKind,
+    },
+    /// A person decided about a call or answered a question, or the time for it was up.
+    ApprovalDecided {
+        approval: ApprovalId,
+        call: ToolCallId,
+        tool: String,
+        status: ApprovalStatus,
+        decision: Choice,
+        reason: Option<String>,
+        /// True if the person changed the input of the call.
+        edited: bool,
+    },
+    /// The run goes on after it waited for a person.
+    Continued,
     Ended {
         status: RunStatus,
         reason: Option<Reason>,
         summary: String,
         error: Option<String>,
     },
+    /// Streamed only: the text of the current answer before the parts that follow. It takes the place of what a
+    /// follower has of this answer.
+    TextSoFar(TextSoFar),
     /// Streamed only, never stored.
     TextDelta {
         step: i64,
@@ -95,12 +126,26 @@ impl RunEventBody {
             Self::AnswerIncomplete { .. } => "answer_incomplete",
             Self::ModelRetry { .. } => "model_retry",
             Self::Compacted { .. } => "compacted",
+            Self::ApprovalRequested { .. } => "approval_requested",
+            Self::Waiting { .. } => "run_waiting",
+            Self::ApprovalDecided { .. } => "approval_decided",
+            Self::Continued => "run_continued",
             Self::Ended { .. } => "run_ended",
+            Self::TextSoFar(_) => "text_so_far",
             Self::TextDelta { .. } => "text_delta",
             Self::ThoughtDelta { .. } => "thought_delta",
             Self::StepRestarted { .. } => "step_restarted",
         }
     }
+}
+
+/// The text of an answer that is being streamed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextSoFar {
+    pub step: i64,
+    pub text: String,
+    /// How many characters of the beginning are not in `text`, because the answer is long.
+    pub omitted_chars: i64,
 }
 
 /// A model call that failed and is repeated.
@@ -132,6 +177,11 @@ impl UnavailableServer {
     /// Reads the servers from the stored data of an event; `None` if they cannot be read.
     pub fn list_from_event(data: &Value) -> Option<Vec<Self>> {
         Vec::deserialize(&data["servers"]).ok()
+    }
+
+    /// Reads the names of missing tools from the stored data of an event. Older events have none.
+    pub fn missing_tools_from_event(data: &Value) -> Vec<String> {
+        Vec::deserialize(&data["missingTools"]).unwrap_or_default()
     }
 }
 
@@ -177,4 +227,6 @@ pub struct RecordedToolCall {
     pub result_seq: Option<i64>,
     pub duration_ms: Option<i64>,
     pub at: Timestamp,
+    /// What the call could change when it was made. `None` if that was not recorded.
+    pub effect: Option<CallEffect>,
 }

@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
     agent::string_enum,
+    coordination::DiscussionDefaults,
     ids::{ObjectId, RunId, WorkflowId},
     object::{NewObject, Object},
     time::Timestamp,
@@ -36,6 +38,8 @@ string_enum! {
 /// Who changes the status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskAuthority {
+    /// An author who may write the graph, but not change the tasks of this workflow.
+    Outsider,
     /// An author who writes the task like any other object.
     Editor,
     /// Whoever decides for the workflow of the task: the dispatcher that owns the workflow, or a
@@ -51,6 +55,7 @@ impl TaskStatus {
         let decides = authority == TaskAuthority::Workflow;
         match (self, to) {
             (from, to) if from == to => true,
+            _ if authority == TaskAuthority::Outsider => false,
             (Pending, InProgress | Skipped)
             | (InProgress, Completed | Failed | Paused | Pending)
             | (Paused, InProgress) => true,
@@ -114,6 +119,8 @@ pub struct Task {
     pub agent_is_named: bool,
     pub requires_collaboration: bool,
     pub collaborators: Vec<String>,
+    /// How its result is discussed, as far as the task says it.
+    pub discussion: DiscussionDefaults,
     pub retry_count: i64,
     pub max_retries: i64,
     /// The failures of earlier attempts, newest last.
@@ -162,6 +169,7 @@ impl Task {
             agent_is_named: flag("agent_is_named"),
             requires_collaboration: flag("requires_collaboration"),
             collaborators: words("collaborators"),
+            discussion: map.get("discussion").and_then(DiscussionDefaults::from_json).unwrap_or_default(),
             retry_count: number("retry_count").unwrap_or_default(),
             max_retries: number("max_retries").unwrap_or(DEFAULT_RETRIES),
             failure_context: text("failure_context"),
@@ -178,6 +186,11 @@ impl Task {
 
     pub fn has_retries_left(&self) -> bool {
         self.retry_count < self.max_retries
+    }
+
+    /// Every agent that the task names: the one that executes it, and those that discuss its result.
+    pub fn named_agents(&self) -> impl Iterator<Item = &String> {
+        self.assigned_agent.iter().chain(&self.collaborators).chain(self.discussion.agents())
     }
 }
 
@@ -202,8 +215,9 @@ impl NeedsPerson {
     }
 }
 
-/// A task to create.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A task to create. It is stored only as a part of a [`WorkflowTemplate`](crate::workflow_template::WorkflowTemplate).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NewTask {
     pub key: String,
     pub title: String,
@@ -217,6 +231,7 @@ pub struct NewTask {
     pub blocked_by: Vec<String>,
     pub requires_collaboration: bool,
     pub collaborators: Vec<String>,
+    pub discussion: DiscussionDefaults,
     pub verdict: VerdictKind,
     pub verifies: Vec<String>,
     pub max_retries: Option<i64>,
@@ -254,6 +269,9 @@ impl NewTask {
             put("requires_collaboration", true.into());
         }
         put("collaborators", self.collaborators.clone().into());
+        if !self.discussion.is_empty() {
+            put("discussion", json!(self.discussion));
+        }
         put("retry_count", 0.into());
         put("max_retries", self.max_retries.unwrap_or(DEFAULT_RETRIES).into());
         put("verdict", self.verdict.as_str().into());
@@ -335,6 +353,7 @@ mod tests {
             verdict: VerdictKind::Test,
             verifies: vec!["implement".into()],
             assigned_agent: Some("reviewer-agent".into()),
+            discussion: DiscussionDefaults { rounds: Some(2), ..DiscussionDefaults::default() },
             max_retries: Some(0),
             ..NewTask::default()
         };
@@ -360,6 +379,6 @@ mod tests {
             (Some(workflow), "test", TaskStatus::Pending)
         );
         assert_eq!((task.verdict, task.max_retries, task.agent_is_named), (VerdictKind::Test, 0, true));
-        assert_eq!(task.verifies, ["implement"]);
+        assert_eq!((task.verifies, task.discussion), (new.verifies, new.discussion));
     }
 }

@@ -14,8 +14,19 @@ pub const DISCUSSION_TYPE: &str = "Discussion";
 const WORKFLOW_ID: &str = "workflow_id";
 const SETTINGS: &str = "settings";
 const TASK_LINKS: &[&str] = &[WORKFLOW_ID, "run_id", "resumes", "needs_person"];
-/// The agents of a task. Without a workflow they are a wish. With one, the dispatcher starts them.
-const TASK_AGENTS: &[&str] = &["assigned_agent", "requires_collaboration", "collaborators"];
+/// The agents of a task, and what makes them work again. Without a workflow they are a wish. With one, the
+/// dispatcher starts them.
+const TASK_AGENTS: &[&str] = &[
+    "assigned_agent",
+    "agent_is_named",
+    "requires_collaboration",
+    "collaborators",
+    "discussion",
+    "max_retries",
+    "retry_count",
+    "verdict",
+    "verifies",
+];
 const DISCUSSION_LINKS: &[&str] =
     &[SETTINGS, "run_id", "task_id", "entered", "absent", "required", "decided_by_person"];
 /// What a discussion that the dispatcher conducts has come to.
@@ -95,6 +106,27 @@ pub fn find_refused_links(
     }
 }
 
+/// Who may delete a discussion, or turn it into an object of another type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiscussionRemoval {
+    /// Whoever may write the graph: the dispatcher does not conduct it.
+    Anybody,
+    /// Whoever may change the tasks of its workflow: it has ended, and its decision counts there.
+    EditorOfWorkflow,
+    /// Nobody, because the dispatcher would start it again.
+    Nobody,
+}
+
+/// Who may remove a discussion with these properties.
+pub fn discussion_removal(properties: &Map<String, Value>) -> DiscussionRemoval {
+    let status = present_value(properties, "status").and_then(Value::as_str);
+    match (present_value(properties, SETTINGS), status) {
+        (None, _) => DiscussionRemoval::Anybody,
+        (Some(_), Some("resolved" | "abandoned")) => DiscussionRemoval::EditorOfWorkflow,
+        (Some(_), _) => DiscussionRemoval::Nobody,
+    }
+}
+
 /// A property that is null is absent.
 fn present_value<'a>(properties: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     properties.get(name).filter(|value| !value.is_null())
@@ -168,6 +200,18 @@ mod tests {
         assert_eq!(by_token("Discussion", conducted(), resolved), Some("status"));
         let plain = Some(json!({ "status": "active" }));
         assert_eq!(by_token("Discussion", plain, json!({ "status": "resolved" })), None);
+    }
+
+    #[test]
+    fn a_discussion_is_not_removed_while_it_is_conducted() {
+        let removal = |value: Value| discussion_removal(value.as_object().unwrap());
+        assert_eq!(removal(json!({ "status": "active" })), DiscussionRemoval::Anybody);
+        for status in ["active", "escalated"] {
+            let conducted = json!({ "settings": {}, "status": status });
+            assert_eq!(removal(conducted), DiscussionRemoval::Nobody);
+        }
+        let ended = json!({ "settings": {}, "status": "resolved" });
+        assert_eq!(removal(ended), DiscussionRemoval::EditorOfWorkflow);
     }
 
     #[test]

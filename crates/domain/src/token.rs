@@ -35,6 +35,7 @@ scopes! {
     AgentsWrite = "agents:write",
     AgentsInvoke = "agents:invoke",
     ChatUse = "chat:use",
+    ApprovalsDecide = "approvals:decide",
     AdminRead = "admin:read",
     AdminWrite = "admin:write",
 }

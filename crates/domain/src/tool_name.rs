@@ -133,11 +133,26 @@ pub fn grant_for(whitelist: &[String], tool: &GrantNames<'_>) -> Option<Grant> {
     Some(if grants.any(|grant| grant == Grant::Named) { Grant::Named } else { first })
 }
 
-/// Returns whether a pattern matches a tool, as far as the tools are known. Aliases do not count, because a
-/// pattern never grants a tool by its alias.
+/// Returns whether a pattern grants a tool, as far as the tools are known. As in a whitelist, a pattern with a dot
+/// is compared with `server.tool`, and one without a dot with bare names. Aliases do not count, because a pattern
+/// never grants a tool by its alias.
 pub(crate) fn matches_any(pattern: &str, available: &AvailableNames) -> bool {
-    let names = available.tools.iter().filter(|name| canonical(name) == name.as_str());
-    !available.tools_complete || names.into_iter().any(|name| glob_matches(pattern, name))
+    let mut names = available.tools.iter();
+    !available.tools_complete
+        || match external::split_qualified(pattern) {
+            Some((server_glob, glob)) => names
+                .filter_map(|name| name.split_once('.'))
+                .any(|(server, tool)| glob_matches(server_glob, server) && glob_matches(&glob, tool)),
+            None => names.any(|name| {
+                !name.contains('.') && canonical(name) == name.as_str() && glob_matches(pattern, name)
+            }),
+        }
+}
+
+/// Returns whether a known tool has this name.
+pub(crate) fn is_available(name: &str, available: &AvailableNames) -> bool {
+    let normalized = external::normalize(name);
+    available.tools.iter().any(|tool| tool == name || *tool == normalized || tool == canonical(name))
 }
 
 /// Validates an entry of a whitelist: a well-formed pattern, or the name of an existing tool.
@@ -152,9 +167,7 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
     if is_glob(pattern) || !available.tools_complete {
         return Ok(());
     }
-    let normalized = external::normalize(pattern);
-    if available.tools.iter().any(|tool| tool == pattern || *tool == normalized || tool == canonical(pattern))
-    {
+    if is_available(pattern, available) {
         return Ok(());
     }
     let accepted = available.tools.iter().filter(|name| !available.unaccepted_tools.contains(*name));

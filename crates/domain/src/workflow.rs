@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::{
     agent::{ModelConfig, string_enum},
-    ids::{ObjectId, ProjectId, RunId, TokenId, WorkflowId},
+    ids::{ObjectId, ProjectId, RunId, ScheduleId, TokenId, WorkflowId},
+    invalid::Invalid,
     task::MAX_TASKS,
     time::Timestamp,
+    trigger::EventKind,
 };
 
 string_enum! {
@@ -115,6 +118,29 @@ impl Limit {
     }
 }
 
+/// The largest limit in dollars, low enough that sums of limits do not overflow.
+const MAX_USD: f64 = 1e9;
+/// The largest limit in tokens.
+const MAX_TOKENS: i64 = 1_000_000_000_000_000;
+
+/// Checks a limit in dollars and tokens. The names of both fields are used in errors.
+pub fn parse_limit(
+    usd: Option<f64>,
+    usd_field: &str,
+    tokens: Option<i64>,
+    tokens_field: &str,
+) -> Result<Limit, Invalid> {
+    if usd.is_some_and(|usd| !(0.000_001..=MAX_USD).contains(&usd)) {
+        return Err(Invalid::new(usd_field, "must be at least 0.000001 and at most 1000000000 dollars"));
+    }
+    if tokens.is_some_and(|tokens| !(1..=MAX_TOKENS).contains(&tokens)) {
+        return Err(Invalid::new(tokens_field, format!("must be 1 to {MAX_TOKENS}")));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "within the limit above")]
+    let microusd = usd.map(|usd| (usd * 1e6).round() as i64);
+    Ok(Limit { microusd, tokens })
+}
+
 /// The settings for the execution of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -192,9 +218,57 @@ pub struct Workflow {
     pub started_by: Option<TokenId>,
     /// The run that started the workflow, if an agent did.
     pub started_by_run: Option<RunId>,
+    pub origin: WorkflowOrigin,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub completed_at: Option<Timestamp>,
+}
+
+/// What started a workflow, and what its runs inherit from that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkflowOrigin {
+    /// The trigger that started the workflow; `None` if somebody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerOrigin>,
+    /// The run that wrote the change that started the workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<RunId>,
+    /// How many runs triggered one another before the workflow.
+    pub cause_depth: i64,
+    /// The trace context (`traceparent`) of the request that started the workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+impl WorkflowOrigin {
+    /// The schedule that started the workflow.
+    pub fn schedule(&self) -> Option<ScheduleId> {
+        match self.trigger {
+            Some(TriggerOrigin::Schedule { schedule, .. }) => Some(schedule),
+            _ => None,
+        }
+    }
+}
+
+/// The firing of a trigger that started a workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TriggerOrigin {
+    Schedule {
+        schedule: ScheduleId,
+        name: String,
+        /// The time that the schedule was due.
+        at: Timestamp,
+    },
+    Event {
+        name: String,
+        event: EventKind,
+        /// The object, relationship or document that the event is about.
+        entity: Uuid,
+        entity_type: String,
+        version: i64,
+    },
 }
 
 /// Why a workflow waits for a person, and the available options.

@@ -56,6 +56,23 @@ pub enum WorkflowEventBody {
     TaskWaiting {
         reason: String,
     },
+    /// The provider failed while a model was asked about a task, outside any run. The question is asked again
+    /// after a wait.
+    ModelRetry {
+        /// Who asks: `selector`, `threader`, `evaluator` or `triage`.
+        asker: String,
+        model: String,
+        error: String,
+        /// The number of failed attempts, from 1.
+        attempt: u32,
+        wait_ms: u64,
+    },
+    /// A model gave no usable answer to a question about the task, and the rules decided.
+    JudgeFailed {
+        /// What it was asked as, such as `evaluator` or `selector`.
+        role: String,
+        reason: String,
+    },
     DiscussionStarted {
         discussion: ObjectId,
         topic: String,
@@ -193,6 +210,8 @@ impl WorkflowEventBody {
             WorkflowEventBody::TaskPaused(_) => "task_paused",
             WorkflowEventBody::TaskAskedAgain(_) => "task_asked_again",
             WorkflowEventBody::TaskWaiting { .. } => "task_waiting",
+            WorkflowEventBody::ModelRetry { .. } => "model_retry",
+            WorkflowEventBody::JudgeFailed { .. } => "judge_failed",
             WorkflowEventBody::DiscussionStarted { .. } => "discussion_started",
             WorkflowEventBody::DiscussionTurn { .. } => "discussion_turn",
             WorkflowEventBody::DiscussionEntry { .. } => "discussion_entry",

@@ -1,9 +1,12 @@
+//! Who may save, change and delete which agent.
+//!
 //! An agent acts with its own whitelist, whoever starts it. So whoever saves a definition needs the scopes
-//! of everything that the definition grants: an agent does not widen its maker.
+//! of everything that the definition grants: an agent does not widen its maker. Whoever replaces or deletes a
+//! definition needs the scopes of what it granted, because others rely on what that agent does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::AgentDefinition;
+use super::{AgentDefinition, Visibility};
 use crate::{
     token::Scope,
     tool_name::{canonical, glob_matches, is_glob},
@@ -24,10 +27,68 @@ pub struct MissingScope {
     pub scope: Scope,
 }
 
+/// A change of an agent. A new agent has no definition before it, and a deleted one none after it.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentChange<'a> {
+    pub before: Option<&'a AgentDefinition>,
+    pub after: Option<&'a AgentDefinition>,
+}
+
+impl AgentChange<'_> {
+    /// Refuses the change if one of the definitions goes beyond the scopes of its author. `internal` has the
+    /// names of internal agents among those that the definitions name.
+    pub fn check(
+        &self,
+        scopes: &BTreeSet<Scope>,
+        tools: &ToolScopes,
+        internal: &BTreeSet<String>,
+    ) -> Result<(), MissingScope> {
+        let find = |definition: &AgentDefinition| definition.beyond_scopes(scopes, tools, internal);
+        if let Some(missing) = self.after.and_then(find) {
+            return Err(missing);
+        }
+        match self.before.and_then(|before| Some((before, find(before)?))) {
+            None => Ok(()),
+            Some((before, MissingScope { what, scope })) => Err(MissingScope {
+                what: format!("a change of the agent `{}`, which has {what}", before.name),
+                scope,
+            }),
+        }
+    }
+}
+
 impl AgentDefinition {
+    /// The other agents that the definition names in its flow and in `config.may_spawn`. Patterns name none:
+    /// they are checked when a run starts an agent.
+    pub fn named_agents(&self) -> BTreeSet<&str> {
+        let flow = self.flow_config.iter().flat_map(|flow| flow.agents.iter().map(String::as_str));
+        let spawned = self.spawn_patterns().filter(|pattern| !is_glob(pattern));
+        flow.chain(spawned).filter(|name| *name != self.name).collect()
+    }
+
     /// Returns the first thing in the definition that goes beyond these scopes. With `admin:write` nothing
     /// does.
-    pub fn beyond_scopes(&self, scopes: &BTreeSet<Scope>, tools: &ToolScopes) -> Option<MissingScope> {
+    fn beyond_scopes(
+        &self,
+        scopes: &BTreeSet<Scope>,
+        tools: &ToolScopes,
+        internal: &BTreeSet<String>,
+    ) -> Option<MissingScope> {
+        let missing = self.beyond_tool_scopes(scopes, tools);
+        if missing.is_some() || scopes.contains(&Scope::AdminWrite) {
+            return missing;
+        }
+        let what = match self.named_agents().into_iter().find(|name| internal.contains(*name)) {
+            // No token starts an internal agent, and its runs may start others. Neither is for whoever may
+            // write agents and nothing more.
+            _ if self.visibility == Visibility::Internal => "the visibility `internal`".to_owned(),
+            Some(name) => format!("the internal agent `{name}` in a flow or in `config.may_spawn`"),
+            None => return None,
+        };
+        Some(MissingScope { what, scope: Scope::AdminWrite })
+    }
+
+    fn beyond_tool_scopes(&self, scopes: &BTreeSet<Scope>, tools: &ToolScopes) -> Option<MissingScope> {
         if scopes.contains(&Scope::AdminWrite) {
             return None;
         }
@@ -77,12 +138,22 @@ mod tests {
     }
 
     fn find(definition: &AgentDefinition, scopes: &[Scope]) -> Option<(String, Scope)> {
+        refused(None, Some(definition), scopes)
+    }
+
+    /// What stands against a change. The agent `inside` is internal.
+    fn refused(
+        before: Option<&AgentDefinition>,
+        after: Option<&AgentDefinition>,
+        scopes: &[Scope],
+    ) -> Option<(String, Scope)> {
         let known = ToolScopes::from([
             ("entities_get".to_owned(), Scope::GraphRead),
             ("entities_create".to_owned(), Scope::GraphWrite),
             ("runs_list".to_owned(), Scope::AgentsRead),
         ]);
-        let missing = definition.beyond_scopes(&scopes.iter().copied().collect(), &known)?;
+        let (scopes, internal) = (scopes.iter().copied().collect(), BTreeSet::from(["inside".to_owned()]));
+        let missing = AgentChange { before, after }.check(&scopes, &known, &internal).err()?;
         Some((missing.what, missing.scope))
     }
 
@@ -126,6 +197,41 @@ mod tests {
             let missing = find(&definition, &[Scope::AgentsWrite]).map(|(_, scope)| scope);
             assert_eq!(missing, Some(Scope::AgentsInvoke));
             assert_eq!(find(&definition, &[Scope::AgentsInvoke]), None);
+        }
+    }
+
+    #[test]
+    fn an_internal_agent_is_for_those_who_administer() {
+        let internal = AgentDefinition { visibility: Visibility::Internal, ..AgentDefinition::new("a") };
+        let public = AgentDefinition::new("a");
+        let flow = FlowConfig { agents: vec!["inside".into()], ..FlowConfig::default() };
+        let naming = AgentDefinition { flow_config: Some(flow), ..AgentDefinition::new("a") };
+        let maker = [Scope::AgentsWrite, Scope::AgentsInvoke, Scope::GraphWrite];
+        for (before, after) in [
+            (None, Some(&internal)),
+            (Some(&internal), Some(&public)),
+            (Some(&public), Some(&internal)),
+            (Some(&internal), None),
+            (None, Some(&naming)),
+            (Some(&naming), Some(&public)),
+        ] {
+            let missing = refused(before, after, &maker).map(|(_, scope)| scope);
+            assert_eq!(missing, Some(Scope::AdminWrite), "{before:?} {after:?}");
+            assert_eq!(refused(before, after, &[Scope::AdminWrite]), None);
+        }
+        assert_eq!(refused(Some(&public), None, &maker), None);
+    }
+
+    #[test]
+    fn what_an_agent_could_do_counts_when_it_is_changed_or_deleted() {
+        let strong =
+            AgentDefinition { tools: vec!["entities_create".into()], ..AgentDefinition::new("strong") };
+        let harmless = AgentDefinition::new("strong");
+        for after in [Some(&harmless), None] {
+            let (what, scope) = refused(Some(&strong), after, &[Scope::AgentsWrite]).unwrap();
+            assert_eq!(scope, Scope::GraphWrite);
+            assert!(what.contains("`strong`") && what.contains("entities_create"), "{what}");
+            assert_eq!(refused(Some(&strong), after, &[Scope::GraphWrite]), None);
         }
     }
 }

@@ -45,6 +45,14 @@ fn every_breach_is_named() {
 }
 
 #[test]
+fn a_rule_for_approvals_names_tools_that_exist() {
+    let rule = |tools| json!({ "name": "a", "approvals": [{ "tools": tools, "action": "ask" }] });
+    assert_eq!(wrong(rule(json!(["entities_*"]))), [""; 0]);
+    assert_eq!(wrong(rule(json!(["entities_*", "entities_craete"]))), ["approvals[0].tools[1]"]);
+    assert_eq!(wrong(rule(json!([]))), ["approvals[0].tools"]);
+}
+
+#[test]
 fn a_tool_that_nobody_accepted_is_not_suggested() {
     let mut around = around();
     around.tools.push("search_hybird".into());
@@ -152,4 +160,35 @@ fn a_model_is_written_as_provider_and_name() {
     for wrong in ["", "openai", "/name", "openai/"] {
         assert!(wrong.parse::<ModelConfig>().is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_pattern_that_grants_nothing_is_warned_about() {
+    let warned = |pattern: &str| {
+        !definition(json!({ "name": "a", "tools": [pattern] })).warnings(&around()).is_empty()
+    };
+    for pattern in ["search_*", "*", "web.*", "*.fetch", "w*.f*"] {
+        assert!(!warned(pattern), "{pattern} grants a tool");
+    }
+    for pattern in ["web*", "w*fetch", "web.s*", "entities_create.*", "create_*", "*.search_hybrid"] {
+        assert!(warned(pattern), "{pattern} grants nothing");
+    }
+}
+
+#[test]
+fn an_unknown_tool_is_a_warning_that_names_the_server_that_was_never_reached() {
+    let tools = ["entities_get", "get_entity", "send_mial"].map(str::to_owned).to_vec();
+    let definition = AgentDefinition { tools, ..AgentDefinition::new("a") };
+    let mut available = AvailableNames {
+        tools: vec!["entities_get".to_owned()],
+        unreached_servers: vec!["mail".to_owned()],
+        ..AvailableNames::default()
+    };
+    assert!(definition.check(&available).is_ok(), "the server may have the tool");
+    let warnings = definition.warnings(&available);
+    assert_eq!(warnings.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["tools[2]"]);
+    let reason = &warnings[0].reason;
+    assert!(reason.contains("`send_mial`") && reason.contains("`mail` was never reached"), "{reason}");
+    available.tools_complete = true;
+    assert!(definition.check(&available).is_err());
 }

@@ -3,24 +3,56 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Plays a run that is written as text: a letter is a read, a capital letter a write, and a digit after it
-/// is its result. In the outcome `.` means that the call is made, `!` that it is warned about and `#` that
+/// is its result. Each call is an answer of its own, and calls in brackets are one answer. In the outcome `.` means that the call is made, `!` that it is warned about and `#` that
 /// it ends the run.
 fn play(calls: &str) -> String {
     let mut guard = LoopGuard::default();
     let mut outcomes = String::new();
-    let mut calls = calls.chars().filter(|c| !c.is_whitespace()).peekable();
-    while let Some(call) = calls.next() {
-        let result = calls.next_if(char::is_ascii_digit);
-        let effect = if call.is_uppercase() { CallEffect::Writes } else { CallEffect::Reads };
-        let (id, input) = (ToolCallId::new(), json!({ "call": call.to_string() }));
-        outcomes.push(match guard.observe(ObservedCall { id, tool: "tool", input: &input, effect }) {
-            LoopCheck::None => '.',
-            LoopCheck::Warn { .. } => '!',
-            LoopCheck::End { .. } => '#',
-        });
-        guard.record_result(id, &json!({ "result": result.map(String::from) }), false);
+    let mut chars = calls.chars().filter(|c| !c.is_whitespace()).peekable();
+    let mut answer = Vec::new();
+    let mut is_open = false;
+    while let Some(next) = chars.next() {
+        match next {
+            '[' => is_open = true,
+            ']' => is_open = false,
+            call => answer.push((call, chars.next_if(char::is_ascii_digit))),
+        }
+        if !is_open {
+            outcomes.extend(play_answer(&mut guard, &std::mem::take(&mut answer)));
+        }
     }
     outcomes
+}
+
+fn play_answer(guard: &mut LoopGuard, answer: &[(char, Option<char>)]) -> Vec<char> {
+    let calls: Vec<(ToolCallId, Value, CallEffect)> = answer
+        .iter()
+        .map(|(call, _)| {
+            let effect = if call.is_uppercase() { CallEffect::Writes } else { CallEffect::Reads };
+            (ToolCallId::new(), json!({ "call": call.to_string() }), effect)
+        })
+        .collect();
+    let observed = calls.iter().map(|(id, input, effect)| ObservedCall {
+        id: *id,
+        tool: "tool",
+        input,
+        effect: *effect,
+    });
+    let checks = guard.observe_answer(observed);
+    for ((id, ..), (_, result)) in calls.iter().zip(answer) {
+        guard.record_result(*id, &json!({ "result": result.map(String::from) }), false);
+    }
+    let outcome = |check| match check {
+        LoopCheck::None => '.',
+        LoopCheck::Warn { .. } => '!',
+        LoopCheck::End { .. } => '#',
+    };
+    checks.into_iter().map(outcome).collect()
+}
+
+/// Plays an answer with this one call.
+fn observe(guard: &mut LoopGuard, call: ObservedCall<'_>) -> LoopCheck {
+    guard.observe_answer([call])[0]
 }
 
 #[track_caller]
@@ -40,6 +72,23 @@ fn the_same_call_after_the_warning_ends_the_run_whatever_lies_between() {
     check("aaaba", "..!.#");
     check("aaabcdefga", "..!......#");
     check("aaab aaac", "..!.###.");
+}
+
+#[test]
+fn calls_of_the_answer_that_is_warned_do_not_end_the_run() {
+    check("[aaaa]", "..!!");
+    check("[aaaaaa] b", "..!!!!.");
+    check("[abababab]", ".....!!!");
+    check("aa[aab]", "..!!.");
+    check("[aaabbbcccdddeeefff]", "..!..!..!..!..!..!");
+}
+
+#[test]
+fn a_call_of_the_answer_after_the_warning_ends_the_run() {
+    check("[aaaa] a", "..!!#");
+    check("[aaaa] [bab]", "..!!.#.");
+    check("[abababab] ab", ".....!!!.#");
+    check("[aaabbbcccdddeee] fff", "..!..!..!..!..!..#");
 }
 
 #[test]
@@ -104,11 +153,14 @@ fn a_question_in_other_spellings_is_the_same_question() {
     for query in ["bees", "Bees", "bees ", "BEES?", "bees.", "bees!"] {
         let (id, input) = (ToolCallId::new(), json!({ "query": query }));
         let call = ObservedCall { id, tool: "search", input: &input, effect: CallEffect::Reads };
-        outcomes.push(guard.observe(call));
+        outcomes.push(observe(&mut guard, call));
         guard.record_result(id, &json!({ "items": [], "took_ms": outcomes.len() }), false);
     }
     assert_eq!(outcomes[..4], [LoopCheck::None; 4]);
-    assert_eq!(outcomes[4..], [LoopCheck::Warn { count: 5 }, LoopCheck::End { count: 1 }]);
+    assert_eq!(
+        outcomes[4..],
+        [LoopCheck::Warn { count: 5, kind: LoopKind::SameQuestion }, LoopCheck::End { count: 1 }]
+    );
 }
 
 #[test]
@@ -119,11 +171,45 @@ fn a_run_that_finds_a_new_loop_after_every_warning_ends() {
 #[test]
 fn arguments_are_compared_by_value() {
     let mut guard = LoopGuard::default();
-    let mut observe = |input: Value| {
+    let mut observe_input = |input: Value| {
         let id = ToolCallId::new();
-        guard.observe(ObservedCall { id, tool: "t", input: &input, effect: CallEffect::Reads })
+        observe(&mut guard, ObservedCall { id, tool: "t", input: &input, effect: CallEffect::Reads })
     };
-    observe(serde_json::from_str(r#"{"a":1,"b":[1,{"x":2,"y":3}]}"#).unwrap());
-    observe(serde_json::from_str(r#"{"b":[1.0,{"y":3,"x":2}],"a":1}"#).unwrap());
-    assert_eq!(observe(json!({ "b": [1, { "x": 2, "y": 3 }], "a": 1 })), LoopCheck::Warn { count: 3 });
+    observe_input(serde_json::from_str(r#"{"a":1,"b":[1,{"x":2,"y":3}]}"#).unwrap());
+    observe_input(serde_json::from_str(r#"{"b":[1.0,{"y":3,"x":2}],"a":1}"#).unwrap());
+    let warning = LoopCheck::Warn { count: 3, kind: LoopKind::SameCall };
+    assert_eq!(observe_input(json!({ "b": [1, { "x": 2, "y": 3 }], "a": 1 })), warning);
+}
+
+/// Returns the first warning about these calls, each a letter that is the name of its tool. The results of all calls
+/// are the same.
+fn first_warning(calls: &str) -> String {
+    let (mut guard, input) = (LoopGuard::default(), json!({}));
+    for tool in calls.chars().map(String::from) {
+        let id = ToolCallId::new();
+        let call = ObservedCall { id, tool: &tool, input: &input, effect: CallEffect::Reads };
+        match observe(&mut guard, call) {
+            LoopCheck::Warn { count, kind } => return loop_warning(&tool, count, kind),
+            _ => guard.record_result(id, &json!("same"), false),
+        }
+    }
+    String::new()
+}
+
+#[test]
+fn the_warning_says_what_is_repeated_and_what_follows() {
+    let same = first_warning("aaa");
+    assert!(
+        same.contains("You have called a with identical arguments 3 times. This tool call will not"),
+        "{same}"
+    );
+    let cycle = first_warning("abcabcabc");
+    assert!(cycle.contains("in a cycle of 3 tool calls"), "{cycle}");
+    let known = first_warning("abcdbadcdabcbdacabdc");
+    assert!(known.contains("your last 8 tool calls returned nothing"), "{known}");
+    let similar = loop_warning("search", 5, LoopKind::SameQuestion);
+    assert!(similar.contains("differ only in spelling") && !similar.contains("identical"), "{similar}");
+    for warning in [same, cycle, known, similar] {
+        assert!(warning.starts_with("LOOP DETECTED: ") && warning.ends_with("your run ends."), "{warning}");
+    }
 }

@@ -200,6 +200,9 @@ fn source() -> Source {
         index: 3,
         heading: None,
         deleted: false,
+        message: None,
+        conversation: None,
+        run: None,
     }
 }
 

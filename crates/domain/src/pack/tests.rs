@@ -409,7 +409,7 @@ fn a_set_can_be_shared_between_threads() {
 fn the_coordination_pack_is_sound() {
     let pack = coordination_pack();
     assert_eq!(pack.check(), Ok(()));
-    assert_eq!((pack.name.as_str(), pack.version.as_str()), ("emergent-coordination", "1.2.0"));
+    assert_eq!((pack.name.as_str(), pack.version.as_str()), ("emergent-coordination", "1.3.0"));
     let types: Vec<&str> = pack.object_type_schemas.keys().map(String::as_str).collect();
     assert_eq!(
         types.join(" "),

@@ -58,6 +58,11 @@ impl HeldSecret {
     fn new(secret: &Arc<IndexedSecret>) -> Self {
         Self { secret: Arc::clone(secret), _holder: Arc::clone(&secret.holders) }
     }
+
+    /// Whether both hold the same value of the same secret.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.secret, &other.secret)
+    }
 }
 
 impl fmt::Debug for HeldSecret {

@@ -44,10 +44,15 @@ pub(super) fn normalize(entry: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether the filter of a server lets a tool of that server through. A pattern matches the announced
-/// name, or `server.tool`.
+/// name, or `server.tool` if it has a dot. Without the dot, `read*` would let all tools of a server `reader` through.
 pub fn filter_allows(filter: &[String], server: &str, announced: &str) -> bool {
-    let qualified = qualified(server, announced);
-    filter.iter().any(|glob| glob_matches(glob, announced) || glob_matches(glob, &qualified))
+    let matches_qualified = |pattern: &str| {
+        let parts = pattern.split_once('.');
+        parts.is_some_and(|(server_glob, glob)| {
+            glob_matches(server_glob, server) && glob_matches(glob, announced)
+        })
+    };
+    filter.iter().any(|pattern| glob_matches(pattern, announced) || matches_qualified(pattern))
 }
 
 #[cfg(test)]
@@ -81,5 +86,17 @@ mod tests {
         assert!(filter_allows(&filter, "hub", "repo.search"));
         assert!(filter_allows(&filter, "hub", "read_file"));
         assert!(!filter_allows(&filter, "hub", "write_file"));
+        let bare = ["hub*".to_owned()];
+        assert!(filter_allows(&bare, "hub", "hub_read") && filter_allows(&bare, "other", "hub_read"));
+        assert!(
+            !filter_allows(&bare, "hub", "write_file"),
+            "a pattern without a dot is about announced names"
+        );
+        assert!(filter_allows(&["*".to_owned()], "hub", "write_file"));
+        assert!(filter_allows(&["h*.write_*".to_owned()], "hub", "write_file"));
+        assert!(
+            !filter_allows(&["h*.file".to_owned()], "hub", "write.file"),
+            "the first dot ends the server"
+        );
     }
 }

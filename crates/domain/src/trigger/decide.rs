@@ -8,6 +8,7 @@ use crate::{
     cron::{Cron, Zone},
     ids::RunId,
     time::Timestamp,
+    workflow_template::is_written_by_workflows,
 };
 
 /// How many seconds late a schedule may be processed and still count as on time.
@@ -49,6 +50,10 @@ pub fn decide(observed: &ObservedChange<'_>, trigger: &EventTrigger, now: Timest
     let (change, config) = (observed.change, &trigger.config);
     if EventKind::from_change(change.kind) != Some(trigger.event) || !trigger.since.includes(change.position)
     {
+        return Decision::Ignore;
+    }
+    // Otherwise a workflow would start the next one by writing its own tasks.
+    if trigger.dispatch.is_some() && is_written_by_workflows(trigger.event, &change.entity_type) {
         return Decision::Ignore;
     }
     if !matches_type(config, &change.entity_type) || !matches_content(config, observed.content) {

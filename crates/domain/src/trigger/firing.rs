@@ -6,8 +6,9 @@ use super::{EventConfig, EventKind, ScheduleConfig};
 use crate::{
     agent::string_enum,
     change::FeedPosition,
-    ids::{AgentId, FiringId, ProjectId, RunId, ScheduleId},
+    ids::{AgentId, FiringId, ProjectId, RunId, ScheduleId, WorkflowId},
     time::Timestamp,
+    workflow_template::WorkflowTemplate,
 };
 
 /// A schedule of a project: the job of a product, or the trigger of an agent.
@@ -15,7 +16,10 @@ use crate::{
 pub struct Schedule {
     pub id: ScheduleId,
     pub project: ProjectId,
+    /// The agent to start. For a schedule that starts a workflow, it is an id that no agent has.
     pub agent: AgentId,
+    /// The workflow to start instead of an agent.
+    pub dispatch: Option<WorkflowTemplate>,
     /// The product that the job belongs to. None for the trigger of an agent.
     pub product: Option<String>,
     /// The name of the job, or `agent:<name>` for the trigger of an agent.
@@ -32,14 +36,22 @@ pub struct Schedule {
     pub error: Option<String>,
     pub last_at: Option<Timestamp>,
     pub last_run: Option<RunId>,
+    pub last_workflow: Option<WorkflowId>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// An agent that is triggered by events.
+/// An agent or a workflow that is triggered by events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventTrigger {
+    /// The agent to start. For a trigger that starts a workflow, it is an id that no agent has.
     pub agent: AgentId,
+    /// The workflow to start instead of an agent.
+    pub dispatch: Option<WorkflowTemplate>,
+    /// The name of a trigger that starts a workflow.
+    pub name: Option<String>,
+    /// The product that such a trigger belongs to; empty if a person saved it.
+    pub product: Option<String>,
     pub project: ProjectId,
     pub event: EventKind,
     pub config: EventConfig,
@@ -106,6 +118,10 @@ pub struct Firing {
     pub status: FiringStatus,
     pub reason: Option<String>,
     pub run: Option<RunId>,
+    /// The workflow that was started instead of a run.
+    pub workflow: Option<WorkflowId>,
+    /// The name of a trigger that starts a workflow.
+    pub trigger_name: Option<String>,
     /// The firing starts no run before this time.
     pub due_at: Timestamp,
     pub created_at: Timestamp,

@@ -127,7 +127,16 @@ fn fires(event: &str, settings: Value) -> Decision {
         panic!("an event trigger")
     };
     let since = after(10);
-    let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+    let trigger = EventTrigger {
+        agent: AgentId::new(),
+        dispatch: None,
+        name: None,
+        product: None,
+        project: ProjectId::new(),
+        event,
+        config,
+        since,
+    };
     let properties = json!({ "priority": 3 }).as_object().unwrap().clone();
     let content = Content { labels: vec!["urgent".into(), "new".into()], properties };
     let change = change(ChangeKind::ObjectCreated, "Task", 11);
@@ -161,7 +170,16 @@ fn what_was_written_before_the_trigger_is_not_its_business_and_gone_content_fits
     let config = EventConfig { labels: vec!["urgent".into()], ..EventConfig::default() };
     let since = after(10);
     let event = EventKind::EntityCreated;
-    let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+    let trigger = EventTrigger {
+        agent: AgentId::new(),
+        dispatch: None,
+        name: None,
+        product: None,
+        project: ProjectId::new(),
+        event,
+        config,
+        since,
+    };
     let decided = |trigger: &EventTrigger, seq| {
         let change = change(ChangeKind::ObjectCreated, "Task", seq);
         decide(&ObservedChange { change: &change, content: None, cause: None }, trigger, at("08:00:00"))
@@ -178,7 +196,16 @@ fn a_chain_of_runs_ends_at_its_depth() {
         let config = EventConfig { max_depth: most, ..EventConfig::default() };
         let event = EventKind::EntityCreated;
         let since = FeedStart::default();
-        let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+        let trigger = EventTrigger {
+            agent: AgentId::new(),
+            dispatch: None,
+            name: None,
+            product: None,
+            project: ProjectId::new(),
+            event,
+            config,
+            since,
+        };
         let change = change(ChangeKind::ObjectCreated, "Task", 11);
         let cause = cause.map(|depth| (RunId::new(), depth));
         match decide(&ObservedChange { change: &change, content: None, cause }, &trigger, at("08:00:00")) {
@@ -288,7 +315,16 @@ fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
             panic!("an event trigger")
         };
         let (agent, project) = (AgentId::new(), ProjectId::new());
-        let trigger = EventTrigger { agent, project, event, config, since: after(10) };
+        let trigger = EventTrigger {
+            agent,
+            dispatch: None,
+            name: None,
+            product: None,
+            project,
+            event,
+            config,
+            since: after(10),
+        };
         let firing = |seq| Firing {
             id: crate::ids::FiringId::new(),
             project,
@@ -305,6 +341,8 @@ fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
             status: FiringStatus::Pending,
             reason: None,
             run: None,
+            workflow: None,
+            trigger_name: None,
             due_at: at("08:00:00"),
             created_at: at("08:00:00"),
             settled_at: None,

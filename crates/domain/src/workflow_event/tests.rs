@@ -38,6 +38,17 @@ fn events_are_stored_with_their_kind_and_data() {
         }),
     );
     check(
+        &WorkflowEventBody::ModelRetry {
+            asker: "selector".into(),
+            model: "p/m".into(),
+            error: "busy".into(),
+            attempt: 1,
+            wait_ms: 500,
+        },
+        "model_retry",
+        &json!({ "asker": "selector", "model": "p/m", "error": "busy", "attempt": 1, "waitMs": 500 }),
+    );
+    check(
         &WorkflowEventBody::TaskCompleted(task_move.clone()),
         "task_completed",
         &json!({ "reason": "its run completed" }),
@@ -72,6 +83,11 @@ fn events_are_stored_with_their_kind_and_data() {
         },
         "discussion_entry",
         &json!({ "discussion": id, "agent": "critic", "entryType": "feedback", "round": 1, "text": "APPROVED" }),
+    );
+    check(
+        &WorkflowEventBody::JudgeFailed { role: "evaluator".into(), reason: "no answer".into() },
+        "judge_failed",
+        &json!({ "role": "evaluator", "reason": "no answer" }),
     );
     check(
         &WorkflowEventBody::DiscussionResolved { discussion: id, consensus_level: 0.75, text: "yes".into() },

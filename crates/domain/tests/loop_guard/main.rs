@@ -10,6 +10,8 @@ use emergent_domain::{
 };
 use traces::{Label, Trace, TracedCall};
 
+const DOCS: &str = include_str!("../../../../docs/runs.md");
+
 /// What the guard did with a trace.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -19,7 +21,8 @@ struct Outcome {
 
 fn observe(guard: &mut LoopGuard, call: &TracedCall) -> LoopCheck {
     let id = ToolCallId::new();
-    let check = guard.observe(ObservedCall { id, tool: &call.tool, input: &call.input, effect: call.effect });
+    let observed = ObservedCall { id, tool: &call.tool, input: &call.input, effect: call.effect };
+    let check = guard.observe_answer([observed])[0];
     guard.record_result(id, &call.result, call.failed);
     check
 }
@@ -80,6 +83,16 @@ fn no_honest_trace_is_ended_and_loops_are_ended_within_two_repetitions() {
     println!("not ended in time: {late:?}");
     assert!(wrongly.is_empty(), "honest traces that were ended: {wrongly:?}");
     assert!(percent(in_time, loops) >= 95.0, "loops that were not ended in time: {late:?}");
+    // The documentation has these figures.
+    let honest = traces.len() - loops;
+    let recall = percent(in_time, loops);
+    for (row, figure) in [
+        (format!("| {loops} loops |"), format!("(recall {recall:.0} %)")),
+        (format!("| {honest} honest traces |"), format!("(precision 100 %); {honest_warned} get a warning")),
+    ] {
+        let line = DOCS.lines().find(|line| line.starts_with(&row));
+        assert!(line.is_some_and(|line| line.contains(&figure)), "docs/runs.md has no `{row} … {figure}`");
+    }
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! What other systems are told of the inbox: that an item is new, that nobody has decided it in its time, or that it
+//! needs nobody any more.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    agent::string_enum,
+    approval::{Approval, ApprovalKind, ApprovalStatus},
+    ids::{ObjectId, ProjectId, RunId},
+    invalid::Invalid,
+    text::truncate,
+    time::Timestamp,
+    workflow::{Workflow, WorkflowStatus},
+};
+
+/// The longest title in a notice, with the sign that it was cut. A question can be longer; the API has all of it.
+const MAX_TITLE_CHARS: usize = 500;
+
+string_enum! {
+    /// What an item of the inbox is.
+    InboxItemKind {
+        Approval = "approval",
+        Question = "question",
+        Discussion = "discussion",
+        Escalation = "escalation",
+    }
+}
+
+string_enum! {
+    /// What happened to an item of the inbox.
+    InboxChange {
+        Created = "item_created",
+        /// The item was decided, its time was up, or what asked for it has ended.
+        Decided = "item_decided",
+        /// Nobody has decided the item in its time, and it goes on waiting.
+        Overdue = "item_overdue",
+    }
+}
+
+/// What other systems are told. It contains neither the input of a tool call nor an answer: who may read these
+/// asks the API.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InboxNotice {
+    #[serde(rename = "type")]
+    pub change: InboxChange,
+    pub project_id: ProjectId,
+    pub item: InboxNoticeItem,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InboxNoticeItem {
+    pub id: Uuid,
+    pub kind: InboxItemKind,
+    pub status: ApprovalStatus,
+    /// The tool, the question, the topic of the discussion, or why the workflow does not go on.
+    pub title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl InboxNotice {
+    /// The notice of a request to a person that has this status now.
+    pub fn for_approval(approval: &Approval, status: ApprovalStatus, at: Timestamp) -> Self {
+        let (kind, title) = match (approval.kind, &approval.question) {
+            (ApprovalKind::Question, Some(question)) => (InboxItemKind::Question, &question.text),
+            (ApprovalKind::Question, None) => (InboxItemKind::Question, &approval.tool),
+            (ApprovalKind::Approval, _) => (InboxItemKind::Approval, &approval.tool),
+        };
+        let item = InboxNoticeItem {
+            run_id: Some(approval.run),
+            agent_name: Some(approval.agent_name.clone()),
+            tool_name: Some(approval.tool.clone()),
+            expires_at: approval.expires_at,
+            ..InboxNoticeItem::new(approval.id.0, kind, status, title)
+        };
+        Self::new(approval.project, item, at)
+    }
+
+    /// The notice of a request that nobody has decided in its time, and that goes on waiting.
+    pub fn for_overdue(approval: &Approval, at: Timestamp) -> Self {
+        Self { change: InboxChange::Overdue, ..Self::for_approval(approval, ApprovalStatus::Pending, at) }
+    }
+
+    /// The notice of a change of a workflow; `None` if it neither becomes an item of the inbox nor ceases to be one.
+    pub fn for_workflow(from: WorkflowStatus, workflow: &Workflow, at: Timestamp) -> Option<Self> {
+        let escalated = WorkflowStatus::Escalated;
+        let status = match (from == escalated, workflow.status == escalated) {
+            (false, true) => ApprovalStatus::Pending,
+            (true, false) if workflow.status == WorkflowStatus::Cancelled => ApprovalStatus::Withdrawn,
+            (true, false) => ApprovalStatus::Decided,
+            _ => return None,
+        };
+        let title =
+            workflow.escalation.as_ref().map_or(&workflow.description, |escalation| &escalation.reason);
+        let item = InboxNoticeItem::new(workflow.id.0, InboxItemKind::Escalation, status, title);
+        Some(Self::new(workflow.project, item, at))
+    }
+
+    pub fn for_discussion(
+        project: ProjectId,
+        discussion: ObjectId,
+        topic: &str,
+        status: ApprovalStatus,
+        at: Timestamp,
+    ) -> Self {
+        Self::new(project, InboxNoticeItem::new(discussion.0, InboxItemKind::Discussion, status, topic), at)
+    }
+
+    fn new(project_id: ProjectId, item: InboxNoticeItem, at: Timestamp) -> Self {
+        let change = match item.status {
+            ApprovalStatus::Pending => InboxChange::Created,
+            ApprovalStatus::Decided | ApprovalStatus::Expired | ApprovalStatus::Withdrawn => {
+                InboxChange::Decided
+            }
+        };
+        Self { change, project_id, item, at }
+    }
+}
+
+impl InboxNoticeItem {
+    fn new(id: Uuid, kind: InboxItemKind, status: ApprovalStatus, title: &str) -> Self {
+        Self {
+            id,
+            kind,
+            status,
+            title: truncate(title, MAX_TITLE_CHARS - 1),
+            run_id: None,
+            agent_name: None,
+            tool_name: None,
+            expires_at: None,
+        }
+    }
+}
+
+/// Where a project sends notices of its inbox, and which of its secrets signs them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    pub url: String,
+    /// The name of the secret. Its value is the key of the signature.
+    pub secret: String,
+}
+
+impl Webhook {
+    pub const MAX_URL_CHARS: usize = 2_000;
+
+    /// Checks what can be checked without knowing the settings of the server and the secrets of the project.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.url.is_empty() || self.url.chars().count() > Self::MAX_URL_CHARS {
+            let range = format!("must have 1 to {} characters", Self::MAX_URL_CHARS);
+            return Err(Invalid::new("webhook.url", range));
+        }
+        if self.url.contains('\0') {
+            return Err(Invalid::new("webhook.url", "must not contain a NUL character"));
+        }
+        if self.secret.is_empty() || self.secret.len() > 128 || self.secret.contains('\0') {
+            return Err(Invalid::new("webhook.secret", "must be the name of a secret of the project"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_names_the_item_and_what_happened_to_it() {
+        let (project, discussion) = (ProjectId::new(), ObjectId::new());
+        let at = Timestamp::from_micros(0);
+        let topic = "x".repeat(1_000);
+        let notice = InboxNotice::for_discussion(project, discussion, &topic, ApprovalStatus::Pending, at);
+        let json = serde_json::to_value(&notice).unwrap();
+        assert_eq!(json["type"], "item_created");
+        assert_eq!(json["projectId"], project.to_string());
+        assert_eq!(json["item"]["kind"], "discussion");
+        assert_eq!(json["item"]["status"], "pending");
+        assert!(json["item"]["title"].as_str().unwrap().chars().count() <= MAX_TITLE_CHARS);
+        assert!(json["item"].get("runId").is_none());
+        let decided = InboxNotice::for_discussion(project, discussion, &topic, ApprovalStatus::Withdrawn, at);
+        assert_eq!(decided.change, InboxChange::Decided);
+    }
+}
