@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    agent_parts::{AcpView, FlowConfigView, ModelView},
+    agent_parts::{AcpView, ApprovalRuleView, FlowConfigView, ModelView},
     author::AuthorView,
     fields::{self, expected_version, nullable, nullable_object},
     schema,
@@ -40,6 +40,9 @@ pub struct AgentView {
     #[schema(value_type = schema::Visibility)]
     pub visibility: Visibility,
     pub acp: Option<AcpView>,
+    /// Which calls a person has to approve; the first rule that matches decides.
+    #[serde(default)]
+    pub approvals: Vec<ApprovalRuleView>,
     #[schema(value_type = Object)]
     pub config: Map<String, Value>,
     /// The product that brought it; null for an agent of the project's own.
@@ -92,6 +95,7 @@ impl From<Agent> for AgentView {
             default_timeout: definition.default_timeout,
             visibility: definition.visibility,
             acp: definition.acp.map(Into::into),
+            approvals: definition.approvals.into_iter().map(Into::into).collect(),
             config: definition.config,
             product: definition.product,
             version: agent.version,
@@ -146,6 +150,11 @@ pub struct CreateAgent {
     /// For agents whose `visibility` is `external`.
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub acp: Option<AcpView>,
+    /// Which calls a person has to approve; the first rule that matches decides. Without one a call is made,
+    /// except that of an external tool that its server marks as destructive.
+    #[serde(default, deserialize_with = "fields::map_list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub approvals: Vec<ApprovalRuleView>,
     #[serde(default)]
     #[schema(value_type = Object)]
     pub config: Map<String, Value>,
@@ -167,6 +176,7 @@ impl From<CreateAgent> for AgentDefinition {
             default_timeout: body.default_timeout,
             visibility: body.visibility,
             acp: body.acp.map(Into::into),
+            approvals: body.approvals.into_iter().map(Into::into).collect(),
             config: body.config,
             // Only the installation of a product sets this.
             product: None,
@@ -190,6 +200,7 @@ impl From<AgentDefinition> for CreateAgent {
             default_timeout: definition.default_timeout,
             visibility: definition.visibility,
             acp: definition.acp.map(Into::into),
+            approvals: definition.approvals.into_iter().map(Into::into).collect(),
             config: definition.config,
         }
     }
@@ -263,6 +274,14 @@ pub struct UpdateAgent {
     #[serde(default, deserialize_with = "nullable_object", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AcpView>)]
     pub acp: Option<Option<AcpView>>,
+    /// Replaces the whole list.
+    #[serde(
+        default,
+        deserialize_with = "fields::optional_map_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<Vec<ApprovalRuleView>>, max_items = 100)]
+    pub approvals: Option<Vec<ApprovalRuleView>>,
     /// Replaces the whole object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -300,6 +319,9 @@ impl UpdateAgent {
         set(&self.default_timeout, &mut definition.default_timeout);
         set(&self.visibility, &mut definition.visibility);
         set_nullable(&self.acp, &mut definition.acp);
+        if let Some(rules) = &self.approvals {
+            definition.approvals = rules.iter().cloned().map(Into::into).collect();
+        }
         set(&self.config, &mut definition.config);
         definition
     }

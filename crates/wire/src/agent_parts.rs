@@ -1,16 +1,25 @@
 //! The nested objects of an agent's definition: its model, its flow, and its description for other systems
-//! (ACP).
+//! (ACP), and the rules that say which of its calls a person has to approve.
 
-use emergent_domain::agent::{AcpConfig, FlowConfig, ModelConfig, Until, UntilRule};
+use emergent_domain::{
+    agent::{self, AcpConfig, FlowConfig, ModelConfig, Until, UntilRule},
+    approval::{Action, ApprovalRule, OnExpiry},
+    filter::Filter,
+    invalid::Invalid,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::{fields, schema, search::FilterView};
+
 /// Which model, and how it is asked.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", try_from = "ModelFields")]
 #[schema(as = Model)]
 pub struct ModelView {
-    #[schema(min_length = 1, max_length = 200, example = "google")]
+    /// May be omitted in a request for `gemini-*` (google), `gpt-*` and `o` with a digit (openai), and `claude-*`
+    /// (anthropic).
+    #[schema(min_length = 1, max_length = 200, example = "google", required = false)]
     pub provider: String,
     #[schema(min_length = 1, max_length = 200, example = "gemini-2.5-flash")]
     pub name: String,
@@ -18,6 +27,26 @@ pub struct ModelView {
     pub temperature: Option<f64>,
     #[schema(minimum = 1)]
     pub max_tokens: Option<u32>,
+}
+
+/// A model as a request has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ModelFields {
+    provider: Option<String>,
+    name: String,
+    temperature: Option<f64>,
+    max_tokens: Option<u32>,
+}
+
+impl TryFrom<ModelFields> for ModelView {
+    type Error = Invalid;
+
+    fn try_from(model: ModelFields) -> Result<Self, Invalid> {
+        let ModelFields { provider, name, temperature, max_tokens } = model;
+        let provider = agent::resolve_provider(provider, &name)?;
+        Ok(Self { provider, name, temperature, max_tokens })
+    }
 }
 
 impl From<ModelConfig> for ModelView {
@@ -115,5 +144,42 @@ impl From<AcpView> for AcpConfig {
     fn from(acp: AcpView) -> Self {
         let AcpView { display_name, description, capabilities, input_modes, output_modes } = acp;
         Self { display_name, description, capabilities, input_modes, output_modes }
+    }
+}
+
+/// A rule about tool calls. The first rule that matches a call decides about it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ApprovalRule)]
+pub struct ApprovalRuleView {
+    /// Names and globs of tools, as in the agent's `tools`.
+    #[schema(min_items = 1, max_items = 100)]
+    pub tools: Vec<String>,
+    /// Conditions on the input of the call. All have to match.
+    #[serde(default, deserialize_with = "fields::map_list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<FilterView>, max_items = 20)]
+    pub when: Vec<Filter>,
+    #[schema(value_type = schema::ApprovalAction)]
+    pub action: Action,
+    /// Seconds until `onExpiry` applies; without it, the call waits until a person decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000)]
+    pub expires_in: Option<u32>,
+    #[serde(default)]
+    #[schema(value_type = Option<schema::OnExpiry>)]
+    pub on_expiry: OnExpiry,
+}
+
+impl From<ApprovalRule> for ApprovalRuleView {
+    fn from(rule: ApprovalRule) -> Self {
+        let ApprovalRule { tools, when, action, expires_in, on_expiry } = rule;
+        Self { tools, when, action, expires_in, on_expiry }
+    }
+}
+
+impl From<ApprovalRuleView> for ApprovalRule {
+    fn from(rule: ApprovalRuleView) -> Self {
+        let ApprovalRuleView { tools, when, action, expires_in, on_expiry } = rule;
+        Self { tools, when, action, expires_in, on_expiry }
     }
 }

@@ -20,6 +20,9 @@ pub struct AuditEntryView {
     /// Absent for a change that the server itself made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<AuditTokenView>,
+    /// The browser's session that stood for the token. Absent for a request with the token itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<Uuid>,
     /// The run, if an agent made the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Uuid>,
@@ -63,6 +66,7 @@ impl From<AuditEntry> for AuditEntryView {
             action: entry.action,
             project: entry.project.map(Into::into),
             token: entry.token.map(|id| AuditTokenView { id: id.0, name }),
+            session_id: entry.session.map(Into::into),
             run_id: entry.run.map(Into::into),
             address: entry.address,
             target: AuditTargetView { kind: entry.target_kind, id: entry.target_id, name: entry.target_name },

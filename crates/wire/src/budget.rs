@@ -9,10 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// The maximum limit in dollars, low enough that sums of limits do not overflow.
-const MAX_USD: f64 = 1e9;
-/// The maximum limit in tokens.
-const MAX_TOKENS: i64 = 1_000_000_000_000_000;
+pub use emergent_domain::workflow::parse_limit;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Amount)]
@@ -46,24 +43,6 @@ impl From<Limit> for LimitView {
 #[expect(clippy::cast_precision_loss, reason = "exact up to nine billion dollars")]
 fn dollars(microusd: i64) -> f64 {
     microusd as f64 / 1e6
-}
-
-/// Checks a limit in dollars and tokens. The names of both fields are used in errors.
-pub fn parse_limit(
-    usd: Option<f64>,
-    usd_field: &str,
-    tokens: Option<i64>,
-    tokens_field: &str,
-) -> Result<Limit, Invalid> {
-    if usd.is_some_and(|usd| !(0.000_001..=MAX_USD).contains(&usd)) {
-        return Err(Invalid::new(usd_field, "must be at least 0.000001 and at most 1000000000 dollars"));
-    }
-    if tokens.is_some_and(|tokens| !(1..=MAX_TOKENS).contains(&tokens)) {
-        return Err(Invalid::new(tokens_field, format!("must be 1 to {MAX_TOKENS}")));
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "within the limit above")]
-    let microusd = usd.map(|usd| (usd * 1e6).round() as i64);
-    Ok(Limit { microusd, tokens })
 }
 
 /// What a workflow may spend and has spent. The shares of tasks, and those of agents, sum up to it.

@@ -33,6 +33,23 @@ pub struct DiagnosticsView {
     /// Present and true if the list of MCP servers is not complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp_servers_truncated: bool,
+    /// Notices of inboxes that are sent to other systems; absent if they could not be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhooks: Option<WebhookStateView>,
+}
+
+/// The deliveries of notices of all projects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WebhookState)]
+pub struct WebhookStateView {
+    /// Not delivered yet; some may have failed before.
+    pub waiting: i64,
+    /// Given up after many attempts.
+    pub given_up: i64,
+    /// Why the newest of these was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 /// One setting as the server uses it.

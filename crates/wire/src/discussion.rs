@@ -21,9 +21,9 @@ use crate::schema;
 pub struct DiscussionView {
     pub id: Uuid,
     pub topic: String,
-    /// Such as `review_loop`, `consensus`, `debate`, `brainstorm`, `problem_solving`.
+    /// `review_loop`, `consensus`, `debate`, `brainstorm`, `problem_solving` or `collaboration`.
     pub kind: String,
-    /// `active`, `resolved` or `escalated`.
+    /// `active`, `resolved`, `escalated` or `abandoned`: its workflow was cancelled before it was decided.
     pub status: String,
     /// The task it was started for.
     pub task_id: Option<String>,
@@ -56,7 +56,7 @@ pub struct DiscussionSummaryView {
     pub id: Uuid,
     pub topic: String,
     pub kind: String,
-    /// `active`, `resolved` or `escalated`.
+    /// `active`, `resolved`, `escalated` or `abandoned`: its workflow was cancelled before it was decided.
     pub status: String,
     /// The task it was started for.
     pub task_id: Option<String>,
@@ -98,7 +98,7 @@ impl From<GraphObject> for DiscussionSummaryView {
 pub struct EntryView {
     pub id: Uuid,
     pub agent: String,
-    /// Such as `proposal`, `argument`, `feedback`, `vote`, `decision`.
+    /// `argument`, `proposal`, `vote`, `question`, `clarification`, `feedback` or `decision`.
     pub entry_type: String,
     pub phase: Option<String>,
     pub round: Option<i64>,

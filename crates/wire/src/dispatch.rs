@@ -3,12 +3,12 @@
 use emergent_domain::{
     filter::Filter,
     invalid::Invalid,
+    object_ref::ObjectRef,
     task::Priority,
     workflow::{Limit, OnFailure, SelectorKind, ThreadingKind},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::{
     agent_parts::ModelView, budget::parse_limit, fields, schema, search::FilterView, task::DispatchTask,
@@ -32,13 +32,15 @@ pub struct Dispatch {
     )]
     #[schema(min_items = 1, max_items = 1000)]
     pub tasks: Option<Vec<DispatchTask>>,
-    /// Tasks of the graph that belong to no workflow. Every task that `blocks` joins with them is done as well.
+    /// Tasks of the graph that belong to no workflow, or to a cancelled one: their ids, or `SpecTask/key`. Every task
+    /// that `blocks` joins with them is done as well.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(min_items = 1, max_items = 1000)]
-    pub task_ids: Option<Vec<Uuid>>,
-    /// A task of the graph, with every task that `blocks` joins with it.
+    #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 1000)]
+    pub task_ids: Option<Vec<ObjectRef>>,
+    /// A task of the graph, with every task that `blocks` joins with it: its id, or `SpecTask/key`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_task_id: Option<Uuid>,
+    #[schema(value_type = Option<String>)]
+    pub root_task_id: Option<ObjectRef>,
     /// The pending tasks of the graph that belong to no workflow and match.
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub query: Option<TaskQuery>,

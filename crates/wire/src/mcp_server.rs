@@ -160,9 +160,10 @@ pub struct UpdateMcpServer {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AcceptMcpTool {
-    /// The `digest` of the definition that you looked at. If the tool has another one by now, it is not
-    /// accepted (409) [default: whatever the definition is].
+    /// The `digest` of the definition that you looked at; required (400). If the tool has another one by now,
+    /// it is not accepted (409).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true)]
     pub digest: Option<String>,
 }
 

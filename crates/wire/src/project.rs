@@ -1,7 +1,8 @@
 //! Projects, and requests to create and change them.
 
 use emergent_domain::{
-    coordination::{DiscussionDefaults, SelectionRule},
+    coordination::{DiscussionDefaults, DiscussionPhase, SelectionRule},
+    inbox::Webhook,
     project::{DeletedCounts, Project, ProjectPatch, Retention, RetentionPatch},
     time::Timestamp,
 };
@@ -35,6 +36,9 @@ pub struct ProjectView {
     /// What holds for discussions that do not say it themselves.
     #[serde(default)]
     pub discussions: DiscussionDefaultsView,
+    /// Where notices of the inbox are sent; absent if the project has no webhook of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookView>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -53,6 +57,7 @@ impl From<Project> for ProjectView {
             selection_rules: project.coordination.selection_rules.into_iter().map(Into::into).collect(),
             select_internal_agents: project.coordination.select_internal_agents,
             discussions: project.coordination.discussions.into(),
+            webhook: project.webhook.map(Into::into),
             created_at: project.created_at,
             updated_at: project.updated_at,
         }
@@ -84,13 +89,13 @@ impl From<SelectionRuleView> for SelectionRule {
     }
 }
 
-/// What holds for the discussions of a project unless one says otherwise; null leaves it to the kind.
+/// What holds for the discussions of a project or a task unless one says otherwise; null leaves it to the kind.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schema(as = DiscussionDefaults)]
 pub struct DiscussionDefaultsView {
-    /// Of discussions that agents start: `consensus`, `debate`, `brainstorm`, `problem_solving`, `collaboration` or
-    /// `review_loop`.
+    /// `review_loop`, `consensus`, `debate`, `brainstorm`, `problem_solving` or `collaboration`. Without it, reviews
+    /// are a `review_loop`, and discussions that agents start a `consensus`.
     pub kind: Option<String>,
     #[schema(minimum = 1, maximum = 10)]
     pub rounds: Option<i64>,
@@ -100,17 +105,56 @@ pub struct DiscussionDefaultsView {
     /// How many participants have to be left.
     #[schema(minimum = 1, maximum = 20)]
     pub quorum: Option<usize>,
+    /// The phases of a collaboration, in their order.
+    #[serde(deserialize_with = "fields::map_list", skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 10)]
+    pub phases: Vec<DiscussionPhaseView>,
+}
+
+/// A phase of a collaboration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DiscussionPhase)]
+pub struct DiscussionPhaseView {
+    #[schema(min_length = 1, max_length = 64)]
+    pub name: String,
+    /// Who is asked; without any, everybody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub agents: Vec<String>,
+    /// 1 when not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10)]
+    pub max_rounds: Option<i64>,
+    /// What its entries are: `argument` (when not said), `proposal`, `vote`, `question`, `clarification`, `feedback`
+    /// or `decision`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+impl From<DiscussionPhase> for DiscussionPhaseView {
+    fn from(DiscussionPhase { name, agents, max_rounds, output }: DiscussionPhase) -> Self {
+        Self { name, agents, max_rounds, output }
+    }
+}
+
+impl From<DiscussionPhaseView> for DiscussionPhase {
+    fn from(DiscussionPhaseView { name, agents, max_rounds, output }: DiscussionPhaseView) -> Self {
+        Self { name, agents, max_rounds, output }
+    }
 }
 
 impl From<DiscussionDefaults> for DiscussionDefaultsView {
-    fn from(DiscussionDefaults { kind, rounds, threshold, quorum }: DiscussionDefaults) -> Self {
-        Self { kind, rounds, threshold, quorum }
+    fn from(defaults: DiscussionDefaults) -> Self {
+        let DiscussionDefaults { kind, rounds, threshold, quorum, phases } = defaults;
+        Self { kind, rounds, threshold, quorum, phases: phases.into_iter().map(Into::into).collect() }
     }
 }
 
 impl From<DiscussionDefaultsView> for DiscussionDefaults {
-    fn from(DiscussionDefaultsView { kind, rounds, threshold, quorum }: DiscussionDefaultsView) -> Self {
-        Self { kind, rounds, threshold, quorum }
+    fn from(view: DiscussionDefaultsView) -> Self {
+        let DiscussionDefaultsView { kind, rounds, threshold, quorum, phases } = view;
+        Self { kind, rounds, threshold, quorum, phases: phases.into_iter().map(Into::into).collect() }
     }
 }
 
@@ -186,6 +230,34 @@ pub struct UpdateProject {
     /// Takes the place of all defaults of discussions.
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub discussions: Option<DiscussionDefaultsView>,
+    /// Where notices of the inbox are sent; null removes it.
+    #[serde(default, deserialize_with = "fields::nullable_object", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<WebhookView>)]
+    pub webhook: Option<Option<WebhookView>>,
+}
+
+/// The address that is told of new and decided items of the inbox.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Webhook)]
+pub struct WebhookView {
+    #[schema(min_length = 1, max_length = 2_000, example = "https://example.com/hooks/emergent")]
+    pub url: String,
+    /// The name of the secret of the project whose value signs the notices.
+    #[schema(min_length = 1, max_length = 128, example = "WEBHOOK_KEY")]
+    pub secret: String,
+}
+
+impl From<Webhook> for WebhookView {
+    fn from(Webhook { url, secret }: Webhook) -> Self {
+        Self { url, secret }
+    }
+}
+
+impl From<WebhookView> for Webhook {
+    fn from(WebhookView { url, secret }: WebhookView) -> Self {
+        Self { url, secret }
+    }
 }
 
 /// What to change of the retention; what is absent stays, null keeps everything.
@@ -213,11 +285,22 @@ impl From<UpdateProject> for ProjectPatch {
             selection_rules,
             select_internal_agents,
             discussions,
+            webhook,
         } = update;
         let UpdateRetention { runs_days, events_days, firings_days } = retention.unwrap_or_default();
         let retention = RetentionPatch { runs_days, events_days, firings_days };
         let selection_rules = selection_rules.map(|rules| rules.into_iter().map(Into::into).collect());
         let discussions = discussions.map(Into::into);
-        Self { name, strict, retention, auto_dispatch, selection_rules, select_internal_agents, discussions }
+        let webhook = webhook.map(|webhook| webhook.map(Into::into));
+        Self {
+            name,
+            strict,
+            retention,
+            auto_dispatch,
+            selection_rules,
+            select_internal_agents,
+            discussions,
+            webhook,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Requests to start a run, lists of runs, and trees of child runs. A single run is in `run_detail`.
 
 use emergent_domain::{
+    approval::ApprovalKind,
     run::{Origin, Reason, Run, RunStatus},
     time::Timestamp,
 };
@@ -120,6 +121,14 @@ pub struct RunSummaryView {
     pub started_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
+    /// What a `waiting` run waits for, itself or through its children; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ApprovalKind>)]
+    pub waiting_for: Option<ApprovalKind>,
+    /// Since when it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub waiting_since: Option<Timestamp>,
     /// From start to end; null until then.
     pub duration_ms: Option<i64>,
     pub summary: Option<SummaryView>,

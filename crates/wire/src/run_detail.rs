@@ -30,6 +30,9 @@ pub struct RunDetailView {
     /// started.
     #[serde(default)]
     pub unavailable_servers: Vec<UnavailableServerView>,
+    /// The names in its agent's `tools` that no tool had when it was last started.
+    #[serde(default)]
+    pub missing_tools: Vec<String>,
 }
 
 /// An external server that a run could not use.

@@ -1,8 +1,9 @@
 //! The events of a run, which are also the frames of its event stream.
 
 use emergent_domain::{
+    approval::{ApprovalKind, ApprovalStatus, Choice},
     run::{Reason, RunStatus},
-    run_event::{RunEvent, RunEventBody},
+    run_event::{RunEvent, RunEventBody, TextSoFar},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use crate::{
 };
 
 /// One thing a run tells. Durable ones have a place, which is also the frame's `id:`; the others
-/// (`text_delta`, `thought_delta`, `step_restarted`) are told live only.
+/// (`text_so_far`, `text_delta`, `thought_delta`, `step_restarted`) are told live only.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RunEvent)]
@@ -38,9 +39,14 @@ pub enum BodyView {
     RunStarted {
         recovered: bool,
     },
-    /// The agent's `tools` name tools of servers that could not be used when the run was started.
+    /// The agent's `tools` name tools that did not exist when the run was started, mostly because their servers could
+    /// not be used.
+    #[serde(rename_all = "camelCase")]
     ServersUnavailable {
         servers: Vec<UnavailableServerView>,
+        /// The names in `tools` that no tool had.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing_tools: Vec<String>,
     },
     Message {
         message: RunMessageView,
@@ -85,6 +91,36 @@ pub enum BodyView {
         after: i64,
         summarised: bool,
     },
+    /// A person is asked to approve the call, or to answer a question (`kind`).
+    #[serde(rename_all = "camelCase")]
+    ApprovalRequested {
+        approval_id: Uuid,
+        tool_call_id: Uuid,
+        tool_name: String,
+        #[schema(value_type = schema::ApprovalKind)]
+        kind: ApprovalKind,
+    },
+    /// It waits for a person, itself or through its children. Its time does not count meanwhile.
+    #[serde(rename_all = "camelCase")]
+    RunWaiting {
+        #[schema(value_type = schema::ApprovalKind)]
+        waiting_for: ApprovalKind,
+    },
+    /// `edited`: the person changed the input of the call.
+    #[serde(rename_all = "camelCase")]
+    ApprovalDecided {
+        approval_id: Uuid,
+        tool_call_id: Uuid,
+        tool_name: String,
+        #[schema(value_type = schema::ApprovalStatus)]
+        status: ApprovalStatus,
+        #[schema(value_type = schema::ApprovalDecision)]
+        decision: Choice,
+        reason: Option<String>,
+        edited: bool,
+    },
+    /// It goes on after it waited for a person.
+    RunContinued {},
     #[serde(rename_all = "camelCase")]
     RunEnded {
         #[schema(value_type = schema::RunStatus)]
@@ -93,6 +129,16 @@ pub enum BodyView {
         reason: Option<Reason>,
         summary: Option<SummaryView>,
         error_message: Option<String>,
+    },
+    /// The text of the answer that is being written, before the `text_delta` that follow. It takes the place of
+    /// what you have of this step. Sent when a stream is opened, and after parts were lost.
+    #[serde(rename_all = "camelCase")]
+    TextSoFar {
+        step_number: i64,
+        text: String,
+        /// How many characters of the beginning are missing, because the answer is long.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        omitted_chars: i64,
     },
     #[serde(rename_all = "camelCase")]
     TextDelta {
@@ -112,13 +158,19 @@ pub enum BodyView {
     },
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
 impl From<RunEvent> for RunEventView {
     fn from(event: RunEvent) -> Self {
         let run = event.run;
         let body = match event.body {
             RunEventBody::Started { recovered } => BodyView::RunStarted { recovered },
-            RunEventBody::ServersUnavailable { servers } => BodyView::ServersUnavailable {
+            RunEventBody::ServersUnavailable { servers, missing_tools } => BodyView::ServersUnavailable {
                 servers: servers.into_iter().map(UnavailableServerView::from).collect(),
+                missing_tools,
             },
             RunEventBody::Message(message) => {
                 BodyView::Message { message: RunMessageView::from_recorded(run, message) }
@@ -146,12 +198,34 @@ impl From<RunEvent> for RunEventView {
             RunEventBody::Compacted { before, after, summarised } => {
                 BodyView::Compacted { before, after, summarised }
             }
+            RunEventBody::ApprovalRequested { approval, call, tool, kind } => BodyView::ApprovalRequested {
+                approval_id: approval.0,
+                tool_call_id: call.0,
+                tool_name: tool,
+                kind,
+            },
+            RunEventBody::Waiting { waiting_for } => BodyView::RunWaiting { waiting_for },
+            RunEventBody::ApprovalDecided { approval, call, tool, status, decision, reason, edited } => {
+                BodyView::ApprovalDecided {
+                    approval_id: approval.0,
+                    tool_call_id: call.0,
+                    tool_name: tool,
+                    status,
+                    decision,
+                    reason,
+                    edited,
+                }
+            }
+            RunEventBody::Continued => BodyView::RunContinued {},
             RunEventBody::Ended { status, reason, summary, error } => BodyView::RunEnded {
                 status,
                 reason,
                 summary: SummaryView::from_text(Some(summary)),
                 error_message: error,
             },
+            RunEventBody::TextSoFar(TextSoFar { step, text, omitted_chars }) => {
+                BodyView::TextSoFar { step_number: step, text, omitted_chars }
+            }
             RunEventBody::TextDelta { step, text } => BodyView::TextDelta { step_number: step, text },
             RunEventBody::ThoughtDelta { step, text } => BodyView::ThoughtDelta { step_number: step, text },
             RunEventBody::StepRestarted { step, why } => BodyView::StepRestarted { step_number: step, why },

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use emergent_domain::{
-    agent, filter, mcp_server, query, run, task, token,
+    agent, approval, conversation, filter, mcp_server, query, run, task, token,
     trigger::{self},
     workflow,
 };
@@ -77,6 +77,24 @@ enum_schemas! {
     FlowType => agent::FlowType::ALL;
     /// Where an agent is seen and from where it can be started.
     Visibility => agent::Visibility::ALL;
+    /// What a rule does with a call: it is made, a person is asked first, or it is refused.
+    ApprovalAction => approval::Action::ALL;
+    /// What happens to a call that nobody decided in time: it is denied, or goes on waiting and is marked as
+    /// overdue.
+    OnExpiry => approval::OnExpiry::ALL;
+    /// What a person is asked for.
+    ApprovalKind => approval::ApprovalKind::ALL;
+    /// `expired`: nobody decided in time. `withdrawn`: the run ended before anybody decided.
+    ApprovalStatus => approval::ApprovalStatus::ALL;
+    ApprovalDecision => approval::Choice::ALL;
+    ConversationStatus => conversation::ConversationStatus::ALL;
+    ChatRole => conversation::ChatRole::ALL;
+    /// A message of a person is `queued`, `answering` or `answered`; an answer has one of the other statuses.
+    ChatMessageStatus => conversation::ChatMessageStatus::ALL;
+    /// `waiting`: the message is being answered. `queued`: a job stores it as a document. `stored`: the document starts
+    /// the extraction. `skipped`: the message is not extracted, for a reason.
+    ChatMemoryStatus => conversation::ChatMemoryStatus::ALL;
+    CitationKind => conversation::CitationKind::ALL;
     WorkflowStatus => workflow::WorkflowStatus::ALL;
     /// Who chooses an agent for a task that names none.
     Selector => workflow::SelectorKind::ALL;

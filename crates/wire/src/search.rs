@@ -95,6 +95,10 @@ pub struct SearchChunks {
     /// Only in this document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document_id: Option<Uuid>,
+    /// Drops hits of the vector channel below this cosine [default: the value of the embedder for passages].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 1)]
+    pub min_similarity: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100, default = 10)]
     pub limit: Option<i64>,
@@ -105,8 +109,10 @@ pub struct SearchChunks {
 pub struct SearchView {
     /// The best first.
     pub hits: Vec<HitView>,
-    #[schema(value_type = schema::EmbeddingUse)]
-    pub embedding: EmbeddingUse,
+    /// Absent if the search is by text only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EmbeddingUse>)]
+    pub embedding: Option<EmbeddingUse>,
     /// Present and true if further hits were left out, because the result would have more than 8 MiB.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -162,8 +168,10 @@ impl From<SearchResult<Object>> for SearchView {
 #[schema(as = ChunkSearchResult)]
 pub struct ChunkSearchView {
     pub hits: Vec<ChunkHitView>,
-    #[schema(value_type = schema::EmbeddingUse)]
-    pub embedding: EmbeddingUse,
+    /// Absent if the search is by text only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EmbeddingUse>)]
+    pub embedding: Option<EmbeddingUse>,
     /// Present and true if further hits were left out, because the result would have more than 8 MiB.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,

@@ -22,6 +22,15 @@ pub struct SourceView {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub document_deleted: bool,
+    /// The message, if the document is a message of a conversation that exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<Uuid>,
+    /// The conversation of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<Uuid>,
+    /// The run that answered the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
 }
 
 impl From<Source> for SourceView {
@@ -33,6 +42,9 @@ impl From<Source> for SourceView {
             index: source.index,
             heading: source.heading,
             document_deleted: source.deleted,
+            message_id: source.message.map(|message| message.0),
+            conversation_id: source.conversation.map(|conversation| conversation.0),
+            run_id: source.run.map(|run| run.0),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::schema;
+use crate::{fields, project::DiscussionDefaultsView, schema};
 
 /// A task to be made, with whatever else belongs to the request.
 macro_rules! task_body {
@@ -52,6 +52,13 @@ macro_rules! task_body {
             /// The agents that do; without any, one is chosen.
             #[serde(default)]
             pub collaborators: Vec<String>,
+            /// How they discuss it; what is left out is as in the project.
+            #[serde(
+                default,
+                deserialize_with = "fields::optional_map",
+                skip_serializing_if = "Option::is_none"
+            )]
+            pub discussion: Option<DiscussionDefaultsView>,
             #[serde(default)]
             #[schema(value_type = schema::VerdictKind)]
             pub verdict: VerdictKind,
@@ -78,6 +85,7 @@ macro_rules! task_body {
                     blocked_by: task.blocked_by,
                     requires_collaboration: task.requires_collaboration,
                     collaborators: task.collaborators,
+                    discussion: task.discussion.map(Into::into).unwrap_or_default(),
                     verdict: task.verdict,
                     verifies: task.verifies,
                     max_retries: task.max_retries,
@@ -90,6 +98,28 @@ macro_rules! task_body {
 task_body! {
     /// A task of a workflow that is started.
     DispatchTask {}
+}
+
+impl From<NewTask> for DispatchTask {
+    fn from(task: NewTask) -> Self {
+        Self {
+            key: task.key,
+            title: task.title,
+            description: task.description,
+            kind: task.kind,
+            tags: task.tags,
+            priority: task.priority,
+            complexity: task.complexity,
+            assigned_agent: task.assigned_agent,
+            blocked_by: task.blocked_by,
+            requires_collaboration: task.requires_collaboration,
+            collaborators: task.collaborators,
+            discussion: Some(task.discussion).filter(|own| !own.is_empty()).map(Into::into),
+            verdict: task.verdict,
+            verifies: task.verifies,
+            max_retries: task.max_retries,
+        }
+    }
 }
 
 task_body! {
@@ -123,6 +153,9 @@ pub struct TaskView {
     pub agent: Option<String>,
     pub requires_collaboration: bool,
     pub collaborators: Vec<String>,
+    /// How its result is discussed, as far as the task says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discussion: Option<DiscussionDefaultsView>,
     #[schema(value_type = schema::VerdictKind)]
     pub verdict: VerdictKind,
     pub verifies: Vec<String>,
@@ -136,6 +169,9 @@ pub struct TaskView {
     /// What it hands on to those that wait for it.
     #[schema(value_type = Option<Object>)]
     pub output: Option<Value>,
+    /// Why `autoDispatch` does not execute the task as it is. It is tried again when the task changes. Only in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_dispatched: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
@@ -156,6 +192,7 @@ impl From<Task> for TaskView {
             agent: task.assigned_agent,
             requires_collaboration: task.requires_collaboration,
             collaborators: task.collaborators,
+            discussion: Some(task.discussion).filter(|own| !own.is_empty()).map(Into::into),
             verdict: task.verdict,
             verifies: task.verifies,
             retry_count: task.retry_count,
@@ -164,6 +201,7 @@ impl From<Task> for TaskView {
             run_id: task.run.map(Into::into),
             summary: task.summary,
             output: task.output,
+            not_dispatched: None,
             created_at: task.created_at,
         }
     }

@@ -32,6 +32,29 @@ pub struct TokenView {
     /// The secret itself, in the answer to its creation and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// In the answer to a revocation: the tokens that this token created, and those that they created. They are
+    /// revoked as well if the request says so (`children=true`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_tokens: Option<Vec<CreatedTokenView>>,
+}
+
+/// A token that another token created.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CreatedToken)]
+pub struct CreatedTokenView {
+    pub id: Uuid,
+    pub name: String,
+    /// Absent for a token that is not revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl From<Token> for CreatedTokenView {
+    fn from(token: Token) -> Self {
+        Self { id: token.id.0, name: token.name, revoked_at: token.revoked_at }
+    }
 }
 
 impl From<Token> for TokenView {
@@ -45,6 +68,7 @@ impl From<Token> for TokenView {
             expires_at: token.expires_at,
             revoked_at: token.revoked_at,
             token: None,
+            created_tokens: None,
         }
     }
 }

@@ -49,6 +49,8 @@ impl ToolCallView {
 #[serde(rename_all = "lowercase")]
 #[schema(as = ToolCallStatus)]
 pub enum CallStatusView {
+    /// A person has to approve it first.
+    Held,
     Running,
     Completed,
     Error,
@@ -65,6 +67,7 @@ impl From<ToolCallStatus> for CallStatusView {
         match status {
             // A pending call starts within moments, so the API does not distinguish the two.
             ToolCallStatus::Pending | ToolCallStatus::Running => Self::Running,
+            ToolCallStatus::Held => Self::Held,
             ToolCallStatus::Completed => Self::Completed,
             ToolCallStatus::Error => Self::Error,
         }
@@ -74,6 +77,7 @@ impl From<ToolCallStatus> for CallStatusView {
 impl From<CallStatusView> for ToolCallStatus {
     fn from(status: CallStatusView) -> Self {
         match status {
+            CallStatusView::Held => Self::Held,
             CallStatusView::Running => Self::Running,
             CallStatusView::Completed => Self::Completed,
             CallStatusView::Error => Self::Error,

@@ -4,13 +4,14 @@ use emergent_domain::{
     filter::Filter,
     time::Timestamp,
     trigger::{CoalesceBy, EventKind, EventTrigger, FiringStatus, MissedPolicy, Schedule},
+    workflow_template::WorkflowTemplate,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::schema;
+use crate::{dispatch::Dispatch, schema};
 
 /// What starts a project's agents without anybody asking.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -27,8 +28,13 @@ pub struct TriggersView {
 #[schema(as = Schedule)]
 pub struct ScheduleView {
     pub id: Uuid,
-    pub agent_id: Uuid,
+    /// The agent that it starts; null when it starts a workflow.
+    pub agent_id: Option<Uuid>,
+    /// Empty when it starts a workflow.
     pub agent_name: String,
+    /// The workflow that it starts instead of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
     /// The product whose job it is; null for an agent's own trigger.
     pub product: Option<String>,
     /// The job's name; `agent:<name>` for an agent's own trigger.
@@ -55,6 +61,9 @@ pub struct ScheduleView {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_at: Option<Timestamp>,
     pub last_run_id: Option<Uuid>,
+    /// The last workflow that it started.
+    #[serde(default)]
+    pub last_workflow_id: Option<Uuid>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -66,8 +75,9 @@ impl ScheduleView {
         let config = schedule.config;
         Self {
             id: schedule.id.0,
-            agent_id: schedule.agent.0,
+            agent_id: schedule.dispatch.is_none().then_some(schedule.agent.0),
             agent_name,
+            dispatch: schedule.dispatch.map(template_view),
             product: schedule.product,
             name: schedule.name,
             cron: schedule.cron,
@@ -82,6 +92,7 @@ impl ScheduleView {
             error: schedule.error,
             last_at: schedule.last_at,
             last_run_id: schedule.last_run.map(Into::into),
+            last_workflow_id: schedule.last_workflow.map(Into::into),
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
         }
@@ -92,8 +103,19 @@ impl ScheduleView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = EventTrigger)]
 pub struct EventTriggerView {
-    pub agent_id: Uuid,
+    /// The agent that it starts; null when it starts a workflow.
+    pub agent_id: Option<Uuid>,
+    /// Empty when it starts a workflow.
     pub agent_name: String,
+    /// The name of a trigger that starts a workflow.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The product whose job it is; null for the trigger of an agent or a person.
+    #[serde(default)]
+    pub product: Option<String>,
+    /// The workflow that it starts instead of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
     #[schema(value_type = schema::EventKind)]
     pub event: EventKind,
     /// Any of these types; all when empty. Of a document, MIME types.
@@ -117,8 +139,11 @@ impl EventTriggerView {
     pub fn new(trigger: EventTrigger, agent_name: String) -> Self {
         let config = trigger.config;
         Self {
-            agent_id: trigger.agent.0,
+            agent_id: trigger.dispatch.is_none().then_some(trigger.agent.0),
             agent_name,
+            name: trigger.name,
+            product: trigger.product.filter(|product| !product.is_empty()),
+            dispatch: trigger.dispatch.map(template_view),
             event: trigger.event,
             max_depth: config.max_depth(),
             coalesce_seconds: config.window(trigger.event).as_secs(),
@@ -137,14 +162,21 @@ impl EventTriggerView {
 #[schema(as = Firing)]
 pub struct FiringView {
     pub id: Uuid,
-    pub agent_id: Uuid,
+    /// Null for a trigger that starts a workflow.
+    pub agent_id: Option<Uuid>,
     pub agent_name: String,
+    /// The name of a trigger that starts a workflow.
+    #[serde(default)]
+    pub trigger_name: Option<String>,
     #[schema(value_type = schema::FiringStatus)]
     pub status: FiringStatus,
     /// Of a skipped one the rule, such as `still_running`; of a refused one the error.
     pub reason: Option<String>,
     /// The run it started; several firings may share one.
     pub run_id: Option<Uuid>,
+    /// The workflow it started; several firings may share one.
+    #[serde(default)]
+    pub workflow_id: Option<Uuid>,
     /// Of a schedule; null for an event.
     pub schedule_id: Option<Uuid>,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -167,4 +199,43 @@ pub struct FiringView {
     pub created_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub settled_at: Option<Timestamp>,
+}
+
+/// A trigger that starts a workflow.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutTrigger {
+    /// A cron expression, or an event such as `on_document_ingested`.
+    #[schema(min_length = 1, max_length = 200, example = "0 9 * * MON")]
+    pub trigger: String,
+    /// The workflow: `description` or `tasks`, with the settings of a dispatch.
+    pub dispatch: Dispatch,
+    /// The settings of the schedule or of the event, as in `config.trigger` of an agent.
+    #[serde(default)]
+    pub config: Map<String, Value>,
+}
+
+/// The name of a trigger that starts a workflow.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TriggerName {
+    pub name: String,
+}
+
+/// A template as the request that would start the same workflow.
+fn template_view(template: WorkflowTemplate) -> Dispatch {
+    Dispatch {
+        description: template.description,
+        tasks: template.tasks.map(|tasks| tasks.into_iter().map(Into::into).collect()),
+        max_concurrent: template.max_concurrent,
+        budget_usd: template.budget_usd,
+        budget_tokens: template.budget_tokens,
+        selector: template.selector,
+        evaluate: template.evaluate,
+        threading: template.threading,
+        on_failure: template.on_failure,
+        planner: template.planner,
+        model: template.model.map(Into::into),
+        ..Dispatch::default()
+    }
 }

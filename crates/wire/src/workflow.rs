@@ -4,17 +4,20 @@
 use emergent_domain::{
     task::{Priority, TaskStatus, VerdictKind},
     time::Timestamp,
+    trigger::EventKind,
     workflow::{
-        Escalation, OnFailure, SelectorKind, ThreadingKind, Workflow, WorkflowSettings, WorkflowStatus,
+        Escalation, Limit, OnFailure, SelectorKind, ThreadingKind, TriggerOrigin, Workflow, WorkflowSettings,
+        WorkflowStatus,
     },
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+pub use crate::escalation_action::EscalationAction;
 use crate::{
     budget::{BudgetView, LimitView},
-    schema,
+    escalation_action, schema,
 };
 
 /// A workflow that was started.
@@ -46,6 +49,9 @@ pub struct WorkflowSummaryView {
     pub planner_run_id: Option<Uuid>,
     /// The run that started it, if an agent did.
     pub started_by_run: Option<Uuid>,
+    /// The schedule or event that started it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<WorkflowOriginView>,
     /// The place of its newest event.
     pub event_seq: i64,
     #[schema(value_type = String, format = DateTime)]
@@ -58,19 +64,68 @@ pub struct WorkflowSummaryView {
 
 impl From<Workflow> for WorkflowSummaryView {
     fn from(workflow: Workflow) -> Self {
+        let budget = workflow.settings.budget;
         Self {
             id: workflow.id.0,
             status: workflow.status,
             description: workflow.description,
             settings: workflow.settings.into(),
-            escalation: workflow.escalation.map(|escalation| EscalationView::new(workflow.id.0, escalation)),
+            escalation: workflow
+                .escalation
+                .map(|escalation| EscalationView::new(workflow.id.0, escalation, budget)),
             summary: workflow.summary,
             planner_run_id: workflow.planner_run.map(Into::into),
             started_by_run: workflow.started_by_run.map(Into::into),
+            origin: workflow.origin.trigger.map(Into::into),
             event_seq: workflow.event_seq,
             created_at: workflow.created_at,
             updated_at: workflow.updated_at,
             completed_at: workflow.completed_at,
+        }
+    }
+}
+
+/// The firing of a trigger that started a workflow.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowOrigin)]
+pub struct WorkflowOriginView {
+    /// The name of the trigger.
+    pub name: String,
+    /// Of a schedule; null for an event.
+    pub schedule_id: Option<Uuid>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub scheduled_at: Option<Timestamp>,
+    /// Of an event; null for a schedule.
+    #[schema(value_type = Option<schema::EventKind>)]
+    pub event: Option<EventKind>,
+    pub entity_id: Option<Uuid>,
+    pub entity_type: Option<String>,
+    pub entity_version: Option<i64>,
+}
+
+impl From<TriggerOrigin> for WorkflowOriginView {
+    fn from(origin: TriggerOrigin) -> Self {
+        let empty = |name| Self {
+            name,
+            schedule_id: None,
+            scheduled_at: None,
+            event: None,
+            entity_id: None,
+            entity_type: None,
+            entity_version: None,
+        };
+        match origin {
+            TriggerOrigin::Schedule { schedule, name, at } => {
+                Self { schedule_id: Some(schedule.0), scheduled_at: Some(at), ..empty(name) }
+            }
+            TriggerOrigin::Event { name, event, entity, entity_type, version } => Self {
+                event: Some(event),
+                entity_id: Some(entity),
+                entity_type: Some(entity_type),
+                entity_version: Some(version),
+                ..empty(name)
+            },
         }
     }
 }
@@ -130,67 +185,17 @@ pub struct EscalationView {
 }
 
 impl EscalationView {
-    /// The escalation of a workflow.
-    fn new(workflow: Uuid, escalation: Escalation) -> Self {
-        let (task_id, discussion_id) =
-            (escalation.task.map(Into::into), escalation.discussion.map(Into::into));
-        let action = |option: &String| EscalationAction::new(option, workflow, task_id, discussion_id);
+    /// The escalation of a workflow with this budget.
+    fn new(workflow: Uuid, escalation: Escalation, budget: Limit) -> Self {
+        let actions = escalation_action::actions(workflow, &escalation, budget);
         Self {
             reason: escalation.reason,
-            task_id,
-            discussion_id,
-            actions: escalation.options.iter().filter_map(action).collect(),
+            task_id: escalation.task.map(Into::into),
+            discussion_id: escalation.discussion.map(Into::into),
+            actions,
             options: escalation.options,
             at: escalation.at,
         }
-    }
-}
-
-/// How a person carries out one of the options.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct EscalationAction {
-    /// The option.
-    pub option: String,
-    /// The command in a terminal; words in capitals are to be replaced.
-    pub command: String,
-    /// The request, such as `POST /api/coordination/tasks/…/retry`.
-    pub request: String,
-    /// The body of the request; fields with a question mark may be left out.
-    pub body: String,
-}
-
-impl EscalationAction {
-    fn new(option: &str, workflow: Uuid, task: Option<Uuid>, discussion: Option<Uuid>) -> Option<Self> {
-        let task_action = |command: String, body: &str| {
-            let path = format!("tasks/{}/{option}", task?);
-            Some((command, path, body.to_owned()))
-        };
-        let (command, path, body) = match option {
-            "retry" => task_action(format!("task retry {} --note TEXT", task?), "{ note? }")?,
-            "reassign" => task_action(format!("task reassign {} AGENT", task?), "{ agent, note? }")?,
-            "skip" => task_action(format!("task skip {}", task?), "{ reason? }")?,
-            "decide" => (
-                format!("discussion decide {} DECISION --reason TEXT", discussion?),
-                format!("discussions/{}/decide", discussion?),
-                "{ decision, reason? }".to_owned(),
-            ),
-            "resume" => (
-                format!("workflow resume {workflow} --budget-usd N"),
-                format!("workflows/{workflow}/resume"),
-                "{ note?, budgetUsd?, budgetTokens? }".to_owned(),
-            ),
-            "cancel" => {
-                (format!("workflow cancel {workflow}"), format!("workflows/{workflow}/cancel"), String::new())
-            }
-            _ => return None,
-        };
-        Some(Self {
-            option: option.to_owned(),
-            command: format!("emergent {command}"),
-            request: format!("POST /api/coordination/{path}"),
-            body,
-        })
     }
 }
 

@@ -112,6 +112,17 @@ pub enum WorkflowEventBody {
     TaskWaiting {
         reason: Option<String>,
     },
+    /// A model that is asked about a task failed, and is asked again after a wait.
+    ModelRetry {
+        asker: Option<String>,
+        error: Option<String>,
+        wait_ms: Option<u64>,
+    },
+    /// A model gave no usable answer to a question about the task.
+    JudgeFailed {
+        role: Option<String>,
+        reason: Option<String>,
+    },
     TaskRetried {
         reason: Option<String>,
     },

@@ -1,0 +1,161 @@
+//! What a person can do about a workflow that waits, as commands and requests.
+
+use emergent_domain::workflow::{Escalation, Limit};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// How a person carries out one of the options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EscalationAction {
+    /// The option. One that takes two steps has an action for each, in their order.
+    pub option: String,
+    /// The command in a terminal; words in capitals are to be replaced.
+    pub command: String,
+    /// The request, such as `POST /api/coordination/tasks/…/retry`.
+    pub request: String,
+    /// The body of the request; fields with a question mark may be left out.
+    pub body: String,
+}
+
+/// Part of the messages about daily budgets of projects and agents.
+const DAILY: &str = "for the day";
+/// Part of the message about the budget of a workflow.
+const OF_WORKFLOW: &str = "the workflow's budget";
+
+/// The actions for each option of an escalation. `budget` is that of the workflow.
+pub(crate) fn actions(workflow: Uuid, escalation: &Escalation, budget: Limit) -> Vec<EscalationAction> {
+    let task = escalation.task.map(|task| task.0);
+    let discussion = escalation.discussion.map(|discussion| discussion.0);
+    let of_option = |option: &String| match option.as_str() {
+        "resume" => resume_actions(workflow, escalation, budget),
+        option => simple_action(option, workflow, task, discussion).into_iter().collect(),
+    };
+    escalation.options.iter().flat_map(of_option).collect()
+}
+
+fn new_action(option: &str, command: &str, request: &str, body: &str) -> EscalationAction {
+    EscalationAction {
+        option: option.to_owned(),
+        command: format!("emergent {command}"),
+        request: request.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+/// To resume takes more budget only if a budget is in the way: the one of the workflow, or one for a day.
+fn resume_actions(workflow: Uuid, escalation: &Escalation, budget: Limit) -> Vec<EscalationAction> {
+    let request = format!("POST /api/coordination/workflows/{workflow}/resume");
+    let resume = |flags: &str, body: &str| {
+        new_action("resume", &format!("workflow resume {workflow}{flags}"), &request, body)
+    };
+    // An escalation without a task is about the server, and not about a budget.
+    if escalation.task.is_none() {
+        return vec![resume("", "{ note? }")];
+    }
+    if escalation.reason.contains(DAILY) {
+        let agent = agent_in(&escalation.reason).map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+        let set = new_action(
+            "resume",
+            &format!("budget set --usd N{agent}"),
+            "PUT /api/coordination/budgets",
+            "{ agent?, usd?, tokens? }",
+        );
+        return vec![set, resume("", "{ note? }")];
+    }
+    let is_own_budget = escalation.reason.contains(OF_WORKFLOW) || !budget.is_unlimited();
+    let flags = match (budget.microusd.is_some(), budget.tokens.is_some()) {
+        _ if !is_own_budget => "",
+        (true, true) => " --budget-usd N --budget-tokens N",
+        (false, true) => " --budget-tokens N",
+        (_, false) => " --budget-usd N",
+    };
+    let body = if flags.is_empty() { "{ note? }" } else { "{ note?, budgetUsd?, budgetTokens? }" };
+    vec![resume(flags, body)]
+}
+
+/// The agent that a message about its daily budget names.
+fn agent_in(reason: &str) -> Option<&str> {
+    let (_, rest) = reason.split_once("the budget of agent `")?;
+    Some(rest.split_once('`')?.0)
+}
+
+fn simple_action(
+    option: &str,
+    workflow: Uuid,
+    task: Option<Uuid>,
+    discussion: Option<Uuid>,
+) -> Option<EscalationAction> {
+    let (command, path, body) = match option {
+        "retry" => {
+            let task = task?;
+            (format!("task retry {task} --note TEXT"), format!("tasks/{task}/retry"), "{ note? }")
+        }
+        "reassign" => {
+            let task = task?;
+            (format!("task reassign {task} AGENT"), format!("tasks/{task}/reassign"), "{ agent, note? }")
+        }
+        "skip" => {
+            let task = task?;
+            (format!("task skip {task}"), format!("tasks/{task}/skip"), "{ reason? }")
+        }
+        "decide" => {
+            let discussion = discussion?;
+            let command = format!("discussion decide {discussion} DECISION --reason TEXT");
+            (command, format!("discussions/{discussion}/decide"), "{ decision, reason? }")
+        }
+        "cancel" => (format!("workflow cancel {workflow}"), format!("workflows/{workflow}/cancel"), ""),
+        _ => return None,
+    };
+    Some(new_action(option, &command, &format!("POST /api/coordination/{path}"), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::{ids::ObjectId, time::Timestamp};
+
+    use super::*;
+
+    fn commands(reason: &str, has_task: bool, budget: Limit) -> Vec<String> {
+        let escalation = Escalation {
+            reason: reason.to_owned(),
+            task: has_task.then(ObjectId::new),
+            discussion: None,
+            options: vec!["resume".to_owned()],
+            at: Timestamp::from_micros(0),
+        };
+        let workflow = Uuid::nil();
+        let actions = actions(workflow, &escalation, budget);
+        actions.into_iter().map(|action| action.command.replace(&workflow.to_string(), "ID")).collect()
+    }
+
+    #[test]
+    fn an_escalation_suggests_the_budget_that_is_in_the_way() {
+        let dollars = Limit { microusd: Some(1), tokens: None };
+        let tokens = Limit { microusd: None, tokens: Some(1) };
+        let both = Limit { microusd: Some(1), tokens: Some(1) };
+        let used_up = "task `a` failed: the budget is used up";
+        assert_eq!(commands(used_up, true, dollars), ["emergent workflow resume ID --budget-usd N"]);
+        assert_eq!(commands(used_up, true, tokens), ["emergent workflow resume ID --budget-tokens N"]);
+        assert_eq!(
+            commands(used_up, true, both),
+            ["emergent workflow resume ID --budget-usd N --budget-tokens N"]
+        );
+        let of_project =
+            format!("{used_up}: the project's budget for the day ($1) does not allow another model call");
+        assert_eq!(
+            commands(&of_project, true, dollars),
+            ["emergent budget set --usd N", "emergent workflow resume ID"]
+        );
+        let of_agent = format!(
+            "{used_up}: the budget of agent `writer` for the day ($1) does not allow another model call"
+        );
+        assert_eq!(
+            commands(&of_agent, true, Limit::default())[0],
+            "emergent budget set --usd N --agent writer"
+        );
+        assert_eq!(commands("it could not go on: no disk", false, dollars), ["emergent workflow resume ID"]);
+        assert_eq!(commands(used_up, true, Limit::default()), ["emergent workflow resume ID"]);
+    }
+}
