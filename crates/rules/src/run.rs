@@ -5,6 +5,9 @@
 //! decides the same thing twice.
 
 mod prompts;
+mod summary;
+
+use std::collections::BTreeMap;
 
 use emergent_domain::{
     chat::{StopReason, ToolCall},
@@ -16,8 +19,8 @@ use serde_json::Value;
 
 pub use prompts::TRUNCATED_CALL_RESULT;
 use prompts::{
-    BUDGET_EXHAUSTED, BUDGET_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT,
-    STEP_LIMIT_PROMPT, TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
+    BUDGET_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT, STEP_LIMIT_PROMPT,
+    TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
 };
 
 /// So often in a row the model may continue a truncated answer.
@@ -33,6 +36,10 @@ pub struct Machine {
     wrap_up: Option<Reason>,
     /// The newest text of the model. It becomes the run's summary if nothing better follows.
     last_text: String,
+    /// The text of the newest model call that was dropped or failed before its answer was complete.
+    unfinished_text: String,
+    /// How often this run has called each tool.
+    tool_calls: BTreeMap<String, usize>,
     incomplete: IncompleteAnswers,
     /// Why the budget refused the latest model call that it refused. A run that its budget ends
     /// reports this reason, because it names the limit that was reached.
@@ -117,6 +124,8 @@ impl Machine {
             loops: LoopGuard::default(),
             wrap_up: None,
             last_text: String::new(),
+            unfinished_text: String::new(),
+            tool_calls: BTreeMap::new(),
             incomplete: IncompleteAnswers::default(),
             budget_refusal: None,
         }
@@ -208,11 +217,9 @@ impl Machine {
     pub fn on_model_error(&self, error: String) -> NextAction {
         match self.wrap_up {
             Some(_) => self.on_grace_expired(),
-            None => self.end_with(RunEnd::Failed {
-                reason: Reason::Provider,
-                error,
-                summary: self.last_text.clone(),
-            }),
+            None => {
+                self.end_with(RunEnd::Failed { reason: Reason::Provider, error, summary: self.summary() })
+            }
         }
     }
 
@@ -224,6 +231,7 @@ impl Machine {
     pub fn on_answer(&mut self, answer: &AnswerView<'_>) -> NextAction {
         if !answer.text.trim().is_empty() {
             self.last_text = format!("{}{}", self.incomplete.text, answer.text);
+            self.unfinished_text.clear();
         }
         if let Some(reason) = self.wrap_up {
             let refused = answer.calls.iter().map(|view| refuse_call(view.call, TOOLS_DISABLED_RESULT));
@@ -296,19 +304,20 @@ impl Machine {
     fn on_calls(&mut self, calls: &[CallView<'_>], truncated: &[CallView<'_>]) -> NextAction {
         let mut decisions = Vec::with_capacity(calls.len() + truncated.len());
         let mut looping_call = None;
-        for CallView { call, effect } in calls.iter().copied() {
-            let observed = ObservedCall { id: call.id, tool: &call.name, input: &call.input, effect };
-            match self.loops.observe(observed) {
+        let checks = self.loops.observe_answer(calls.iter().map(observed_call));
+        for (CallView { call, .. }, check) in calls.iter().copied().zip(checks) {
+            match check {
                 LoopCheck::None => decisions.push(CallDecision::Make(call.id)),
-                LoopCheck::Warn { count } => decisions.push(CallDecision::Refuse {
+                LoopCheck::Warn { count, kind } => decisions.push(CallDecision::Refuse {
                     call: call.id,
-                    text: loops::loop_warning(&call.name, count),
+                    text: loops::loop_warning(&call.name, count, kind),
                     looped: Some(count),
                 }),
                 LoopCheck::End { count } => looping_call = looping_call.or(Some((call, count))),
             }
         }
         let Some((looping, count)) = looping_call else {
+            self.count_calls(calls, &decisions);
             decisions.extend(truncated.iter().map(|view| refuse_call(view.call, TRUNCATED_CALL_RESULT)));
             return NextAction::CallTools(decisions);
         };
@@ -317,7 +326,10 @@ impl Machine {
             text: RUN_ENDED_RESULT.to_owned(),
             looped: (view.call.id == looping.id).then_some(count),
         });
-        let error = format!("it went on calling `{}` in a loop after it was warned", looping.name);
+        let error = format!(
+            "the agent was warned of a loop and went on: it called `{}` {count} times; change its prompt or its tools",
+            looping.name
+        );
         let end = RunEnd::Failed { reason: Reason::DoomLoop, error, summary: self.last_text.clone() };
         NextAction::End { refused: refused.collect(), end }
     }
@@ -340,19 +352,11 @@ impl Machine {
         self.wrap_up = Some(reason);
         self.incomplete = IncompleteAnswers::default();
     }
+}
 
-    /// How a run ends at a limit. A resumed run has new steps and new time, but no new budget, so only
-    /// a run that its budget ends has failed.
-    fn end_at_limit(&self, reason: Reason) -> RunEnd {
-        let summary = self.last_text.clone();
-        match reason {
-            Reason::Budget => {
-                let error = self.budget_refusal.clone().unwrap_or_else(|| BUDGET_EXHAUSTED.to_owned());
-                RunEnd::Failed { reason, error, summary }
-            }
-            _ => RunEnd::Paused { reason, summary },
-        }
-    }
+fn observed_call<'a>(view: &CallView<'a>) -> ObservedCall<'a> {
+    let call = view.call;
+    ObservedCall { id: call.id, tool: &call.name, input: &call.input, effect: view.effect }
 }
 
 fn refuse_call(call: &ToolCall, text: &str) -> CallDecision {

@@ -83,7 +83,8 @@ fn a_run_that_its_budget_ends_reports_the_latest_refusal() {
     machine.record_budget_refusal("the workflow's limit is reached".into());
     let NextAction::End { end, .. } = machine.on_budget_exhausted() else { panic!() };
     let error = "the workflow's limit is reached".to_owned();
-    assert_eq!(end, RunEnd::Failed { reason: Reason::Budget, error, summary: String::new() });
+    assert!(end.summary().contains("ended at its budget"), "{}", end.summary());
+    assert_eq!((end.reason(), end.error()), (Some(Reason::Budget), Some(error.as_str())));
 }
 
 #[test]
@@ -412,4 +413,52 @@ proptest! {
             prop_assert_eq!(again.on_tool_results(&results), first.on_tool_results(&results));
         }
     }
+}
+
+#[test]
+fn four_equal_calls_of_one_answer_are_warned_about_and_the_next_answer_ends_the_run() {
+    let mut machine = Machine::new(None, 0);
+    let (first, output) = (calls("aaaa"), json!("same"));
+    let next = machine.on_answer(&view("", &first, &StopReason::ToolCalls));
+    let NextAction::CallTools(decisions) = next else { panic!("{next:?}") };
+    let warned: Vec<bool> =
+        decisions.iter().map(|one| matches!(one, CallDecision::Refuse { looped: Some(_), .. })).collect();
+    assert_eq!(warned, [false, false, true, true]);
+    machine.on_tool_results(&results(&first, &output));
+    let NextAction::End { end, .. } = answer(&mut machine, "", "a") else { panic!("the model was warned") };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::DoomLoop)));
+}
+
+#[test]
+fn an_unfinished_answer_is_the_summary_of_a_run_that_no_answer_follows() {
+    let mut machine = Machine::new(None, 0);
+    machine.record_unfinished_answer("Half a sen");
+    machine.on_deadline();
+    let NextAction::End { end, .. } = machine.on_grace_expired() else { panic!() };
+    assert_eq!(end, RunEnd::Paused { reason: Reason::Timeout, summary: "Half a sen".into() });
+    let NextAction::End { end, .. } = answer(&mut machine, "A whole summary.", "") else { panic!() };
+    assert_eq!(end.summary(), "A whole summary.");
+}
+
+#[test]
+fn an_unfinished_answer_follows_the_text_before_it_or_continues_a_truncated_one() {
+    let mut machine = Machine::new(None, 0);
+    answer(&mut machine, "I begin.", "a");
+    machine.record_unfinished_answer("Now I");
+    let NextAction::End { end, .. } = machine.on_grace_expired() else { panic!() };
+    assert_eq!(end.summary(), "I begin.\n\nNow I");
+    let mut machine = Machine::new(None, 0);
+    truncated(&mut machine, "One, ", "");
+    machine.record_unfinished_answer("two");
+    let NextAction::End { end, .. } = machine.on_grace_expired() else { panic!() };
+    assert_eq!(end.summary(), "One, two");
+}
+
+#[test]
+fn a_run_whose_model_wrote_nothing_ends_at_its_limit_with_what_it_did() {
+    let mut machine = Machine::new(None, 0);
+    answer(&mut machine, "", "ab");
+    machine.on_deadline();
+    let NextAction::End { end, .. } = machine.on_grace_expired() else { panic!() };
+    assert!(end.summary().contains("took 1 step and called `a` (1), `b` (1);"), "{}", end.summary());
 }

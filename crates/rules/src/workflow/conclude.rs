@@ -22,6 +22,10 @@ pub enum Judgement {
     Redo {
         why: String,
     },
+    /// The judge gave no usable answer about the result.
+    NotEvaluated {
+        why: String,
+    },
     /// The task is tried again, and the next attempt reads this note.
     Retry {
         note: String,
@@ -53,6 +57,12 @@ pub fn conclude(
             Some(Judgement::Redo { why }) => {
                 retry_or_fail(snapshot, task, format!("its result was rejected: {why}"), attempt, judged)
             }
+            // A judge that fails must not hold up the work; the reason says that nobody has looked at the result.
+            Some(Judgement::NotEvaluated { why }) => complete(
+                task,
+                attempt,
+                format!("its run completed; its result was not evaluated, because {why}"),
+            ),
             _ => complete(task, attempt, "its run completed".to_owned()),
         },
         RunStatus::Paused if task.resumes < snapshot.workflow.settings.max_resumes => {
@@ -72,7 +82,10 @@ pub fn conclude(
         }
         // Another attempt would be refused by the same budget.
         RunStatus::Failed if attempt.reason == Some(Reason::Budget) => {
-            fail_without_retry(snapshot, task, "the budget is used up".to_owned(), attempt, BUDGET_OPTIONS)
+            // The error says whose budget it is, and so what a person can do about it.
+            let error = attempt.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            let why = format!("the budget is used up{error}");
+            fail_without_retry(snapshot, task, why, attempt, BUDGET_OPTIONS)
         }
         _ => {
             let error = attempt.error.as_deref().unwrap_or("no reason given");

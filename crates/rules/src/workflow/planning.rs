@@ -43,8 +43,7 @@ pub fn plan_problem(snapshot: &Snapshot, agents: &[Agent]) -> Option<String> {
         if task.title.trim().is_empty() && task.description.trim().is_empty() {
             return Some(format!("task `{}` says nothing about what is to be done", task.key));
         }
-        let named = task.assigned_agent.iter().chain(&task.collaborators);
-        if let Some(name) = named.into_iter().find(|name| !known_agent(name)) {
+        if let Some(name) = task.named_agents().find(|name| !known_agent(name)) {
             return Some(format!(
                 "task `{}` names the agent `{name}`, which is not there; there are {}",
                 task.key,

@@ -33,6 +33,52 @@ pub fn find_labelled_line<'t>(text: &'t str, label: &str) -> Option<&'t str> {
     })
 }
 
+/// Reads a verdict with `parse` from a line of its own, such as `Verdict: PASS` or `Overall verdict - PASS`, or from the line
+/// after a heading `Verdict`. Markup, symbols and quotes around it are ignored. Of several such lines the last one
+/// counts, because models think before they answer.
+pub fn find_verdict<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let lines: Vec<&str> = text.lines().map(trim_symbols).filter(|line| !line.is_empty()).collect();
+    for (position, line) in lines.iter().enumerate().rev() {
+        match after_verdict_label(line) {
+            None => {}
+            // Below a heading there may be any text.
+            Some("") => {
+                if let Some(verdict) = lines.get(position + 1).and_then(|next| parse(next)) {
+                    return Some(verdict);
+                }
+            }
+            Some(value) => return parse(value),
+        }
+    }
+    None
+}
+
+/// A line without markup, symbols and quotes at its ends. A question mark at the end stays, because a question is no
+/// statement.
+pub fn trim_symbols(line: &str) -> &str {
+    let is_symbol = |c: char| !c.is_alphanumeric();
+    line.trim_start_matches(is_symbol).trim_end_matches(|c: char| is_symbol(c) && c != '?')
+}
+
+/// What a line says after its label; empty for a heading.
+fn after_verdict_label(line: &str) -> Option<&str> {
+    let label_end = |text: &str, word: &str| {
+        text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)).then_some(word.len())
+    };
+    let qualified = VERDICT_QUALIFIERS.iter().find_map(|word| label_end(line, word)).map(|end| &line[end..]);
+    let label = qualified.filter(|rest| rest.starts_with(' ')).unwrap_or(line).trim_start();
+    let rest = VERDICT_LABELS.iter().find_map(|word| label_end(label, word)).map(|end| &label[end..])?;
+    let rest = rest.trim_start_matches(['*', '_', '`', '"', ' ']);
+    match rest.strip_prefix([':', '-', '–', '—', '=']) {
+        Some(value) => Some(trim_symbols(value)),
+        None => rest.is_empty().then_some(rest),
+    }
+}
+
+const VERDICT_QUALIFIERS: &[&str] = &["overall", "final", "my"];
+/// The prompt of a review asks for an overall assessment.
+const VERDICT_LABELS: &[&str] = &["verdict", "assessment"];
+
 /// The beginning of a text, with a mark if something was left out.
 pub fn truncate(text: &str, chars: usize) -> String {
     let text = text.trim();
@@ -64,6 +110,26 @@ mod tests {
         assert_eq!(vote("My VOTE: sqlite"), None);
         assert_eq!(vote("voter: sqlite"), None);
         assert_eq!(vote("Vöte: sqlite"), None);
+    }
+
+    #[test]
+    fn a_verdict_stands_after_its_label_or_below_its_heading() {
+        let verdict = |text| find_verdict(text, |value| (!value.contains(' ')).then(|| value.to_owned()));
+        for (text, expected) in [
+            ("Overall verdict: PASS", Some("PASS")),
+            ("- **Final verdict:** `PASS`.", Some("PASS")),
+            ("Verdict - PASS.", Some("PASS")),
+            ("## Verdict\n\n**PASS**", Some("PASS")),
+            ("Verdict:\nPASS\n\nVerdict:\nIt works well", Some("PASS")),
+            ("Overall assessment: APPROVE", Some("APPROVE")),
+            ("Verdict: one\nVerdict: two words", None),
+            ("Verdicts: PASS", None),
+            ("Overall: PASS", None),
+            ("Verdict: PASS?", Some("PASS?")),
+            ("Verdict", None),
+        ] {
+            assert_eq!(verdict(text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

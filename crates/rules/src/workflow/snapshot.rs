@@ -61,6 +61,8 @@ pub struct Snapshot {
     /// How many attempts at each task were started. A resumed run continues its attempt.
     pub attempt_counts: HashMap<ObjectId, i64>,
     pub discussions: HashMap<ObjectId, DiscussionProgress>,
+    /// The completed blockers of each task that belong to another workflow, or to none.
+    pub foreign_results: HashMap<ObjectId, Vec<Task>>,
 }
 
 impl Snapshot {
@@ -104,6 +106,7 @@ impl Snapshot {
             attempts: HashMap::new(),
             attempt_counts: HashMap::new(),
             discussions: HashMap::new(),
+            foreign_results: HashMap::new(),
         }
     }
 
@@ -195,11 +198,11 @@ impl Snapshot {
     }
 
     /// Counts tasks in progress that have an attempt. A task that a person or an agent took by hand
-    /// has none, and needs no slot.
+    /// has none, and needs no slot. Neither does an attempt whose run waits for a person.
     pub fn running_attempts(&self) -> usize {
         let has_running_attempt = |task: &&Task| {
             task.status == TaskStatus::InProgress
-                && self.attempts.contains_key(&task.id)
+                && self.attempts.get(&task.id).is_some_and(|attempt| attempt.status != RunStatus::Waiting)
                 && self.discussions.get(&task.id) != Some(&DiscussionProgress::Escalated)
         };
         self.tasks.iter().filter(has_running_attempt).count()

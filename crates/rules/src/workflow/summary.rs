@@ -18,15 +18,19 @@ pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, 
     let of = |wanted: TaskStatus| all.iter().filter(move |task| task.status == wanted);
     let count = |wanted: TaskStatus| of(wanted).count();
     let workflow = &snapshot.workflow;
+    // Nothing is known to be spent on a scripted or local model, or on one without a price.
+    let cost = match spent.microusd {
+        0 => String::new(),
+        microusd => format!(", ${:.6}", to_usd(microusd)),
+    };
     let mut lines = vec![format!(
-        "{} of {} tasks completed, {} failed, {} skipped; {status} after {:.1} s, {} tokens, ${:.6}.",
+        "{} of {} tasks completed, {} failed, {} skipped; {status} after {:.1} s, {} tokens{cost}.",
         count(TaskStatus::Completed),
         all.len(),
         count(TaskStatus::Failed),
         count(TaskStatus::Skipped),
         now.since(workflow.created_at).as_secs_f64(),
         spent.tokens,
-        to_usd(spent.microusd),
     )];
     let named = |task: &Task| format!("`{}`", task.key);
     for task in of(TaskStatus::Completed) {

@@ -1,8 +1,8 @@
 //! Reads the verdict that a verifying run ended with.
 //!
 //! A verdict is what the run submitted with `submit_verdict`, else a JSON object in its answer, else a
-//! line `VERDICT: PASS`. Other text is not interpreted: a sentence can deny, quote or list the words of
-//! a verdict. A run without a verdict is asked for it once more.
+//! line such as `VERDICT: PASS` or `Overall verdict - PASS`, or the word alone below a heading `Verdict`. Other text
+//! is not interpreted: a sentence can deny, quote or list the words of a verdict. A run without a verdict is asked for it once more.
 
 use emergent_domain::{
     task::VerdictKind,
@@ -10,7 +10,7 @@ use emergent_domain::{
 };
 use serde_json::Value;
 
-use crate::workflow::question::{find_json_object, find_labelled_line, truncate};
+use crate::workflow::question::{find_json_object, find_verdict, truncate};
 
 const MAX_ISSUE_CHARS: usize = 2_000;
 
@@ -50,7 +50,7 @@ fn parse_submission(kind: VerdictKind, value: &Value) -> Option<Verdict> {
 }
 
 fn parse_line(kind: VerdictKind, text: &str) -> Option<Verdict> {
-    let word = parse_word(kind, find_labelled_line(text, VERDICT_LABEL)?)?;
+    let word = find_verdict(text, |value| parse_word(kind, value))?;
     let summary = truncate(text, MAX_ISSUE_CHARS);
     // The tasks that are sent back must know why, and the reason is somewhere in the text.
     let issues = if word.is_negative() { vec![summary.clone()] } else { Vec::new() };

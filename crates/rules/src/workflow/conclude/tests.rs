@@ -145,3 +145,14 @@ fn what_could_not_be_paid_goes_on_with_more_budget() {
     let needs = snapshot.get(id).and_then(|task| task.needs_person.clone()).expect("a person is asked");
     assert_eq!(needs.options, ["resume", "skip", "cancel"]);
 }
+
+#[test]
+fn a_result_that_was_not_evaluated_completes_its_task_and_says_so() {
+    let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Completed, None);
+    let judged = Judgement::NotEvaluated { why: "the evaluator failed: no answer".into() };
+    let concluded = conclude_and_apply(&mut snapshot, id, Some(&judged)).expect("it is settled");
+    let (transition, _) = &concluded.transitions[0];
+    assert!(matches!(transition.to, TransitionTo::Completed { .. }));
+    let expected = "its run completed; its result was not evaluated, because the evaluator failed: no answer";
+    assert_eq!(transition.reason, expected);
+}

@@ -6,6 +6,7 @@ use emergent_domain::ids::RunId;
 use super::{
     DiscussionAction, DiscussionOutcome, DiscussionTurn, NewTurn, Vote, expected_turns, next_action,
     state::{AbsentParticipant, TaskDiscussion},
+    votes::APPROVED,
 };
 
 /// What has to be written for a discussion.
@@ -49,6 +50,15 @@ pub fn advance(
     match next_action(&discussion.settings, &turns, discussion.person_decision.as_ref()) {
         DiscussionAction::Wait => {}
         DiscussionAction::StartTurns(turns) => step.turns = turns,
+        // A review that a task requires must approve of its result, whatever the kind of the discussion is.
+        DiscussionAction::Resolve(outcome) if discussion.is_rejected(&outcome) => {
+            let reason = format!(
+                "the participants do not approve of the result: {} of the weight is for changes",
+                percent(outcome.consensus_level)
+            );
+            let options = vec![APPROVED.to_owned()];
+            step.end = Some(DiscussionEnd::Escalated { reason, options, so_far: outcome });
+        }
         DiscussionAction::Resolve(outcome) => step.end = Some(DiscussionEnd::Resolved(outcome)),
         DiscussionAction::Escalate { reason, options, so_far } => {
             let not_asked = step
@@ -62,6 +72,10 @@ pub fn advance(
     let is_empty =
         step.entries.is_empty() && step.turns.is_empty() && step.end.is_none() && newly_absent.is_empty();
     (!is_empty).then_some(step)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// Entries for the turns that have ended and are not in the graph yet, and the indexes of all entries.

@@ -294,6 +294,12 @@ fn collaboration(walk: &mut Replay) -> ReplayResult<DiscussionOutcome> {
             EntryType::Argument => "Say what you find, and give your reasons.",
             EntryType::Proposal => "Make one proposal of what was said, complete and ready to be decided on.",
             EntryType::Vote => "Vote on the latest proposal, by everything that was said.",
+            EntryType::Question => {
+                "Ask what has to be known before this is decided, one question in each line. Do not answer them."
+            }
+            EntryType::Clarification => {
+                "Answer each open question that you know the answer to. Say which ones stay open."
+            }
             EntryType::Feedback => "Say what is missing or wrong, and what should change.",
             EntryType::Decision => "Decide, and give your reasons. State the decision completely.",
         };

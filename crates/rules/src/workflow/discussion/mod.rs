@@ -9,6 +9,7 @@
 //! what is stored, and `advance` the next step of a stored discussion.
 
 mod advance;
+mod count;
 mod kinds;
 mod outcome;
 mod prompt;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use advance::{DiscussionEnd, DiscussionStep, NewEntry, advance};
+pub use count::{MAX_OPENED_DISCUSSIONS, MAX_STARTED_DISCUSSIONS, endless_discussions_error};
 pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
 pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
 pub use state::{
@@ -78,6 +80,8 @@ pub struct NewTurn {
     pub prompt: String,
     /// Whether it is given `submit_vote`.
     pub expects_vote: bool,
+    /// The names of the options that it can vote for; empty without a vote.
+    pub options: Vec<String>,
     /// The type of the entry that its answer becomes.
     pub entry_type: EntryType,
 }
@@ -120,6 +124,12 @@ pub fn expected_turns(settings: &DiscussionSettings, turns: &[DiscussionTurn]) -
     let mut replay = Replay::new(settings, turns);
     let _ = kinds::run_kind(&mut replay);
     replay.expected
+}
+
+/// Whether a text names one of these options, as a submitted vote does.
+pub fn is_option(options: &[String], text: &str) -> bool {
+    let vote = Vote { option: text.to_owned(), ..Vote::default() };
+    votes::VoteOptions::from_names(options).normalize_vote(&vote).is_some()
 }
 
 /// No discussion with these settings has more turns, whatever its participants do.

@@ -10,7 +10,7 @@ use super::{
     settings::EntryType,
     tally::{OptionTally, Tally},
     tasks,
-    votes::{APPROVED, VoteOptions},
+    votes::{APPROVED, SUGGEST_CHANGES, VoteOptions},
 };
 use crate::workflow::question::truncate;
 
@@ -137,16 +137,22 @@ impl DiscussionOutcome {
     pub(super) fn partial(walk: &Replay) -> Self {
         let mut outcome = Self { text: walk.last_proposal(), ..Self::default() };
         if let Some(tally) = &walk.tally {
-            outcome.consensus_level = tally.consensus_level();
+            // Of a review, the approvals count: those who want changes do not agree with the proposal.
+            let approvals = tally.ranks.iter().find(|rank| rank.option == APPROVED);
+            outcome.consensus_level =
+                approvals.map_or_else(|| tally.consensus_level(), |rank| tally.share(rank.weight));
             outcome.ranked = rank_options(tally, None);
-            let agreed = tally.ranks.iter().any(|rank| rank.option == APPROVED);
-            let leading =
-                if agreed { Some(APPROVED) } else { tally.leading().map(|rank| rank.option.as_str()) };
+            let leading = approvals.or_else(|| tally.leading()).map(|rank| rank.option.as_str());
             // With nobody ahead everybody's reasons are on the table.
             outcome.dissent = dissenting_votes(tally, leading.unwrap_or_default());
         }
         outcome.decision = Value::Object(Map::new());
         outcome
+    }
+
+    /// Whether the participants of a review voted for changes.
+    pub(super) fn is_rejection(&self) -> bool {
+        self.decision.get("option").and_then(Value::as_str) == Some(SUGGEST_CHANGES)
     }
 
     /// A person has decided: that is the outcome, with what the participants thought of it kept.
@@ -157,9 +163,13 @@ impl DiscussionOutcome {
         };
         let said =
             ["text", "decision", "option"].iter().find_map(|name| map.get(*name).and_then(Value::as_str));
+        // The participants of a review may have voted against the result without a proposal of their own.
+        let has_proposal = !self.is_rejection() || self.decision.get("proposal").is_some();
         let accepts = |said: &str| {
             let yes = [ACCEPT_OPTION, APPROVED, "approve", "accept"];
-            !self.text.is_empty() && yes.iter().any(|yes| yes.eq_ignore_ascii_case(said.trim()))
+            has_proposal
+                && !self.text.is_empty()
+                && yes.iter().any(|yes| yes.eq_ignore_ascii_case(said.trim()))
         };
         // What was accepted is handed on, not the word for accepting it.
         let text = match said {

@@ -53,17 +53,27 @@ pub(super) fn turn_prompt(
             let colon = if what.is_empty() { "" } else { ": " };
             let _ = writeln!(text, "{}. {name}{colon}{what}", at + 1);
         }
-        text += "\nHand in your vote with the tool `submit_vote`: `option` is the name of one option, \
-                 `confidence` a number from 0 to 1, `reason` why. If you cannot call it, end your answer with a \
-                 line of its own: `VOTE: ` and the name of one option. Nothing else in your answer counts as a \
-                 vote.\n";
+        let _ = write!(
+            text,
+            "\nHand in your vote with the tool `submit_vote`: `option` is the name of one option, `confidence` a \
+             number from 0 to 1, `reason` why. If you cannot call it, {}. Nothing else in your answer counts as a \
+             vote.\n",
+            match options.is_feedback() {
+                true => "the option that your answer starts with is your vote",
+                false => "end your answer with a line of its own: `VOTE: ` and the name of one option",
+            }
+        );
     }
     if let Some(first) = first {
         let _ = write!(
             text,
             "\nYou were asked before and handed in no vote that counts. You wrote:\n{}\n\
-             Call `submit_vote` now, with exactly one of the options above, or end with a line `VOTE: option`.\n",
-            truncate(first, 2_000)
+             Call `submit_vote` now, with exactly one of the options above, or {}.\n",
+            truncate(first, 2_000),
+            match options.is_some_and(VoteOptions::is_feedback) {
+                true => "start your answer with one of them",
+                false => "end with a line `VOTE: option`",
+            }
         );
     }
     if matches!(stage.type_, EntryType::Decision | EntryType::Proposal) && options.is_none() {

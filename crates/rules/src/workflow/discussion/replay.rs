@@ -276,6 +276,7 @@ impl<'a> Replay<'a> {
                     first.map(|(_, text)| text.as_str()),
                 ),
                 expects_vote: vote.is_some(),
+                options: vote.map(|(options, _)| options.names().to_vec()).unwrap_or_default(),
                 entry_type: stage.type_,
             };
             self.expected.push(ask.clone());

@@ -1,5 +1,6 @@
 //! What a discussion is about, who takes part, and how it goes.
 
+use emergent_domain::coordination::{DiscussionDefaults, DiscussionPhase};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +41,11 @@ impl DiscussionKind {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
     }
 
+    /// The fewest participants that can hold it.
+    pub(super) fn min_participants(self) -> usize {
+        if self == DiscussionKind::Debate { 3 } else { 2 }
+    }
+
     fn default_rounds(self) -> i64 {
         match self {
             DiscussionKind::ReviewLoop => 3,
@@ -57,6 +63,10 @@ pub enum EntryType {
     Argument,
     Proposal,
     Vote,
+    /// What has to be known before a decision.
+    Question,
+    /// The answer to a question.
+    Clarification,
     Feedback,
     Decision,
 }
@@ -66,6 +76,8 @@ impl EntryType {
         EntryType::Argument,
         EntryType::Proposal,
         EntryType::Vote,
+        EntryType::Question,
+        EntryType::Clarification,
         EntryType::Feedback,
         EntryType::Decision,
     ];
@@ -75,9 +87,15 @@ impl EntryType {
             EntryType::Argument => "argument",
             EntryType::Proposal => "proposal",
             EntryType::Vote => "vote",
+            EntryType::Question => "question",
+            EntryType::Clarification => "clarification",
             EntryType::Feedback => "feedback",
             EntryType::Decision => "decision",
         }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|type_| type_.as_str() == text)
     }
 }
 
@@ -120,6 +138,17 @@ pub struct Phase {
     pub max_rounds: i64,
     #[serde(default)]
     pub output_type: EntryType,
+}
+
+impl Phase {
+    fn from_settings(phase: &DiscussionPhase) -> Self {
+        Self {
+            name: phase.name.clone(),
+            agents: phase.agents.clone(),
+            max_rounds: phase.max_rounds.unwrap_or(default_max_rounds()),
+            output_type: phase.output.as_deref().and_then(EntryType::parse).unwrap_or_default(),
+        }
+    }
 }
 
 /// Kept with the discussion: a walk that is taken up again goes by what was set at its start.
@@ -183,12 +212,27 @@ impl DiscussionSettings {
         }
     }
 
+    /// Takes over what a task and its project set. The kind stays as it is if they set none. A quorum that they
+    /// set in general is no more than there are participants.
+    pub fn with_defaults(mut self, defaults: &DiscussionDefaults) -> Self {
+        self.kind = defaults.effective_kind().and_then(DiscussionKind::parse).unwrap_or(self.kind);
+        self.rounds = defaults.rounds;
+        self.threshold = defaults.threshold.unwrap_or(self.threshold);
+        self.phases = defaults.phases.iter().map(Phase::from_settings).collect();
+        if self.kind != DiscussionKind::Collaboration {
+            self.phases.clear();
+        }
+        let participants = self.all_participants().len();
+        self.quorum = defaults.quorum.map(|quorum| quorum.min(participants));
+        self
+    }
+
     /// What stands against a discussion like this, said to whoever wants to start it. The engine
     /// itself makes the best of anything.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let everybody = self.all_participants();
-        let least = if self.kind == DiscussionKind::Debate { 3 } else { 2 };
+        let least = self.kind.min_participants();
         if self.topic.trim().is_empty() {
             problems.push("`topic` is empty".to_owned());
         }

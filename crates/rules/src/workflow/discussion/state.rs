@@ -3,13 +3,18 @@
 use std::collections::HashSet;
 
 use emergent_domain::{
+    coordination::DiscussionDefaults,
     ids::{ObjectId, RunId},
     run::RunStatus,
     task::Task,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{DiscussionKind, DiscussionSettings, DiscussionTurn, Participant, PersonDecision, TurnResult};
+use super::{
+    DiscussionKind, DiscussionOutcome, DiscussionSettings, DiscussionTurn, Participant, PersonDecision,
+    TurnResult,
+    votes::{APPROVED, SUGGEST_CHANGES},
+};
 use crate::workflow::{
     question::truncate,
     select::{self, AgentCard},
@@ -69,10 +74,20 @@ pub struct TaskDiscussion {
 impl TaskDiscussion {
     /// Adds the decisions of earlier discussions to the proposal that a required review starts with.
     pub fn include_earlier_outcomes(&mut self, before: &[TaskDiscussion]) {
+        let starts_with_attempt = self.required && self.is_review_loop();
         let first = self.turns.iter_mut().find(|turn| turn.index == 0);
-        if let Some(ended) = first.and_then(|turn| turn.result.as_mut()).filter(|_| self.required) {
+        if let Some(ended) = first.and_then(|turn| turn.result.as_mut()).filter(|_| starts_with_attempt) {
             append_decisions(before, &mut ended.text);
         }
+    }
+
+    fn is_review_loop(&self) -> bool {
+        self.settings.kind == DiscussionKind::ReviewLoop
+    }
+
+    /// Whether the outcome is that of a required review which does not approve, and no person has decided.
+    pub(super) fn is_rejected(&self, outcome: &DiscussionOutcome) -> bool {
+        self.required && self.person_decision.is_none() && outcome.is_rejection()
     }
 
     pub fn progress(&self) -> DiscussionProgress {
@@ -111,9 +126,9 @@ impl TaskDiscussion {
 /// Changes the summary of a task whose discussions are decided: an approved proposal replaces it, and
 /// the decisions of other discussions are appended.
 pub fn append_decisions(discussions: &[TaskDiscussion], summary: &mut String) {
-    let is_review = |one: &TaskDiscussion| one.settings.kind == DiscussionKind::ReviewLoop;
-    let required = discussions.iter().position(|one| one.required);
-    let approved = required.or_else(|| discussions.iter().position(is_review));
+    // A review of another kind approves of the result or decides about it, and does not write it again.
+    let required = discussions.iter().position(|one| one.required && one.is_review_loop());
+    let approved = required.or_else(|| discussions.iter().position(TaskDiscussion::is_review_loop));
     if let Some(review) = approved {
         summary.clone_from(&discussions[review].outcome);
     }
@@ -123,7 +138,7 @@ pub fn append_decisions(discussions: &[TaskDiscussion], summary: &mut String) {
         let decided = format!("\n\nDecided in a discussion of it: {}", other.outcome);
         // The required review started with what was approved and decided before it.
         let is_included = required.is_some_and(|review| position < review)
-            && (is_review(other) || summary.contains(decided.trim_start()));
+            && (other.is_review_loop() || summary.contains(decided.trim_start()));
         if !is_included {
             summary.push_str(&decided);
         }
@@ -137,15 +152,25 @@ pub fn overall_progress(discussions: &[TaskDiscussion]) -> Option<DiscussionProg
     Some(if reviewed { DiscussionProgress::Reviewed } else { progress })
 }
 
+/// The most characters of a result in the context of its review.
+const MAX_RESULT_CHARS: usize = 12_000;
+
 /// Settings of the review that a task requires after this attempt, or `None` if the project has no
-/// agent that could review it. `earlier_agents` did the direct blockers of the task.
+/// agent that could review it. `earlier_agents` did the direct blockers of the task. `project` says what the
+/// task leaves open. With fewer agents than the kind needs, the review is a review loop.
 pub fn review_settings(
     task: &Task,
     attempt: &Attempt,
     agents: &[AgentCard],
     earlier_agents: &[&str],
+    project: &DiscussionDefaults,
 ) -> Option<DiscussionSettings> {
-    let reviewers = choose_reviewers(task, &attempt.agent, agents, earlier_agents);
+    let defaults = task.discussion.or(project);
+    let kind =
+        defaults.effective_kind().and_then(DiscussionKind::parse).unwrap_or(DiscussionKind::ReviewLoop);
+    let named: Vec<&String> = task.collaborators.iter().chain(defaults.agents()).collect();
+    let fewest = kind.min_participants() - 1;
+    let reviewers = choose_reviewers(task, &attempt.agent, agents, &named, earlier_agents, fewest);
     if reviewers.is_empty() {
         return None;
     }
@@ -153,28 +178,64 @@ pub fn review_settings(
         vec![Participant { role: Some("proposer".into()), ..Participant::new(&attempt.agent) }];
     participants.extend(reviewers.into_iter().map(Participant::new));
     let topic = if task.title.is_empty() { task.key.clone() } else { task.title.clone() };
-    Some(DiscussionSettings {
+    let settings = DiscussionSettings {
         context: task.description.clone(),
         participants,
         ..DiscussionSettings::new(DiscussionKind::ReviewLoop, topic, &[])
-    })
+    };
+    let mut configured = settings.clone().with_defaults(&defaults);
+    if configured.kind == DiscussionKind::ReviewLoop || !configured.problems().is_empty() {
+        let review_loop = DiscussionDefaults { kind: None, phases: Vec::new(), ..defaults };
+        return Some(settings.with_defaults(&review_loop));
+    }
+    // In a review loop the result is the first turn. The others are told it.
+    let result = truncate(&attempt.summary, MAX_RESULT_CHARS);
+    configured.context =
+        format!("{}\n\nTHE RESULT TO REVIEW:\n{result}", configured.context).trim().to_owned();
+    if matches!(
+        configured.kind,
+        DiscussionKind::Consensus | DiscussionKind::Debate | DiscussionKind::Collaboration
+    ) {
+        configured.options = vec![APPROVED.to_owned(), SUGGEST_CHANGES.to_owned()];
+    }
+    Some(configured)
 }
 
-/// The collaborators that the task names. Else an agent that did a direct blocker, because it knows what the result
-/// builds on. Else the agent that fits the task best after its own.
-fn choose_reviewers(task: &Task, agent: &str, agents: &[AgentCard], earlier_agents: &[&str]) -> Vec<String> {
-    let is_available = |name: &&String| agents.iter().any(|card| &card.name == *name) && *name != agent;
-    let named: Vec<String> = task.collaborators.iter().filter(is_available).cloned().collect();
-    if !named.is_empty() {
-        return named;
+/// The collaborators that the task names, and the agents of the phases. Else an agent that did a direct blocker,
+/// because it knows what the result builds on. Else the agent that fits the task best after its own. If these are
+/// fewer than the kind needs, those that fit next are added.
+fn choose_reviewers(
+    task: &Task,
+    agent: &str,
+    agents: &[AgentCard],
+    named: &[&String],
+    earlier_agents: &[&str],
+    fewest: usize,
+) -> Vec<String> {
+    let is_available = |name: &str| agents.iter().any(|card| card.name == name) && name != agent;
+    let mut reviewers: Vec<String> = Vec::new();
+    for name in named.iter().copied().filter(|name| is_available(name)) {
+        if !reviewers.contains(name) {
+            reviewers.push(name.clone());
+        }
     }
     let others: Vec<AgentCard> = agents.iter().filter(|card| card.name != agent).cloned().collect();
     let is_other = |name: &&&str| others.iter().any(|card| card.name == **name && card.is_selectable);
-    if let Some(earlier) = earlier_agents.iter().find(is_other) {
-        return vec![(*earlier).to_owned()];
+    if reviewers.is_empty()
+        && let Some(earlier) = earlier_agents.iter().find(is_other)
+    {
+        reviewers.push((*earlier).to_owned());
     }
     let unassigned = Task { assigned_agent: None, ..task.clone() };
-    select::select_by_rules(&unassigned, &others).agent.into_iter().collect()
+    while reviewers.len() < fewest {
+        let left: Vec<AgentCard> =
+            others.iter().filter(|card| !reviewers.contains(&card.name)).cloned().collect();
+        match select::select_by_rules(&unassigned, &left).agent {
+            Some(next) => reviewers.push(next),
+            None => break,
+        }
+    }
+    reviewers
 }
 
 #[cfg(test)]

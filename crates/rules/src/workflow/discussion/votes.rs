@@ -1,7 +1,7 @@
 //! Reads votes, and the lists that options are made of.
 
 use super::{TurnResult, Vote};
-use crate::workflow::question::{find_json_object, find_labelled_line, truncate};
+use crate::workflow::question::{find_json_object, find_labelled_line, find_verdict, trim_symbols, truncate};
 
 /// What can be voted for.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ impl VoteOptions {
     }
 
     /// The vote of a turn: what it submitted with `submit_vote`, else a JSON object with `option` in its
-    /// answer, else a line `VOTE: option`. Feedback may also start with `APPROVED` or `SUGGEST_CHANGES`,
-    /// as its prompt says. Other text is not interpreted.
+    /// answer, else a line `VOTE: option`. Feedback may also start with `APPROVED` or `SUGGEST_CHANGES`, as its
+    /// prompt says, or have one of them after `Verdict:`. Other text is not interpreted.
     pub fn vote_of(&self, turn: &TurnResult) -> Option<Vote> {
         let submitted = turn.vote.as_ref().and_then(|vote| self.normalize_vote(vote));
         submitted.or_else(|| self.parse_answer(&turn.text))
@@ -55,18 +55,19 @@ impl VoteOptions {
             let option = self.match_option(value).or_else(|| self.match_line_start(value))?;
             return Some(Vote { option: option.to_owned(), confidence: None, reason: truncate(text, 2_000) });
         }
-        let first_word = |option: &&&str| {
-            let rest = text.trim_start().strip_prefix(**option);
-            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-        };
-        let option = [APPROVED, SUGGEST_CHANGES].iter().find(first_word).filter(|_| self.feedback)?;
-        Some(Vote { option: (*option).to_owned(), ..Vote::default() })
+        let option = parse_feedback(text).filter(|_| self.feedback)?;
+        Some(Vote { option: option.to_owned(), ..Vote::default() })
     }
 
     /// What an answer without a vote counts as: a reviewer who does not approve suggests changes.
     pub fn default_vote(&self, text: &str) -> Option<Vote> {
         let is_feedback = self.feedback && !text.trim().is_empty();
         is_feedback.then(|| Vote { option: SUGGEST_CHANGES.to_owned(), ..Vote::default() })
+    }
+
+    /// Whether these are the options of a reviewer.
+    pub fn is_feedback(&self) -> bool {
+        self.feedback
     }
 
     pub fn names(&self) -> &[String] {
@@ -134,6 +135,33 @@ fn normalize(text: &str) -> String {
 /// What a reviewer thinks of a proposal.
 pub(super) const APPROVED: &str = "APPROVED";
 pub(super) const SUGGEST_CHANGES: &str = "SUGGEST_CHANGES";
+
+/// The option of a reviewer's answer: after `Verdict:`, else the first word of its first line. Markup, symbols and quotes
+/// before it, and its case, do not matter.
+fn parse_feedback(text: &str) -> Option<&'static str> {
+    let first_line = text.lines().map(trim_symbols).find(|line| !line.is_empty());
+    find_verdict(text, leading_feedback).or_else(|| leading_feedback(first_line?))
+}
+
+/// The option that a line starts with. An approval that the same line denies or makes depend on something is none.
+fn leading_feedback(line: &str) -> Option<&'static str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let lowercase = line.to_lowercase();
+    let words: Vec<&str> = lowercase.split(|c| !is_part(c)).filter(|word| !word.is_empty()).collect();
+    match words.as_slice() {
+        ["suggest_changes", ..] | ["suggest", "changes", ..] => Some(SUGGEST_CHANGES),
+        // Such as `Approved? No.` and `Approved: false`.
+        ["approved", "no" | "false"] => None,
+        ["approved", next, ..] if NO_APPROVAL.contains(next) => None,
+        ["approved", ..] if lowercase.contains("suggest_changes") => None,
+        ["approved", ..] => Some(APPROVED),
+        _ => None,
+    }
+}
+
+/// Words after which `approved` is no approval yet.
+const NO_APPROVAL: &[&str] =
+    &["not", "never", "if", "once", "when", "after", "unless", "until", "pending", "provided", "subject"];
 
 /// Starts the line of an answer that is a vote.
 const VOTE_LABEL: &str = "VOTE";
@@ -203,6 +231,35 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_counts_in_its_usual_forms() {
+        let options = VoteOptions::feedback();
+        for (text, expected) in [
+            ("**APPROVED**\nLooks complete.", Some(APPROVED)),
+            ("Approved. Looks complete.", Some(APPROVED)),
+            ("\"APPROVED\" ok", Some(APPROVED)),
+            ("# APPROVED", Some(APPROVED)),
+            ("✅ APPROVED", Some(APPROVED)),
+            ("Verdict: APPROVED", Some(APPROVED)),
+            ("It has all that is needed.\n\n## Verdict\n\nApproved, no changes needed.", Some(APPROVED)),
+            ("APPROVED: no issues found", Some(APPROVED)),
+            ("**Suggest changes**: rename it", Some(SUGGEST_CHANGES)),
+            ("Verdict: SUGGEST_CHANGES", Some(SUGGEST_CHANGES)),
+            ("SUGGEST_CHANGES\nVerdict: APPROVED once it is renamed", Some(SUGGEST_CHANGES)),
+            ("Not approved.", None),
+            ("Verdict: not approved", None),
+            ("Approved? No.", None),
+            ("Approved: false", None),
+            ("Approved if the index is added.", None),
+            ("APPROVED or SUGGEST_CHANGES", None),
+            ("Unapproved", None),
+            ("APPROVED_BY: nobody", None),
+            ("It cannot be approved.", None),
+        ] {
+            assert_eq!(vote_of(&options, text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn feedback_may_start_with_its_option() {
         let options = VoteOptions::feedback();
         for (text, expected) in [
@@ -211,7 +268,6 @@ mod tests {
             ("SUGGEST_CHANGES\n- add tag_type, then it can be APPROVED", Some(SUGGEST_CHANGES)),
             ("Fine by me.\nVOTE: APPROVED", Some(APPROVED)),
             ("I cannot say APPROVED yet.", None),
-            ("Approved", None),
             ("Looks good.", None),
         ] {
             assert_eq!(vote_of(&options, text).as_deref(), expected, "{text}");

@@ -1,7 +1,10 @@
 //! The rules that a project sets for its tasks: a task that matches a pattern goes to an agent. They come before
 //! everything that speaks for an agent.
 
-use emergent_domain::{coordination::SelectionRule, task::Task};
+use emergent_domain::{
+    coordination::SelectionRule,
+    task::{Task, VerdictKind},
+};
 
 use super::{AgentCard, AgentSelection, handles::matches_pattern};
 
@@ -38,13 +41,20 @@ fn matches_rule(task: &Task, rule: &SelectionRule) -> bool {
         Some("tag") => task.tags.iter().any(|tag| equals(tag)),
         Some("key") => equals(&task.key),
         Some("priority") => equals(task.priority.as_str()),
-        Some("verdict") => equals(task.verdict.as_str()),
+        // `none` is the word for a task that ends in no verdict; `*` stands for any verdict.
+        Some("verdict") => match task.verdict {
+            VerdictKind::None => pattern == VerdictKind::None.as_str(),
+            verdict => equals(verdict.as_str()),
+        },
         Some(_) => false,
     }
 }
 
-/// Whether a pattern matches the whole text; `*` stands for anything.
+/// Whether a pattern matches the whole text; `*` stands for anything. No pattern matches a field that is not set.
 fn equals_pattern(pattern: &str, text: &str) -> bool {
+    if text.is_empty() {
+        return false;
+    }
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
@@ -58,10 +68,7 @@ fn equals_pattern(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use emergent_domain::{
-        agent::AgentDefinition,
-        task::{NewTask, VerdictKind},
-    };
+    use emergent_domain::{agent::AgentDefinition, task::NewTask};
     use emergent_testkit::fixtures::task;
 
     use super::*;
@@ -88,8 +95,20 @@ mod tests {
         assert_eq!(choice(&[("kind:res", "clerk")], research), None, "a field is compared as a whole");
         let tagged = NewTask { tags: vec!["drink".into(), "Food".into()], ..titled("It") };
         assert_eq!(choice(&rules, tagged).as_deref(), Some("cook"));
-        let judging = NewTask { verdict: VerdictKind::Test, ..titled("It") };
-        assert_eq!(choice(&[("verdict:*", "cook")], judging).as_deref(), Some("cook"));
+    }
+
+    #[test]
+    fn a_star_stands_for_any_verdict_and_not_for_none() {
+        let ending_in = |verdict: VerdictKind| NewTask { title: "It".into(), verdict, ..NewTask::default() };
+        let rules = [("verdict:*", "cook")];
+        for verdict in [VerdictKind::Test, VerdictKind::Review] {
+            assert_eq!(choice(&rules, ending_in(verdict)).as_deref(), Some("cook"), "{verdict}");
+        }
+        assert_eq!(choice(&rules, ending_in(VerdictKind::None)), None);
+        let without = [("verdict:none", "clerk")];
+        assert_eq!(choice(&without, ending_in(VerdictKind::None)).as_deref(), Some("clerk"));
+        assert_eq!(choice(&without, ending_in(VerdictKind::Test)), None);
+        assert_eq!(choice(&[("kind:*", "cook"), ("tag:*", "cook")], ending_in(VerdictKind::None)), None);
     }
 
     #[test]

@@ -60,9 +60,10 @@ pub fn collect_results(
     }
 }
 
-/// The direct blockers of a task, and the tasks that it verifies, however far back they are.
+/// The direct blockers of a task, whether its workflow drives them or not, and the tasks that it verifies, however far back they are.
 fn direct_results<'a>(snapshot: &'a Snapshot, task: &Task, verified: &[ObjectId]) -> Vec<&'a Task> {
-    let mut direct: Vec<&Task> = snapshot.blockers(task.id).collect();
+    let foreign = snapshot.foreign_results.get(&task.id).map(Vec::as_slice).unwrap_or_default();
+    let mut direct: Vec<&Task> = snapshot.blockers(task.id).chain(foreign).collect();
     let far = verified.iter().filter_map(|id| snapshot.get(*id));
     for one in far.filter(|one| one.status == TaskStatus::Completed) {
         if direct.iter().all(|known| known.id != one.id) {

@@ -31,12 +31,27 @@ fn a_verdict_is_a_json_object_or_a_line_of_its_own() {
 }
 
 #[test]
+fn usual_forms_of_a_verdict_are_read() {
+    let table: &[(VerdictKind, &str, Option<VerdictWord>)] = &[
+        (Test, "All steps work.\n\nOverall verdict: PASS", Some(Pass)),
+        (Test, "- Overall verdict: **NEEDS_CHANGES**", Some(NeedsChanges)),
+        (Test, "## Verdict\n\nPASS", Some(Pass)),
+        (Test, "**Verdict**\n\n**FAIL**\n\nThe index is missing.", Some(Fail)),
+        (Test, "Verdict - PASS.", Some(Pass)),
+        (Test, "Verdict: ✅ PASS", Some(Pass)),
+        (Review, "Overall assessment: REQUEST_CHANGES", Some(RequestChanges)),
+    ];
+    check(table);
+}
+
+#[test]
 fn prose_is_no_verdict() {
     let table: &[(VerdictKind, &str, Option<VerdictWord>)] = &[
         (Test, "PASS", None),
         (Test, "The verdict is FAIL because the index is missing.", None),
         (Test, "All checks pass. VERDICT: PASS", None),
-        (Test, "## Verdict\n\nPASS", None),
+        (Test, "## Verdict\n\nThe work would PASS", None),
+        (Test, "Overall verdict: not PASS", None),
         (Test, "1. Schema: PASS\n2. Links: PASS", None),
         (Test, "VERDICT: PASS, FAIL, or NEEDS_CHANGES", None),
         (Test, "VERDICT: PASS/FAIL?", None),

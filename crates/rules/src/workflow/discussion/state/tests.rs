@@ -1,4 +1,8 @@
+use emergent_domain::{agent::AgentDefinition, coordination::DiscussionPhase, task::NewTask};
+use emergent_testkit::fixtures;
+
 use super::*;
+use crate::workflow::discussion::{DiscussionEnd, EntryType, advance};
 
 /// A discussion that came to this; the word before it says which: `review` is the one that the task
 /// wants, `loop` one like it that an agent started, `vote` another.
@@ -75,4 +79,132 @@ fn discussions_are_as_far_as_the_one_that_is_behind() {
     );
     assert_eq!(overall_progress(&[discussed("review x"), stuck()]), Some(DiscussionProgress::Escalated));
     assert_eq!(overall_progress(&[stuck(), discussed("review x"), open()]), Some(DiscussionProgress::Open));
+}
+
+/// The review of a result of `writer`, in a project with these agents.
+fn review(task: DiscussionDefaults, project: &DiscussionDefaults, others: &[&str]) -> DiscussionSettings {
+    let new = NewTask {
+        title: "Design".into(),
+        description: "Which tables?".into(),
+        collaborators: vec!["reader".into()],
+        discussion: task,
+        ..NewTask::default()
+    };
+    let attempt = Attempt {
+        run: RunId::new(),
+        agent: "writer".into(),
+        status: RunStatus::Completed,
+        reason: None,
+        summary: "One table.".into(),
+        error: None,
+        verdict: None,
+        asked_again: false,
+    };
+    let cards: Vec<AgentCard> = others
+        .iter()
+        .chain(&["writer", "reader"])
+        .map(|name| AgentDefinition { description: "Designs tables".into(), ..AgentDefinition::new(*name) })
+        .map(|definition| AgentCard::from_definition(&definition))
+        .collect();
+    review_settings(&fixtures::task(new), &attempt, &cards, &[], project).expect("there is a reviewer")
+}
+
+fn of_kind(kind: &str) -> DiscussionDefaults {
+    DiscussionDefaults { kind: Some(kind.into()), ..DiscussionDefaults::default() }
+}
+
+#[test]
+fn a_review_is_held_as_its_task_or_else_the_project_says() {
+    let project = DiscussionDefaults { rounds: Some(2), quorum: Some(9), ..of_kind("consensus") };
+    let plain = review(DiscussionDefaults::default(), &DiscussionDefaults::default(), &[]);
+    assert_eq!((plain.kind, plain.context.as_str()), (DiscussionKind::ReviewLoop, "Which tables?"));
+    let by_project = review(DiscussionDefaults::default(), &project, &[]);
+    assert_eq!((by_project.kind, by_project.rounds), (DiscussionKind::Consensus, Some(2)));
+    assert_eq!(by_project.quorum, Some(2), "no more than take part");
+    assert_eq!(by_project.options, [APPROVED, SUGGEST_CHANGES]);
+    assert!(by_project.context.contains("One table."), "{}", by_project.context);
+    let own = DiscussionDefaults { rounds: Some(1), threshold: Some(0.5), ..of_kind("review_loop") };
+    let by_task = review(own, &project, &[]);
+    assert_eq!((by_task.kind, by_task.rounds, by_task.threshold), (DiscussionKind::ReviewLoop, Some(1), 0.5));
+}
+
+#[test]
+fn a_review_has_as_many_participants_as_its_kind_needs_or_is_a_review_loop() {
+    let nothing = DiscussionDefaults::default();
+    let debate = review(of_kind("debate"), &nothing, &["third"]);
+    let names: Vec<&str> = debate.participants.iter().map(|one| one.agent.as_str()).collect();
+    assert_eq!((debate.kind, names), (DiscussionKind::Debate, vec!["writer", "reader", "third"]));
+    assert_eq!(review(of_kind("debate"), &nothing, &[]).kind, DiscussionKind::ReviewLoop);
+}
+
+#[test]
+fn phases_of_a_task_can_ask_questions_and_answer_them() {
+    let phase = |name: &str, agent: &str, output: &str| DiscussionPhase {
+        name: name.into(),
+        agents: vec![agent.into()],
+        max_rounds: None,
+        output: Some(output.into()),
+    };
+    let phases = vec![
+        phase("ask", "reader", "question"),
+        phase("answer", "writer", "clarification"),
+        phase("decide", "reader", "vote"),
+    ];
+    let settings = review(
+        DiscussionDefaults { phases, ..DiscussionDefaults::default() },
+        &DiscussionDefaults::default(),
+        &[],
+    );
+    assert_eq!(settings.kind, DiscussionKind::Collaboration);
+    let mut discussion = TaskDiscussion { status: "active".into(), settings, ..discussed("review ") };
+    for (agent, type_) in [("reader", EntryType::Question), ("writer", EntryType::Clarification)] {
+        let index = discussion.turns.len() as i64;
+        let turn = advance(&discussion, |_| None).expect("a turn is next").turns.remove(0);
+        assert_eq!((turn.index, turn.agent.as_str(), turn.entry_type), (index, agent, type_));
+        let result = Some(TurnResult { ok: true, text: format!("{agent} speaks"), vote: None });
+        let (phase, round) = (turn.phase, turn.round);
+        discussion.turns.push(DiscussionTurn { index, agent: agent.into(), phase, round, result });
+    }
+}
+
+#[test]
+fn a_required_review_that_votes_for_changes_asks_a_person() {
+    let settings = review(of_kind("consensus"), &DiscussionDefaults::default(), &[]);
+    let mut discussion = TaskDiscussion { status: "active".into(), settings, ..discussed("review ") };
+    let turn = |index: i64, agent: &str, text: &str| DiscussionTurn {
+        index,
+        agent: agent.into(),
+        phase: String::new(),
+        round: 1,
+        result: Some(TurnResult { ok: true, text: text.into(), vote: None }),
+    };
+    let votes = |option: &str| format!("VOTE: {option}");
+    discussion.turns = vec![
+        turn(0, "writer", "It is fine."),
+        turn(1, "reader", "It is not."),
+        turn(2, "writer", &votes(SUGGEST_CHANGES)),
+        turn(3, "reader", &votes(SUGGEST_CHANGES)),
+    ];
+    let end = |discussion: &TaskDiscussion| advance(discussion, |_| None).and_then(|step| step.end).unwrap();
+    let DiscussionEnd::Escalated { reason, options, .. } = end(&discussion) else { panic!("it is decided") };
+    assert!(reason.contains("100 % of the weight is for changes"), "{reason}");
+    assert_eq!(options, [APPROVED]);
+    discussion.person_decision =
+        Some(PersonDecision { decision: APPROVED.into(), reason: "good enough".into() });
+    let DiscussionEnd::Resolved(outcome) = end(&discussion) else { panic!("a person has decided") };
+    assert_eq!(outcome.text, APPROVED);
+    // A discussion that an agent started may come to that.
+    discussion.required = false;
+    assert!(matches!(end(&discussion), DiscussionEnd::Resolved(_)));
+}
+
+#[test]
+fn a_review_of_another_kind_leaves_the_result_as_it_is() {
+    let consensus = TaskDiscussion {
+        settings: DiscussionSettings::new(DiscussionKind::Consensus, "x", &["a", "b"]),
+        ..discussed("review APPROVED")
+    };
+    let mut summary = "Done.".to_owned();
+    append_decisions(&[consensus], &mut summary);
+    assert_eq!(summary, "Done.\n\nDecided in a discussion of it: APPROVED");
 }
