@@ -129,10 +129,13 @@ pub fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: 
     let message = error_message(&body, text);
     // Two providers hide a credential problem behind another status: Google answers 400
     // to a wrong key, OpenAI 429 to an account without credit.
-    let credentials = text.contains("API_KEY_INVALID") || text.contains("insufficient_quota");
+    let no_credit = text.contains("insufficient_quota");
     match status.as_u16() {
+        _ if no_credit => {
+            Error::Auth { model, message: format!("the account has no credit left: {message}") }
+        }
         401 | 403 => Error::Auth { model, message },
-        _ if credentials => Error::Auth { model, message },
+        _ if text.contains("API_KEY_INVALID") => Error::Auth { model, message },
         429 => Error::RateLimited { model, message, retry_after: asked.or_else(|| wait_in_body(&body)) },
         408 | 500.. => {
             Error::Overloaded { model, message: format!("status {status}: {message}"), source: None }
@@ -215,7 +218,8 @@ mod tests {
         let google = r#"{"error":{"code":400,"details":[{"reason":"API_KEY_INVALID"}]}}"#;
         let openai = r#"{"error":{"code":"insufficient_quota","message":"You exceeded…"}}"#;
         assert!(matches!(class(400, google), Error::Auth { .. }));
-        assert!(matches!(class(429, openai), Error::Auth { .. }));
+        let message = class(429, openai).to_string();
+        assert!(message.contains("the account has no credit left"), "{message}");
     }
 
     #[test]

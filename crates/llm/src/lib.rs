@@ -28,8 +28,8 @@ pub use chat::{
 pub use chat::{Anthropic, OpenAi};
 pub use chat::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
 pub use embed::{
-    Credentials, DEFAULT_MIN_SIMILARITY, EmbedTask, Embedder, EmbedderSpec, SimilarityReport, embedder,
-    measure_similarity,
+    Credentials, DEFAULT_MIN_SIMILARITY, DEFAULT_PASSAGE_PART, EmbedTask, Embedder, EmbedderSpec,
+    SimilarityReport, embedder, measure_passage_similarity, measure_similarity,
 };
 pub use error::Error;
 pub use models::{ModelSettings, Models, ProviderStatus};

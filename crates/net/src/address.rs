@@ -22,6 +22,16 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     }
 }
 
+/// Reads a URL that a user gave, and checks it like [`check`].
+pub fn parse(url: &str, allow_private: bool) -> Result<Url, String> {
+    let url = Url::parse(url).map_err(|error| format!("is not a URL: {error}"))?;
+    check(&url, allow_private)?;
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err("has no host".to_owned());
+    }
+    Ok(url)
+}
+
 /// The scheme, host and port of a URL, as a client that requests it understands them: `https://example.com`.
 /// `None` if the text is not a URL.
 pub fn origin(url: &str) -> Option<String> {
@@ -96,8 +106,9 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let [a, b, c, _] = ip.octets();
     // 100.64.0.0/10, which providers use behind their NAT.
     let carrier_nat = a == 100 && (64..128).contains(&b);
-    // Addresses for protocols, benchmarks and documentation.
+    // Addresses for protocols, the relays of 6to4, benchmarks and documentation.
     let special = (a == 192 && b == 0 && (c == 0 || c == 2))
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (b == 18 || b == 19))
         || (a == 198 && b == 51 && c == 100)
         || (a == 203 && b == 0 && c == 113);
@@ -173,6 +184,8 @@ mod tests {
             "255.255.255.255",
             "2001:0:53aa:64c::1",
             "198.18.0.1",
+            "192.88.99.1",
+            "::ffff:192.88.99.1",
             "::",
             "::1",
             "fe80::1",
@@ -188,7 +201,15 @@ mod tests {
         ] {
             assert!(!is_public(ip.parse().unwrap()), "{ip}");
         }
-        for ip in ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
+        for ip in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "172.32.0.1",
+            "192.88.98.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "::ffff:8.8.8.8",
+        ] {
             assert!(is_public(ip.parse().unwrap()), "{ip}");
         }
     }

@@ -44,6 +44,15 @@ pub fn public_client(allow_private: bool) -> Result<Client, String> {
             attempt.follow()
         }
     });
+    guarded_client(allow_private, policy)
+}
+
+/// As [`public_client`], for requests that must reach the address itself: redirects are not followed.
+pub fn public_client_without_redirects(allow_private: bool) -> Result<Client, String> {
+    guarded_client(allow_private, redirect::Policy::none())
+}
+
+fn guarded_client(allow_private: bool, policy: redirect::Policy) -> Result<Client, String> {
     client_builder()
         // A proxy would resolve host names itself, without our check.
         .no_proxy()

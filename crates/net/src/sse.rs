@@ -40,6 +40,11 @@ impl Decoder {
         Self { max_event_bytes, line: vec![], event: Event::default(), after_cr: false, first_line: true }
     }
 
+    /// How many bytes of the event that is not complete yet are in memory.
+    pub fn buffered_bytes(&self) -> usize {
+        self.line.len() + self.event.data.as_ref().map_or(0, String::len)
+    }
+
     /// Takes the next bytes and returns the events that they complete. An event that is incomplete at the end
     /// of the stream is never returned, because any part of it may be missing.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
@@ -52,8 +57,7 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let piece = &bytes[..end.unwrap_or(bytes.len())];
-            let buffered = self.line.len() + self.event.data.as_ref().map_or(0, String::len);
-            if buffered + piece.len() > self.max_event_bytes {
+            if self.buffered_bytes() + piece.len() > self.max_event_bytes {
                 return Err(TooLarge);
             }
             self.line.extend_from_slice(piece);

@@ -60,13 +60,11 @@ impl Rehearsal {
         if let Some(script) = self.added.read().get(name) {
             return Ok(script.clone());
         }
+        // The error does not list the scripts that exist: whoever starts an agent may not read the folder.
         self.files.find(name)?.ok_or_else(|| {
-            let mut available = self.files.names();
-            available.extend(self.added.read().keys().cloned());
-            let available = available.into_iter().collect::<Vec<_>>().join("`, `");
             Error::Config(format!(
                 "there is no rehearsal script `{name}`; put `{name}.yaml` into the folder of \
-                 `EMERGENT_REHEARSALS`, or use one of `{available}`"
+                 `EMERGENT_REHEARSALS`, or use `rehearsal/echo`"
             ))
         })
     }

@@ -31,6 +31,8 @@ const STOP_WORD_WEIGHT: f32 = 0.15;
 /// Measured with `emergent embeddings measure`: of 32 queries without meaning none reaches it. Not part of `v1`,
 /// because it does not affect the vectors.
 const MIN_SIMILARITY: f64 = 0.2;
+/// Like [`MIN_SIMILARITY`], for passages of documents.
+const MIN_PASSAGE_SIMILARITY: f64 = 0.16;
 const PART_LENGTHS: std::ops::RangeInclusive<usize> = 3..=4;
 
 pub struct Builtin;
@@ -47,6 +49,10 @@ impl Embedder for Builtin {
 
     fn min_similarity(&self) -> f64 {
         MIN_SIMILARITY
+    }
+
+    fn measured_passage_similarity(&self) -> Option<f64> {
+        Some(MIN_PASSAGE_SIMILARITY)
     }
 
     fn max_batch(&self) -> usize {

@@ -15,7 +15,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
-pub use similarity::{DEFAULT_MIN_SIMILARITY, SimilarityReport, measure_similarity};
+pub use similarity::{
+    DEFAULT_MIN_SIMILARITY, DEFAULT_PASSAGE_PART, SimilarityReport, measure_passage_similarity,
+    measure_similarity,
+};
 pub(crate) use spec::non_empty;
 pub use spec::{Credentials, EmbedderSpec};
 
@@ -39,6 +42,16 @@ pub trait Embedder: Send + Sync {
     /// vector of a query without meaning; what lies below this value was found by chance.
     fn min_similarity(&self) -> f64 {
         DEFAULT_MIN_SIMILARITY
+    }
+
+    /// Like [`Embedder::min_similarity`], for passages of documents. `None` if it was not measured.
+    fn measured_passage_similarity(&self) -> Option<f64> {
+        None
+    }
+
+    /// The cosine below which a passage of a document is not similar to a query.
+    fn min_passage_similarity(&self) -> f64 {
+        self.measured_passage_similarity().unwrap_or(self.min_similarity() * DEFAULT_PASSAGE_PART)
     }
 
     /// The best number of texts per request. Longer lists are allowed and split internally.

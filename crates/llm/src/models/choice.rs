@@ -44,8 +44,9 @@ impl Models {
             (None, Some(requested)) => requested.clone(),
             (None, None) => {
                 return Err(Error::Config(
-                    "the agent names no model: set `EMERGENT_MODEL=provider/name`, or give its definition a \
-                     `model` (`rehearsal/echo` needs no key)"
+                    "no model is configured: start the server with `EMERGENT_MODEL=provider/name`, or give the \
+                     agent's definition a `model` (`rehearsal/echo` needs no key); a conversation without an agent \
+                     uses the server's model"
                         .into(),
                 ));
             }
@@ -142,8 +143,10 @@ impl Models {
             _ => "credentials",
         };
         let other = match &self.inner.override_model {
-            Some(_) => "set `EMERGENT_MODEL` to another model",
-            None => "set `EMERGENT_MODEL=provider/name` to use another model for everything",
+            Some(_) => "start the server with another `EMERGENT_MODEL`",
+            None => {
+                "start the server with `EMERGENT_MODEL=provider/name` to use another model for everything"
+            }
         };
         Error::Config(format!(
             "the model `{model}` needs {needs}: set `{setting}`, or {other} (`rehearsal/echo` needs no key)"
