@@ -19,8 +19,7 @@ struct Migration {
     version: i64,
     name: &'static str,
     /// Indexes of tables that may be large, as `CREATE INDEX IF NOT EXISTS …;`. They come before the rest. On
-    /// PostgreSQL each is a transaction of its own, so that the other locks of the migration are not held while
-    /// it is built.
+    /// PostgreSQL each is built concurrently, outside of transactions, so that others write to the table meanwhile.
     indexes: &'static str,
     /// The SQL for both engines, which runs before the SQL of one engine. `{rowno}`, `{seqno}` and `{txid}`
     /// stand for column definitions that differ between the engines; see [`Migration::sql`].
@@ -166,6 +165,94 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 18,
+        name: "dispatch",
+        indexes: "",
+        shared: include_str!("migrations/0018_dispatch.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 19,
+        name: "call_effects",
+        indexes: "",
+        shared: include_str!("migrations/0019_call_effects.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 20,
+        name: "project_events",
+        indexes: "",
+        shared: include_str!("migrations/0020_project_events.sql"),
+        sqlite: include_str!("migrations/0020_project_events.sqlite.sql"),
+        postgres: include_str!("migrations/0020_project_events.postgres.sql"),
+    },
+    Migration {
+        version: 21,
+        name: "approvals",
+        indexes: include_str!("migrations/0021_approvals.indexes.sql"),
+        shared: include_str!("migrations/0021_approvals.sql"),
+        sqlite: include_str!("migrations/0021_approvals.sqlite.sql"),
+        postgres: include_str!("migrations/0021_approvals.postgres.sql"),
+    },
+    Migration {
+        version: 22,
+        name: "chat",
+        indexes: "",
+        shared: include_str!("migrations/0022_chat.sql"),
+        sqlite: include_str!("migrations/0022_chat.sqlite.sql"),
+        postgres: include_str!("migrations/0022_chat.postgres.sql"),
+    },
+    Migration {
+        version: 23,
+        name: "sessions",
+        indexes: "",
+        shared: include_str!("migrations/0023_sessions.sql"),
+        sqlite: include_str!("migrations/0023_sessions.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
+        version: 24,
+        name: "webhooks",
+        indexes: "",
+        shared: include_str!("migrations/0024_webhooks.sql"),
+        sqlite: include_str!("migrations/0024_webhooks.sqlite.sql"),
+        postgres: include_str!("migrations/0024_webhooks.postgres.sql"),
+    },
+    Migration {
+        version: 25,
+        name: "binding_headers",
+        indexes: "",
+        shared: include_str!("migrations/0025_binding_headers.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 26,
+        name: "chat_memory",
+        indexes: include_str!("migrations/0026_chat_memory.indexes.sql"),
+        shared: include_str!("migrations/0026_chat_memory.sql"),
+        sqlite: include_str!("migrations/0026_chat_memory.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
+        version: 27,
+        name: "input_requests",
+        indexes: include_str!("migrations/0027_input_requests.indexes.sql"),
+        shared: include_str!("migrations/0027_input_requests.sql"),
+        sqlite: include_str!("migrations/0027_input_requests.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
+        version: 28,
+        name: "deleted_pages",
+        indexes: include_str!("migrations/0028_deleted_pages.indexes.sql"),
+        shared: include_str!("migrations/0028_deleted_pages.sql"),
+        sqlite: include_str!("migrations/0028_deleted_pages.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
@@ -277,6 +364,23 @@ mod tests {
     }
 
     #[test]
+    fn only_a_token_with_every_scope_may_decide_approvals_after_an_upgrade() {
+        let conn = database_before(21);
+        let all = r#"["graph:read","graph:write","agents:read","agents:write","agents:invoke","chat:use","admin:read","admin:write"]"#;
+        let insert = "INSERT INTO tokens (id, name, hash, scopes, created_at) VALUES (?1, 't', ?1, ?2, 1)";
+        conn.execute(insert, (1, all)).unwrap();
+        conn.execute(insert, (2, r#"["admin:write"]"#)).unwrap();
+        migrate(&conn, 21);
+        let mut statement = conn.prepare("SELECT scopes FROM tokens ORDER BY id").unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let scopes: Vec<serde_json::Value> =
+            rows.map(|row| serde_json::from_str(&row.unwrap()).unwrap()).collect();
+        assert_eq!(scopes[0].as_array().unwrap().last().unwrap(), "approvals:decide");
+        assert_eq!(scopes[0].as_array().unwrap().len(), 9);
+        assert_eq!(scopes[1], serde_json::json!(["admin:write"]));
+    }
+
+    #[test]
     fn tools_of_earlier_versions_are_accepted_and_unpinned_servers_are_trusted() {
         let conn = database_before(7);
         conn.execute_batch(
@@ -327,6 +431,23 @@ mod tests {
         .unwrap();
         migrate(&conn, 14);
         let read = "SELECT origin_bound_version FROM project_mcp_servers ORDER BY id";
+        let mut statement = conn.prepare(read).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        assert_eq!(rows.map(Result::unwrap).collect::<Vec<Option<i64>>>(), [Some(3), None]);
+    }
+
+    #[test]
+    fn bindings_to_an_address_count_for_servers_as_they_are() {
+        let conn = database_before(25);
+        conn.execute_batch(
+            "INSERT INTO project_mcp_servers (id, project_id, name, description, transport, config, tool_filter,
+                 pin_policy, timeout_seconds, enabled, version, created_at, updated_at)
+             VALUES (1, 7, 'a', '', 'sse', '{}', '[]', 'pin', 60, 1, 3, 10, 10),
+                    (2, 7, 'b', '', 'stdio', '{}', '[]', 'pin', 60, 1, 3, 10, 10);",
+        )
+        .unwrap();
+        migrate(&conn, 25);
+        let read = "SELECT address_bound_version FROM project_mcp_servers ORDER BY id";
         let mut statement = conn.prepare(read).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         assert_eq!(rows.map(Result::unwrap).collect::<Vec<Option<i64>>>(), [Some(3), None]);

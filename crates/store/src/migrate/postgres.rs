@@ -2,7 +2,8 @@
 //!
 //! Each migration is a transaction of its own, so that no lock is held longer than necessary. A statement that
 //! waits for a lock makes all later ones of the same table wait, so it waits only briefly: if another transaction
-//! has the lock for longer, everything of this migration is rolled back, and tried again after a pause.
+//! has the lock for longer, everything of this migration is rolled back, and tried again after a pause. The indexes
+//! of large tables are built concurrently, outside of transactions: others write to the table meanwhile.
 
 use std::time::Duration;
 
@@ -16,8 +17,17 @@ use crate::{
 };
 
 /// The statement that makes servers which start at the same time migrate one after the other. The lock is
-/// held until the commit; its number is arbitrary.
+/// held until the commit; its number is arbitrary. The session has it already; this is for servers of an earlier
+/// version, which wait for it.
 const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
+/// The same lock, for the session. It is polled and not waited for: a statement that waits has a snapshot, and an
+/// index that is built concurrently waits for the end of every snapshot.
+const TRY_SESSION_LOCK_SQL: &str = "SELECT pg_try_advisory_lock(4400001)";
+const SESSION_UNLOCK_SQL: &str = "SELECT pg_advisory_unlock(4400001)";
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long the build of an index waits for transactions that began before it. Nobody waits behind it.
+const INDEX_SETTINGS_SQL: &str = "SET statement_timeout = 0; SET lock_timeout = '60s'";
+const RESET_SETTINGS_SQL: &str = "RESET statement_timeout; RESET lock_timeout";
 /// How long a statement of a migration waits for a lock.
 const LOCK_TIMEOUT_SQL: &str = "SET LOCAL lock_timeout = '1s'";
 /// How often a migration is tried that does not get its locks, and the pause before the next attempt. Together
@@ -27,6 +37,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Migrates a PostgreSQL database.
 pub(crate) async fn postgres(client: &mut Object) -> Result<()> {
+    while !client.query_one(TRY_SESSION_LOCK_SQL, &[]).await?.get::<_, bool>(0) {
+        tokio::time::sleep(LOCK_POLL_INTERVAL).await;
+    }
+    let migrated = migrate_locked(client).await;
+    client.batch_execute(SESSION_UNLOCK_SQL).await?;
+    migrated
+}
+
+async fn migrate_locked(client: &mut Object) -> Result<()> {
     apply_missing(client, MIGRATIONS).await?;
     let tx = begin(client).await?;
     crate::feed::follow_cluster(&tx).await?;
@@ -38,7 +57,12 @@ async fn apply_missing(client: &mut Object, migrations: &[Migration]) -> Result<
     let found = with_retries("schema_migrations", client, Step::Prepare).await?;
     for migration in migrations.iter().filter(|migration| migration.version > found) {
         for index in migration.index_statements() {
-            with_retries(migration.name, client, Step::Index(migration, index)).await?;
+            // Nobody uses a new database yet, and a transaction is faster.
+            let step = match found == 0 {
+                true => Step::Index(migration, index),
+                false => Step::ConcurrentIndex(migration, index),
+            };
+            with_retries(migration.name, client, step).await?;
         }
         with_retries(migration.name, client, Step::Apply(migration)).await?;
     }
@@ -52,6 +76,8 @@ enum Step<'a> {
     Prepare,
     /// Builds an index before the migration that needs it.
     Index(&'a Migration, &'a str),
+    /// Builds an index, outside of a transaction, while others write to its table.
+    ConcurrentIndex(&'a Migration, &'a str),
     Apply(&'a Migration),
 }
 
@@ -74,6 +100,12 @@ async fn with_retries(name: &str, client: &mut Object, step: Step<'_>) -> Result
 }
 
 async fn run(client: &mut Object, step: Step<'_>) -> Result<i64> {
+    if let Step::ConcurrentIndex(migration, sql) = step {
+        client.batch_execute(INDEX_SETTINGS_SQL).await?;
+        let built = build_index(client, sql).await.map_err(migration.error());
+        client.batch_execute(RESET_SETTINGS_SQL).await?;
+        return built.map(|()| migration.version);
+    }
     let tx = begin(client).await?;
     if matches!(step, Step::Prepare) {
         tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
@@ -83,7 +115,7 @@ async fn run(client: &mut Object, step: Step<'_>) -> Result<i64> {
     let found = version(&tx).await?;
     refuse_newer(found)?;
     match step {
-        Step::Prepare => {}
+        Step::Prepare | Step::ConcurrentIndex(..) => {}
         // Another server may have applied it meanwhile.
         Step::Index(migration, _) | Step::Apply(migration) if found >= migration.version => {}
         Step::Index(migration, sql) => {
@@ -93,6 +125,20 @@ async fn run(client: &mut Object, step: Step<'_>) -> Result<i64> {
     }
     tx.commit().await?;
     Ok(found)
+}
+
+/// Builds an index concurrently. One that was interrupted leaves an invalid index, which is built anew.
+async fn build_index(client: &Object, sql: &str) -> Result<()> {
+    let Some((_, definition)) = sql.split_once("INDEX IF NOT EXISTS ") else {
+        return Ok(client.batch_execute(sql).await?);
+    };
+    let name = definition.split_whitespace().next().unwrap_or_default();
+    let invalid = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid";
+    if client.query_one(invalid, &[&name]).await?.get::<_, i64>(0) > 0 {
+        client.batch_execute(&format!("DROP INDEX CONCURRENTLY IF EXISTS {name}")).await?;
+    }
+    let sql = sql.replacen("INDEX IF NOT EXISTS", "INDEX CONCURRENTLY IF NOT EXISTS", 1);
+    Ok(client.batch_execute(&sql).await?)
 }
 
 async fn apply(tx: &Transaction<'_>, migration: &Migration) -> Result<()> {
@@ -125,7 +171,10 @@ async fn version(tx: &Transaction<'_>) -> Result<i64> {
 fn is_lock_timeout(error: &Error) -> bool {
     match error {
         Error::Migration { source, .. } => is_lock_timeout(source),
-        Error::Postgres(error) => error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE),
+        // A server of an earlier version that starts meanwhile waits for the migration with a snapshot.
+        Error::Postgres(error) => [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED]
+            .iter()
+            .any(|code| error.code() == Some(code)),
         _ => false,
     }
 }
@@ -199,5 +248,35 @@ mod tests {
         long.commit().await.unwrap();
         migrating.await.unwrap().expect("it is applied when the lock is free");
         assert_eq!(number(&reader, "SELECT max(version) FROM schema_migrations").await, 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_index_is_built_while_others_write_and_an_interrupted_one_anew() {
+        let database = new_postgres_database().await;
+        let pool = pool(&database.url());
+        let mut client = pool.get().await.unwrap();
+        apply_missing(&mut client, &[first()]).await.unwrap();
+        let (mut holder, writer) = (pool.get().await.unwrap(), pool.get().await.unwrap());
+        // What an interrupted build leaves.
+        writer.batch_execute("INSERT INTO things VALUES (1), (1)").await.unwrap();
+        let failing = "CREATE UNIQUE INDEX CONCURRENTLY things_a ON things (id)";
+        writer.batch_execute(failing).await.unwrap_err();
+        let long = holder.transaction().await.unwrap();
+        long.batch_execute("INSERT INTO things VALUES (2)").await.unwrap();
+        let migrating = tokio::spawn(async move {
+            let indexes = "-- A comment.\nCREATE INDEX IF NOT EXISTS things_a ON things (id);";
+            let second = Migration { indexes, ..migration(2, "second", "") };
+            apply_missing(&mut client, &[first(), second]).await
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let started = Instant::now();
+        writer.batch_execute("INSERT INTO things VALUES (3)").await.unwrap();
+        assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+        assert!(!migrating.is_finished(), "it waits for the transaction that began before");
+        long.commit().await.unwrap();
+        migrating.await.unwrap().unwrap();
+        let valid = "SELECT count(*) FROM pg_index WHERE indexrelid = 'things_a'::regclass AND indisvalid
+                     AND NOT indisunique";
+        assert_eq!(number(&writer, valid).await, 1);
     }
 }
