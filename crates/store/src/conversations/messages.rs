@@ -1,0 +1,164 @@
+//! The messages of conversations: those of people, and answers.
+
+use emergent_domain::{
+    conversation::{ChatMessage, HistoryTurn, MAX_HISTORY_TURNS},
+    cursor::{Cursor, Page, ResultPage},
+    ids::{ChatMessageId, ConversationId, ProjectId},
+};
+use uuid::Uuid;
+
+use crate::{
+    author,
+    error::Result,
+    page, params,
+    row::{TableRow, row},
+    tx::Tx,
+    value::Param,
+};
+
+row! {
+    ChatMessage in "chat_messages" {
+        id: "id",
+        project: "project_id",
+        conversation: "conversation_id",
+        seq: "seq",
+        parent: "parent_id",
+        role: "role",
+        content: "content",
+        status: "status",
+        reason: "reason",
+        error: "error_message",
+        run: "run_id",
+        answer: "answer_id",
+        retrieval_context: "retrieval_context",
+        citations: "citations",
+        input_tokens: "input_tokens",
+        output_tokens: "output_tokens",
+        cost: "cost",
+        author: author("author_token", "author_run", "author_tool_call"),
+        created_at: "created_at",
+    }
+}
+
+const COLUMNS: &str = ChatMessage::COLUMNS;
+
+/// Inserts a message as the newest one of its conversation, which the caller has locked, and sets its `seq`.
+pub fn insert(tx: &mut Tx<'_>, message: &mut ChatMessage) -> Result<()> {
+    let seq: Option<i64> = tx.query_opt(
+        "UPDATE chat_conversations SET message_count = message_count + 1, updated_at = $2 WHERE id = $1
+         RETURNING message_count",
+        params![message.conversation, message.created_at],
+        |row| row.get(0),
+    )?;
+    message.seq = seq.unwrap_or_default();
+    tx.insert_row(message, [], "")?;
+    super::wake(tx, message.project, message.conversation)
+}
+
+/// A message of a conversation.
+pub fn get(tx: &mut Tx<'_>, conversation: ConversationId, id: ChatMessageId) -> Result<Option<ChatMessage>> {
+    find(tx, "conversation_id = $1 AND id = $2", params![conversation, id])
+}
+
+/// A message of any conversation of a project.
+pub fn get_by_id(tx: &mut Tx<'_>, project: ProjectId, id: ChatMessageId) -> Result<Option<ChatMessage>> {
+    find(tx, "id = $1 AND project_id = $2", params![id, project])
+}
+
+/// The message of a person whose answer has this id, also before there is one.
+pub fn get_question(
+    tx: &mut Tx<'_>,
+    conversation: ConversationId,
+    answer: ChatMessageId,
+) -> Result<Option<ChatMessage>> {
+    find(tx, "conversation_id = $1 AND answer_id = $2", params![conversation, answer])
+}
+
+/// The newest message of a person.
+pub fn newest_question(tx: &mut Tx<'_>, conversation: ConversationId) -> Result<Option<ChatMessage>> {
+    find(tx, "conversation_id = $1 AND role = 'user' ORDER BY seq DESC LIMIT 1", params![conversation])
+}
+
+/// The newest message of a person that is answered or being answered.
+pub fn newest_started(tx: &mut Tx<'_>, conversation: ConversationId) -> Result<Option<ChatMessage>> {
+    let condition = "conversation_id = $1 AND role = 'user' AND status IN ('answering', 'answered') ORDER BY seq DESC LIMIT 1";
+    find(tx, condition, params![conversation])
+}
+
+/// The oldest message that waits for its turn.
+pub fn next_queued(tx: &mut Tx<'_>, conversation: ConversationId) -> Result<Option<ChatMessage>> {
+    find(tx, "conversation_id = $1 AND status = 'queued' ORDER BY seq LIMIT 1", params![conversation])
+}
+
+pub(super) fn find(tx: &mut Tx<'_>, condition: &str, params: &[Param<'_>]) -> Result<Option<ChatMessage>> {
+    let sql = format!("SELECT {COLUMNS} FROM chat_messages WHERE {condition}");
+    tx.query_opt(&sql, params, ChatMessage::from_row)
+}
+
+/// How many messages wait for their turn.
+pub fn count_queued(tx: &mut Tx<'_>, conversation: ConversationId) -> Result<i64> {
+    let sql = "SELECT count(*) FROM chat_messages WHERE conversation_id = $1 AND status = 'queued'";
+    Ok(tx.query_opt(sql, params![conversation], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The messages of a conversation after a `seq`, the oldest first. With `branch`, only that message and those before
+/// it in its branch.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    conversation: ConversationId,
+    branch: Option<ChatMessageId>,
+    after: i64,
+    limit: usize,
+) -> Result<ResultPage<ChatMessage>> {
+    let mut params = vec![Param::from(conversation), Param::from(project), Param::from(after)];
+    let (mut with, mut condition) = ("", "");
+    if let Some(branch) = branch {
+        params.push(Param::from(branch));
+        with = "WITH RECURSIVE branch (id, parent_id) AS (
+                    SELECT id, parent_id FROM chat_messages WHERE id = $4 AND conversation_id = $1
+                    UNION ALL
+                    SELECT m.id, m.parent_id FROM chat_messages AS m JOIN branch ON m.id = branch.parent_id
+                    WHERE m.conversation_id = $1) ";
+        condition = " AND id IN (SELECT id FROM branch)";
+    }
+    let sql = format!(
+        "{with}SELECT {COLUMNS} FROM chat_messages
+         WHERE conversation_id = $1 AND project_id = $2 AND seq > $3{condition} ORDER BY seq LIMIT {}",
+        limit + 1
+    );
+    page::query_page(tx, limit, &sql, &params, ChatMessage::from_row, cursor)
+}
+
+/// The cursor of a list that is ordered by `seq` holds it in place of an id.
+fn cursor(message: &ChatMessage) -> Cursor {
+    Cursor { created_at: message.created_at, id: Uuid::from_u128(u128::from(message.seq.unsigned_abs())) }
+}
+
+/// The `seq` after which a page starts; 0 on the first page. Fails for a cursor of another list.
+pub fn seq_after(page: &Page) -> Result<i64, emergent_domain::invalid::Invalid> {
+    crate::runs::timeline::seq_after(page)
+}
+
+/// The questions and answers up to an answer, newest first, as many as an agent is shown. An answer that has no
+/// text says how it ended: models refuse a conversation with an empty answer.
+pub fn list_turns_before(
+    tx: &mut Tx<'_>,
+    conversation: ConversationId,
+    answer: Option<ChatMessageId>,
+) -> Result<Vec<HistoryTurn>> {
+    let (mut turns, mut next) = (Vec::new(), answer);
+    while let Some(id) = next.filter(|_| turns.len() < MAX_HISTORY_TURNS) {
+        let Some(answer) = get(tx, conversation, id)? else { break };
+        let Some(question) = answer.parent.map(|id| get(tx, conversation, id)).transpose()?.flatten() else {
+            break;
+        };
+        let text = match answer.content.trim().is_empty() {
+            true => format!("(no answer: {})", answer.status),
+            false => answer.content,
+        };
+        turns.push(HistoryTurn { question: question.content, answer: text });
+        next = question.parent;
+    }
+    Ok(turns)
+}
