@@ -9,9 +9,11 @@ pub(crate) mod sqlite;
 pub(crate) mod sqlite_connection;
 mod sqlite_queue;
 mod sqlite_readers;
+mod sqlite_writer;
 mod tls;
 mod watch;
 pub(crate) mod work;
+mod writer_time;
 
 /// Which database engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

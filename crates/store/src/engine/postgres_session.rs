@@ -27,8 +27,10 @@ use crate::{
 
 /// How long the database may take to cancel a statement. After that it is unresponsive.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
-/// How many rows of a result that ends at a number of bytes are read first. Their size says how many follow.
-const FIRST_FETCH: usize = 32;
+/// How many rows of a result that ends at a number of bytes are read first. Their size says how many follow. They
+/// are few, because the database sends all of them: 32 objects of a megabyte would be four times as much as a page
+/// may have, and sending and receiving them would delay everybody.
+const FIRST_FETCH: usize = 8;
 /// The most rows of one fetch.
 const MAX_FETCH: usize = 1_000;
 
@@ -267,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_next_rows_are_about_as_many_as_fit() {
-        assert_eq!(next_fetch(8 << 20, 32 * 100, 32), MAX_FETCH, "small rows");
+        assert_eq!(next_fetch(8 << 20, 8 * 100, 8), MAX_FETCH, "small rows");
         assert_eq!(next_fetch(8 << 20, 4 << 20, 32), 33, "as much again, and one to see that there is more");
         assert_eq!(next_fetch(8 << 20, 8 << 20, 8), 1, "the row that does not fit");
     }

@@ -2,7 +2,7 @@
 //!
 //! One project may use two thirds of the connections, so that others are served while its queries run. All
 //! projects together leave a quarter to the server's own work, which is one requester among many projects and
-//! drives the runs of all of them. When all are in use, the next free one goes to the requester that uses the
+//! drives the runs of all of them; it leaves a quarter to them. When all are in use, the next free one goes to the requester that uses the
 //! fewest. Some more are reserved: for authentication, and one of them for leases and health checks only.
 
 use std::{
@@ -84,19 +84,23 @@ impl Slots {
         tokio::time::timeout(max_wait, receiver).await.ok()?.ok()
     }
 
-    /// Ends the use of a slot, and gives it to the next that waits.
+    /// Ends the use of a slot, and gives slots to all that wait and may take one now. They can be several: what one
+    /// of them waited for is not always what the other one waited for.
     fn release(&self, requester: Requester) {
-        let mut state = self.0.state.lock();
-        state.uncount(requester);
-        while let Some((next, sender)) = self.0.pop_next(&mut state) {
-            if sender.is_closed() {
-                continue;
+        let mut given = Vec::new();
+        {
+            let mut state = self.0.state.lock();
+            state.uncount(requester);
+            while let Some((next, sender)) = self.0.pop_next(&mut state) {
+                if !sender.is_closed() {
+                    state.count(next);
+                    given.push((next, sender));
+                }
             }
-            state.count(next);
-            drop(state);
+        }
+        for (next, sender) in given {
             // If the receiver was dropped at this moment, the slot is dropped here and released again.
             let _ = sender.send(Slot { slots: self.clone(), requester: next });
-            return;
         }
     }
 }
@@ -114,7 +118,7 @@ impl Inner {
                 own < self.max_of_authentication() && self.leaves_room_for_priority(state)
             }
             Requester::DoubtedAuthentication => own == 0 && state.general_in_use < self.general,
-            Requester::Server => state.general_in_use < self.general,
+            Requester::Server => state.general_in_use < self.general && own < self.max_of_server(),
             Requester::AllProjects | Requester::Project(_) => {
                 state.general_in_use < self.general
                     && state.projects_in_use < self.general - self.share_of_server()
@@ -142,13 +146,20 @@ impl Inner {
         }
     }
 
+    /// The most slots of the server's own work. It leaves as many to projects as they leave to it.
+    fn max_of_server(&self) -> usize {
+        (self.general - self.share_of_server()).max(1)
+    }
+
     /// The most slots of authentication. Its reads are short, so a few suffice.
     fn max_of_authentication(&self) -> usize {
         self.reserved.max(self.general / 4).max(1)
     }
 
     /// The order in which waiters of different requesters get a slot: first by class, then by use. Below its
-    /// share the server comes before projects, and above it counts as a project for each share it uses.
+    /// share the server comes before projects, and above it counts as a project for each share it uses. Doubted
+    /// lookups count as a project: they use one slot, so they can delay others little, and valid tokens are among
+    /// them.
     fn rank(&self, requester: Requester, in_use: usize) -> (u8, usize) {
         let share = self.share_of_server().max(1);
         match requester {
@@ -156,8 +167,7 @@ impl Inner {
             Requester::Authentication => (1, in_use),
             Requester::Server if in_use < share => (2, in_use),
             Requester::Server => (3, in_use / share),
-            Requester::AllProjects | Requester::Project(_) => (3, in_use),
-            Requester::DoubtedAuthentication => (4, in_use),
+            Requester::AllProjects | Requester::Project(_) | Requester::DoubtedAuthentication => (3, in_use),
         }
     }
 
@@ -273,13 +283,21 @@ mod tests {
         let of_projects: Vec<Slot> =
             (0..40).filter_map(|_| slots.try_take(Requester::Project(ProjectId::new()))).collect();
         assert_eq!(of_projects.len(), 9);
-        assert_eq!(take_all(&slots, Requester::Server).len(), 3);
+        let of_server = take_all(&slots, Requester::Server);
+        assert_eq!(of_server.len(), 3);
+        drop((of_projects, of_server));
+        let _of_server = take_all(&slots, Requester::Server);
+        let of_projects: Vec<Slot> =
+            (0..40).filter_map(|_| slots.try_take(Requester::Project(ProjectId::new()))).collect();
+        assert_eq!(of_projects.len(), 3, "and the server cannot starve them");
     }
 
     #[tokio::test]
     async fn the_server_comes_first_until_it_has_its_share() {
         let slots = Slots::new(8, 0);
         let mut in_use: Vec<Slot> = take_all(&slots, Requester::Server);
+        assert_eq!(in_use.len(), 6, "the server leaves a quarter");
+        let _of_another = take_all(&slots, Requester::Project(ProjectId::new()));
         let wait = Duration::from_secs(60);
         let mut waiting = Vec::new();
         for requester in [Requester::Project(ProjectId::new()), Requester::Server] {
@@ -304,6 +322,32 @@ mod tests {
         assert!(slots.try_take(Requester::Server).is_some());
         assert!(slots.try_take(Requester::Project(ProjectId::new())).is_some());
         assert!(slots.try_take(Requester::Priority).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_release_serves_everybody_who_may_take_a_slot_now() {
+        let slots = Slots::new(6, 2);
+        let (one, other) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
+        let mut of_one = take_all(&slots, one);
+        let _others = (slots.try_take(other).unwrap(), take_two(&slots, Requester::Priority));
+        // The project has all that it may have. Authentication would take the last slot, which is for leases.
+        let wait = Duration::from_secs(60);
+        let mut waiting = Vec::new();
+        for requester in [one, Requester::Authentication] {
+            let slots = slots.clone();
+            waiting.push(tokio::spawn(async move { slots.take(requester, wait).await }));
+            tokio::task::yield_now().await;
+        }
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        of_one.pop();
+        for waiting in waiting {
+            let slot = tokio::time::timeout(Duration::from_secs(5), waiting).await;
+            assert!(slot.expect("in time").unwrap().is_some());
+        }
+    }
+
+    fn take_two(slots: &Slots, requester: Requester) -> [Slot; 2] {
+        [slots.try_take(requester).unwrap(), slots.try_take(requester).unwrap()]
     }
 
     #[tokio::test]

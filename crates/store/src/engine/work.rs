@@ -21,6 +21,8 @@ pub(crate) type ReadWork = Box<dyn FnOnce(&mut Tx<'_>) + Send>;
 pub(crate) trait WriteWork: Send {
     /// Runs the closure; true when it succeeded.
     fn run(&mut self, tx: &mut Tx<'_>) -> bool;
+    /// Whether the caller was dropped, so that nobody waits for the result.
+    fn is_abandoned(&self) -> bool;
     /// Sends the result of the last run to the caller.
     fn reply(self: Box<Self>);
     /// Sends this error to the caller, whatever the last run returned.
@@ -73,6 +75,10 @@ where
             .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
         self.result = tx.final_result(result);
         self.result.is_ok()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.sender.is_closed()
     }
 
     fn reply(self: Box<Self>) {
