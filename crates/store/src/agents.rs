@@ -21,6 +21,8 @@ use crate::{
 
 const COLUMNS: &str = Agent::COLUMNS;
 const VERSIONS: &str = "agent_definition_versions";
+/// The most versions that are compared to find who saved a definition.
+const MAX_COMPARED_VERSIONS: usize = 100;
 /// Joins each agent with its current version.
 const FROM: &str = "agent_definitions AS a
      JOIN agent_definition_versions AS v ON v.agent_id = a.id AND v.version = a.version";
@@ -108,6 +110,21 @@ pub fn version_author(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Opti
         let mut reader = RowReader::new(row, VERSIONS, 0);
         author::read(&mut reader, ["author_token", "author_run", "author_tool_call"])
     })
+}
+
+/// Who saved the definition of a version. An agent also gets a new version when another one becomes the default
+/// agent; whoever caused that did not save the definition.
+pub fn definition_author(tx: &mut Tx<'_>, agent: AgentId, mut version: i64) -> Result<Option<Author>> {
+    let without_default = |definition| AgentDefinition { is_default: false, ..definition };
+    let Some(definition) = get_version(tx, agent, version)?.map(without_default) else { return Ok(None) };
+    for _ in 0..MAX_COMPARED_VERSIONS {
+        let before = get_version(tx, agent, version - 1)?;
+        if before.map(without_default).as_ref() != Some(&definition) {
+            return version_author(tx, agent, version);
+        }
+        version -= 1;
+    }
+    Ok(None)
 }
 
 /// The live agents of a project, by name.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use emergent_domain::{
     audit::{AuditEntry, AuditFilter, AuditOrigin, NewAuditEntry},
     cursor::{Cursor, Page, ResultPage},
+    ids::TokenId,
     json::JsonObject,
     time::Timestamp,
 };
@@ -40,6 +41,7 @@ row! {
         project: "project_id",
         token: "token_id",
         token_name: "token_name",
+        session: "session_id",
         run: "run_id",
         address: "address",
         action: "action",
@@ -71,6 +73,7 @@ pub fn record(tx: &mut Tx<'_>, new: &NewAuditEntry, at: Timestamp) -> Result<()>
         project: new.project,
         token,
         token_name,
+        session: origin.session,
         run: new.run,
         address: origin.address.map(|address| address.to_string()),
         action: new.action.as_str().to_owned(),
@@ -82,6 +85,11 @@ pub fn record(tx: &mut Tx<'_>, new: &NewAuditEntry, at: Timestamp) -> Result<()>
     };
     tx.insert_row(&entry, [], "")?;
     Ok(())
+}
+
+/// The token whose request makes the changes of this transaction; `None` for the server itself.
+pub fn origin_token(tx: &Tx<'_>) -> Option<TokenId> {
+    tx.origin.as_ref().and_then(|origin| origin.token.as_ref()).map(|(token, _)| *token)
 }
 
 /// Lists entries, newest first.

@@ -173,7 +173,7 @@ fn contents(conn: &Connection, file: &Path, schema_version: i64) -> Result<Conte
         documents: count("documents", "WHERE deleted_at IS NULL")?,
         agents: count("agent_definitions", "WHERE deleted_at IS NULL")?,
         runs: count("agent_runs", "")?,
-        active_runs: count("agent_runs", "WHERE status IN ('queued', 'running')")?,
+        active_runs: count("agent_runs", "WHERE status IN ('queued', 'running', 'waiting')")?,
         active_workflows: count("workflows", "WHERE status IN ('planning', 'running')")?,
         secrets: count("secrets", "")?,
         secret_keys,
@@ -200,7 +200,7 @@ pub struct ActiveWork {
 /// Lists the workflows and runs of all projects that have not ended, oldest first.
 pub fn list_active(tx: &mut Tx<'_>) -> Result<ActiveWork> {
     const WORKFLOWS: &str = "workflows AS w WHERE w.status IN ('planning', 'running', 'escalated')";
-    const RUNS: &str = "agent_runs AS w WHERE w.status IN ('queued', 'running')";
+    const RUNS: &str = "agent_runs AS w WHERE w.status IN ('queued', 'running', 'waiting')";
     let project = |deleted: &str| {
         format!("EXISTS (SELECT 1 FROM projects AS p WHERE p.id = w.project_id AND p.deleted_at {deleted})")
     };

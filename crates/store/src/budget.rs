@@ -5,6 +5,7 @@
 //! A transaction locks the row of the run before any counter, and counters in the order of their names,
 //! so that two transactions do not deadlock.
 
+mod counters;
 mod limits;
 mod spend;
 
@@ -25,6 +26,11 @@ use crate::{
     value::Param,
 };
 
+pub(crate) use counters::delete_run_counters;
+pub use counters::{
+    BUDGET_KINDS, BudgetKind, Counter, Counters, MAX_BUDGET_RUNS, lock_counters, read_counters,
+};
+use counters::{CounterKeys, add_to_counter, lock_existing};
 pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, set_day_limit};
 pub use spend::{SpendShare, WorkflowSpend, day_counters, workflow_spend};
 
@@ -114,188 +120,6 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The day of a time: days since 1970-01-01 UTC.
 pub fn utc_day(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(MICROS_PER_DAY)
-}
-
-/// How much was spent and is reserved under one limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counter {
-    pub spent: Amount,
-    pub reserved: Amount,
-}
-
-read_row! {
-    Counter in "budget_counters" {
-        spent: Amount { microusd: "spent_microusd", tokens: "spent_tokens" },
-        reserved: Amount { microusd: "reserved_microusd", tokens: "reserved_tokens" },
-    }
-}
-
-/// What a limit applies to: a workflow in total, a project per day, an agent per day, or a run with the runs
-/// below it. At most three runs stand above each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BudgetKind {
-    Workflow,
-    ProjectDay,
-    AgentDay,
-    /// The run at this index of `NewModelCall::budget_runs`.
-    Run(usize),
-}
-
-/// All kinds of limits.
-pub const BUDGET_KINDS: [BudgetKind; 6] = [
-    BudgetKind::Workflow,
-    BudgetKind::ProjectDay,
-    BudgetKind::AgentDay,
-    BudgetKind::Run(0),
-    BudgetKind::Run(1),
-    BudgetKind::Run(2),
-];
-
-/// What the names of the counters of a model call are made of.
-#[derive(Debug, Clone, Copy)]
-struct CounterKeys<'a> {
-    workflow: Option<WorkflowId>,
-    day: i64,
-    agent: &'a str,
-    runs: &'a [RunId],
-}
-
-impl BudgetKind {
-    /// The bit of this kind in the column `counted` of a model call.
-    fn bit(self) -> i64 {
-        match self {
-            BudgetKind::Workflow => 1,
-            BudgetKind::ProjectDay => 2,
-            BudgetKind::AgentDay => 4,
-            // The column `budget_runs` lists them.
-            BudgetKind::Run(_) => 0,
-        }
-    }
-
-    /// The name of the counter; `None` when the call has no such workflow or run.
-    fn counter_name(self, keys: CounterKeys<'_>) -> Option<String> {
-        let CounterKeys { workflow, day, agent, runs } = keys;
-        match self {
-            BudgetKind::Workflow => workflow.map(|id| format!("workflow:{id}")),
-            BudgetKind::ProjectDay => Some(format!("day:{day}")),
-            BudgetKind::AgentDay => Some(format!("day:{day}:{agent}")),
-            BudgetKind::Run(index) => runs.get(index).map(|id| format!("run:{id}")),
-        }
-    }
-}
-
-/// The counters that a model call is counted in.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counters(BTreeMap<BudgetKind, Counter>);
-
-impl Counters {
-    pub fn get(&self, kind: BudgetKind) -> Counter {
-        self.0.get(&kind).copied().unwrap_or_default()
-    }
-}
-
-impl FromIterator<(BudgetKind, Counter)> for Counters {
-    fn from_iter<I: IntoIterator<Item = (BudgetKind, Counter)>>(counters: I) -> Self {
-        Self(counters.into_iter().collect())
-    }
-}
-
-/// Locks the counters of a model call until the transaction ends: those that exist, and those of the
-/// `limited` kinds, which are created when they are missing. An existing counter counts even when its limit
-/// was removed.
-pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind]) -> Result<Counters> {
-    let counters = lock_existing(tx, call)?;
-    let missing: Vec<BudgetKind> =
-        limited.iter().copied().filter(|kind| !counters.0.contains_key(kind)).collect();
-    if missing.is_empty() {
-        return Ok(counters);
-    }
-    for kind in missing {
-        create_counter(tx, call, kind)?;
-    }
-    lock_existing(tx, call)
-}
-
-/// Reads the counters of a model call that exist, without locking them.
-pub fn read_counters(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
-    select_counters(tx, call, "")
-}
-
-fn lock_existing(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
-    let lock = tx.for_update();
-    select_counters(tx, call, lock)
-}
-
-/// Reads counters in the order of their names. `lock` is the lock clause of the query, or empty.
-fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<Counters> {
-    let names: Vec<(BudgetKind, String)> = BUDGET_KINDS
-        .into_iter()
-        .filter_map(|kind| Some((kind, kind.counter_name(call.counter_keys())?)))
-        .collect();
-    let mut params = vec![Param::from(call.project)];
-    // Always the same number of placeholders, so that one prepared statement serves calls with and without a workflow.
-    params.extend(names.iter().cycle().take(BUDGET_KINDS.len()).map(|(_, name)| Param::from(name.as_str())));
-    let sql = format!(
-        "SELECT name, {} FROM budget_counters
-         WHERE project_id = $1 AND name IN ({}) ORDER BY name{lock}",
-        Counter::COLUMNS,
-        page::placeholders(2, BUDGET_KINDS.len())
-    );
-    let mut counters = Counters::default();
-    for (name, counter) in
-        tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, Counter::from_row_at(row, 1)?)))?
-    {
-        let kind = names.iter().find(|(_, counter_name)| *counter_name == name).map(|(kind, _)| *kind);
-        counters.0.extend(kind.map(|kind| (kind, counter)));
-    }
-    Ok(counters)
-}
-
-/// Creates a counter unless it exists. The counter of a workflow starts with what its calls have spent and
-/// reserved so far, because its limit may be set late. The counter of a day starts at zero.
-fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, kind: BudgetKind) -> Result<()> {
-    let Some(name) = kind.counter_name(call.counter_keys()) else { return Ok(()) };
-    let inserted = tx.execute(
-        "INSERT INTO budget_counters
-             (project_id, name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens)
-         VALUES ($1, $2, 0, 0, 0, 0) ON CONFLICT (project_id, name) DO NOTHING",
-        params![call.project, &name],
-    )?;
-    if inserted == 0 || kind != BudgetKind::Workflow {
-        return Ok(());
-    }
-    // `counted` is a bit set, and an even value lacks the bit of `BudgetKind::Workflow`.
-    let uncounted_calls = tx.query(
-        "UPDATE model_calls SET counted = counted + 1 WHERE workflow_id = $1 AND counted % 2 = 0
-         RETURNING status, microusd, tokens, reserved_microusd, reserved_tokens",
-        params![call.workflow],
-        |row| Ok((row.read(0, "model_calls", "status")?, Counter::from_row_at(row, 1)?)),
-    )?;
-    let mut sum = Counter::default();
-    for (status, Counter { spent, reserved }) in uncounted_calls {
-        match status {
-            CallStatus::Reserved => sum.reserved = sum.reserved + reserved,
-            CallStatus::Settled | CallStatus::Lost => sum.spent = sum.spent + spent,
-        }
-    }
-    add_to_counter(tx, call.project, &name, sum)
-}
-
-fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, delta: Counter) -> Result<()> {
-    tx.execute(
-        "UPDATE budget_counters SET spent_microusd = spent_microusd + $3, spent_tokens = spent_tokens + $4,
-             reserved_microusd = reserved_microusd + $5, reserved_tokens = reserved_tokens + $6
-         WHERE project_id = $1 AND name = $2",
-        params![
-            project,
-            name,
-            delta.spent.microusd,
-            delta.spent.tokens,
-            delta.reserved.microusd,
-            delta.reserved.tokens
-        ],
-    )?;
-    Ok(())
 }
 
 /// Records a call and reserves an amount for it in the counters, which the caller has locked. `priced` is

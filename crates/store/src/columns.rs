@@ -5,17 +5,24 @@ use std::borrow::Cow;
 
 use emergent_domain::{
     agent::{AgentDefinition, ModelConfig},
+    approval::{ApprovalKind, ApprovalStatus, Decision, OnExpiry, Question},
     change::ChangeKind,
+    conversation::{
+        ChatMemoryStatus, ChatMessageStatus, ChatRole, Citation, ConversationStatus, RetrievalContext,
+    },
     coordination::CoordinationSettings,
     ids,
     json::JsonObject,
+    loops::CallEffect,
     mcp_server::{PinPolicy, ToolStatus, TransportKind},
     pack::TemplatePack,
+    project_event::EventSubject,
     prompt::Prompt,
     run::{MessageRole, Origin, Reason, RunStatus, RunTerms, ToolCallStatus},
     time::Timestamp,
     trigger::{EventConfig, EventKind, FiringStatus, ScheduleConfig},
-    workflow::{Deliverable, Escalation, WorkflowSettings, WorkflowStatus},
+    workflow::{Deliverable, Escalation, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
+    workflow_template::WorkflowTemplate,
 };
 use rusqlite::types::ValueRef;
 use serde_json::Value;
@@ -105,13 +112,22 @@ macro_rules! enums {
 }
 
 enums!(
+    ApprovalKind,
+    ApprovalStatus,
     ChangeKind,
+    ChatMemoryStatus,
+    ChatMessageStatus,
+    ChatRole,
+    ConversationStatus,
     Deliverable,
     EventKind,
+    EventSubject,
+    CallEffect,
     CallStatus,
     FiringStatus,
     JobStatus,
     MessageRole,
+    OnExpiry,
     Origin,
     PinPolicy,
     Reason,
@@ -147,14 +163,20 @@ macro_rules! structures {
 structures!(
     AgentDefinition,
     CoordinationSettings,
+    Decision,
     Escalation,
     EventConfig,
     ModelConfig,
     Prompt,
+    Question,
+    RetrievalContext,
     RunTerms,
     ScheduleConfig,
     TemplatePack,
     Value,
+    Vec<Citation>,
     Vec<i64>,
+    WorkflowOrigin,
     WorkflowSettings,
+    WorkflowTemplate,
 );

@@ -12,6 +12,7 @@ use crate::{
         work::{ReadWork, WriteWork, read_work, write_work},
     },
     error::{Error, Result},
+    idempotency,
     limits::TimeLimits,
     search::vectors::VectorIndexes,
     storage_health::StorageProblem,
@@ -95,9 +96,10 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let origin = audit::current_origin();
+        let (origin, keyed_request) = (audit::current_origin(), idempotency::current_request());
         let (work, reply) = write_work(move |tx: &mut Tx<'_>| {
             tx.origin.clone_from(&origin);
+            tx.keyed_request.clone_from(&keyed_request);
             work(tx)
         });
         self.write_erased(work).await?;
@@ -137,7 +139,7 @@ impl Db {
 
     async fn write_erased(&self, work: Box<dyn WriteWork>) -> Result<()> {
         match &self.inner.engine {
-            EngineHandle::Sqlite(engine) => engine.write(work).await,
+            EngineHandle::Sqlite(engine) => engine.write(work),
             EngineHandle::Postgres(engine) => engine.write(work).await,
         }
     }

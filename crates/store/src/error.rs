@@ -56,6 +56,9 @@ pub enum Error {
     /// All connections were in use for as long as a caller may wait.
     #[error("no connection to the database became free within {} seconds", waited.as_secs())]
     Busy { waited: Duration },
+    /// As many writes of the requester wait as may. Nothing was written.
+    #[error("{limit} writes of this project wait for the database, which is the limit")]
+    TooManyWrites { limit: usize },
     /// The transaction was stopped and rolled back.
     #[error("the transaction took longer than the limit of {} seconds", limit.as_secs_f32())]
     TooSlow { limit: Duration },
@@ -82,6 +85,9 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    /// Another request accepted work with the same idempotency key. Nothing was written.
+    #[error("another request with the same idempotency key was accepted before")]
+    KeyUsed,
     /// The closure of the transaction ignored the error of a statement and returned `Ok`.
     #[error("a statement of the transaction failed, so the whole transaction was rolled back")]
     Broken,

@@ -7,6 +7,8 @@
 //!
 //! Callers pass the time in; this module reads no clock.
 
+mod claim;
+
 use std::time::Duration;
 
 use emergent_domain::{
@@ -25,6 +27,8 @@ use crate::{
     tx::Tx,
     value::Param,
 };
+use claim::mark_dead;
+pub use claim::{claim, claim_in_shares};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobStatus {
@@ -179,107 +183,6 @@ fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bo
             Ok(tx.query_opt(sql, params![queue, key], |row| row.get::<JobId>(0))?.is_some())
         }
     }
-}
-
-/// Claims up to `limit` due jobs: first those whose lease expired, then queued ones, longest due first. Jobs
-/// past their maximum age or out of attempts are marked as dead instead.
-pub fn claim(
-    tx: &mut Tx<'_>,
-    queue: &str,
-    owner: &str,
-    lease: Duration,
-    now: Timestamp,
-    limit: usize,
-) -> Result<Vec<Job>> {
-    let mut claimed = Vec::new();
-    // Jobs that were marked as dead leave free capacity, so more due jobs are selected.
-    while claimed.len() < limit {
-        let due = select_due(tx, queue, now, limit - claimed.len())?;
-        if due.is_empty() {
-            break;
-        }
-        for job in due {
-            match claim_decision(&job, now) {
-                ClaimDecision::Run => claimed.push(lease_job(tx, job, owner, now + lease)?),
-                ClaimDecision::MarkDead(reason) => mark_dead(tx, job.id, &reason, now)?,
-            }
-        }
-    }
-    Ok(claimed)
-}
-
-/// Selects and locks due jobs.
-fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
-    let lock = tx.skip_locked();
-    let expired_sql = |limit: &str, exclude: &str| {
-        format!(
-            "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2{exclude}
-             ORDER BY lease_until, id LIMIT {limit}{lock}"
-        )
-    };
-    let mut due = tx.query_claimable::<Job, _>(params![queue, now], limit, expired_sql, Job::from_row)?;
-    if due.len() < limit {
-        let queued_sql = |limit: &str, exclude: &str| {
-            format!(
-                "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2{exclude}
-                 ORDER BY run_at, id LIMIT {limit}{lock}"
-            )
-        };
-        let remaining = limit - due.len();
-        due.extend(tx.query_claimable::<Job, _>(
-            params![queue, now],
-            remaining,
-            queued_sql,
-            Job::from_row,
-        )?);
-    }
-    Ok(due)
-}
-
-/// What to do with a due job.
-enum ClaimDecision {
-    Run,
-    /// With the reason, which becomes the last error of the job.
-    MarkDead(String),
-}
-
-fn claim_decision(job: &Job, now: Timestamp) -> ClaimDecision {
-    let previous_error =
-        job.last_error.as_deref().map(|error| format!("; before that: {error}")).unwrap_or_default();
-    if let Some(end) = job.expires_at.filter(|end| *end <= now) {
-        return ClaimDecision::MarkDead(format!("it was not done by {end}, its maximum age{previous_error}"));
-    }
-    if job.attempts >= job.max_attempts {
-        let attempts = job.attempts;
-        return ClaimDecision::MarkDead(format!(
-            "its worker vanished on attempt {attempts} of {attempts}{previous_error}"
-        ));
-    }
-    ClaimDecision::Run
-}
-
-/// Gives the owner a lease on a job and counts the attempt.
-fn lease_job(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job> {
-    tx.execute(
-        "UPDATE jobs SET status = 'running', attempts = $2, lease_owner = $3, lease_until = $4 WHERE id = $1",
-        params![job.id, job.attempts + 1, owner, until],
-    )?;
-    Ok(Job {
-        status: JobStatus::Running,
-        attempts: job.attempts + 1,
-        lease_owner: Some(owner.to_owned()),
-        lease_until: Some(until),
-        ..job
-    })
-}
-
-fn mark_dead(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result<()> {
-    tx.execute(
-        "UPDATE jobs SET status = 'dead', finished_at = $3, last_error = $2, lease_owner = NULL, lease_until = NULL
-         WHERE id = $1",
-        params![id, reason, now],
-    )?;
-    Ok(())
 }
 
 /// Extends the lease of a running job; false when the caller no longer owns it.

@@ -36,8 +36,8 @@ impl Default for TimeLimits {
 }
 
 /// The time limit of leases, health checks and authentication, which read or write single rows.
-const PRIORITY_TIME: Duration = Duration::from_secs(5);
-/// The most time of a write on SQLite, whatever the settings say. There is one writer, so the renewal of a
+pub const PRIORITY_TIME: Duration = Duration::from_secs(5);
+/// The most time of a write on SQLite while a server runs, whatever the settings say. There is one writer, so the renewal of a
 /// lease waits for the write that is under way, and the next renewal for the next one. The owner of a lease of
 /// 9 seconds gives up 6 seconds after the start of its last renewal (see [`crate::lease_keeper`]): two of the
 /// longest writes and their commits fit in there.
@@ -49,10 +49,15 @@ pub const MAX_TEXT_BYTES: usize = 64 << 20;
 const MAX_RESULT_BYTES: usize = MAX_TEXT_BYTES + (1 << 20);
 
 impl TimeLimits {
+    /// The limits of a process that has the database to itself, such as a command that is used while no server
+    /// runs. Nobody waits for its writes, so they may take long.
+    pub const ALONE: Self =
+        Self { read: Duration::from_secs(24 * 3600), write: Duration::from_secs(24 * 3600) };
+
     /// The limits as an engine allows them.
     pub(crate) fn for_engine(mut self, engine: Engine) -> EngineLimits {
         let server_read = self.write;
-        if engine == Engine::Sqlite {
+        if engine == Engine::Sqlite && self != Self::ALONE {
             self.write = self.write.min(SQLITE_WRITE_TIME);
         }
         EngineLimits { read: self.read, server_read, write: self.write }

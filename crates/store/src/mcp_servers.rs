@@ -30,6 +30,7 @@ row! {
         configured_by: ConfiguredByColumn("configured_by"),
         unbound_version: "unbound_version",
         origin_bound_version: "origin_bound_version",
+        address_bound_version: "address_bound_version",
         tool_filter: "tool_filter",
         pin_policy: "pin_policy",
         trust: "trust",

@@ -4,6 +4,7 @@
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::ProjectId,
+    inbox::Webhook,
     project::{DeletedCounts, Project, Retention},
     time::Timestamp,
 };
@@ -12,7 +13,7 @@ use crate::{
     engine::Engine,
     error::Result,
     page, params,
-    row::{TableRow, read_row, to_param},
+    row::{RowReader, TableRow, read_row, to_param},
     tx::Tx,
     value::{Param, Row},
 };
@@ -32,12 +33,23 @@ read_row! {
         deleted: DeletedCounts { runs: "deleted_runs", events: "deleted_events", firings: "deleted_firings" },
         auto_dispatch_since: "auto_dispatch_since",
         coordination: "coordination",
+        webhook: WebhookColumns("webhook_url", "webhook_secret"),
         created_at: "created_at",
         updated_at: "updated_at",
     }
 }
 
 const COLUMNS: &str = Project::COLUMNS;
+
+/// Codec of the address for notices and the name of its secret: both, or neither.
+struct WebhookColumns;
+
+impl WebhookColumns {
+    fn read(reader: &mut RowReader<'_, '_>, [url, secret]: [&'static str; 2]) -> Result<Option<Webhook>> {
+        let (url, secret): (Option<String>, Option<String>) = (reader.next(url)?, reader.next(secret)?);
+        Ok(url.zip(secret).map(|(url, secret)| Webhook { url, secret }))
+    }
+}
 
 /// Inserts a project; `None` when a live project has the name.
 pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Result<Option<Project>> {
@@ -89,13 +101,14 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
     })
 }
 
-/// Writes the name, strictness, pack revision, retention and coordination of a project that the caller has
-/// locked.
+/// Writes the name, strictness, pack revision, retention, coordination and webhook of a project that the caller
+/// has locked.
 pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
     let Retention { runs_days, events_days, firings_days } = project.retention;
     tx.execute(
         "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5, retention_runs_days = $6,
-             retention_events_days = $7, retention_firings_days = $8, auto_dispatch_since = $9, coordination = $10
+             retention_events_days = $7, retention_firings_days = $8, auto_dispatch_since = $9, coordination = $10,
+             webhook_url = $11, webhook_secret = $12
          WHERE id = $1",
         &[
             Param::from(project.id),
@@ -108,6 +121,8 @@ pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
             Param::from(firings_days),
             Param::from(project.auto_dispatch_since),
             to_param(&project.coordination, Project::TABLE, "coordination")?,
+            Param::from(project.webhook.as_ref().map(|webhook| webhook.url.as_str())),
+            Param::from(project.webhook.as_ref().map(|webhook| webhook.secret.as_str())),
         ],
     )?;
     Ok(())

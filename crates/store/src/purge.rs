@@ -151,10 +151,15 @@ const fn own_rows(table: &'static str, key: &'static str, large: &'static [&'sta
 }
 
 /// The tables whose rows are found by their project alone.
-const OWN_ROWS: [Child; 16] = [
+const OWN_ROWS: [Child; 22] = [
+    own_rows("project_events", "seq", &[]),
+    own_rows("chat_memories", "message_id", &[]),
+    own_rows("chat_messages", "id", &["content", "retrieval_context", "citations"]),
+    own_rows("chat_conversations", "id", &[]),
+    own_rows("task_refusals", "task_id", &[]),
     own_rows("trigger_firings", "id", &[]),
-    own_rows("schedules", "id", &["config"]),
-    own_rows("event_triggers", "agent_id", &["config"]),
+    own_rows("schedules", "id", &["config", "dispatch"]),
+    own_rows("event_triggers", "agent_id", &["config", "dispatch"]),
     own_rows("trigger_cursors", "project_id", &[]),
     own_rows("budget_limits", "agent", &[]),
     own_rows("budget_counters", "name", &[]),
@@ -167,6 +172,7 @@ const OWN_ROWS: [Child; 16] = [
     own_rows("secret_bindings", "id", &[]),
     own_rows("template_packs", "id", &["pack"]),
     own_rows("project_template_packs", "pack_id", &[]),
+    own_rows("idempotency_keys", "key", &["body"]),
     own_rows("tokens", "id", &[]),
 ];
 const EMBEDDING_QUEUE: Child = own_rows("embedding_queue", "no", &[]);

@@ -12,6 +12,7 @@ use emergent_domain::{
 use uuid::Uuid;
 
 use crate::{
+    budget,
     deletion::{Allowance, Child, Family, delete_family, delete_in},
     error::Result,
     feed, page, params, projects,
@@ -27,8 +28,53 @@ pub(crate) const RUNS: Family = Family {
         Child { table: "agent_run_messages", parent: "run_id", key: "seq", large: &["content"] },
         Child { table: "agent_run_tool_calls", parent: "run_id", key: "seq", large: &["input", "output"] },
         Child { table: "agent_run_events", parent: "run_id", key: "seq", large: &["data"] },
+        Child { table: "approvals", parent: "run_id", key: "tool_call_id", large: &["input", "decision"] },
     ],
 };
+
+/// A conversation with its messages. Its runs are kept as long as other runs.
+const CONVERSATIONS: Family = Family {
+    table: "chat_conversations",
+    large: &[],
+    children: &[
+        Child { table: "chat_memories", parent: "conversation_id", key: "message_id", large: &[] },
+        Child {
+            table: "chat_messages",
+            parent: "conversation_id",
+            key: "seq",
+            large: &["content", "retrieval_context", "citations"],
+        },
+    ],
+};
+
+/// Removes some conversations that were deleted before a time, of one project or of all, with about `limit` rows;
+/// false when there may be more.
+pub fn delete_conversations(
+    tx: &mut Tx<'_>,
+    project: Option<ProjectId>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<bool> {
+    let mut params = vec![Param::from(before), Param::from(limit)];
+    let mut condition = "";
+    if let Some(project) = project {
+        params.push(Param::from(project));
+        condition = " AND project_id = $3";
+    }
+    // A conversation whose messages are still documents has its turn when a job has deleted these.
+    let sql = format!(
+        "SELECT id FROM chat_conversations WHERE deleted_at IS NOT NULL AND deleted_at < $1{condition}
+             AND NOT EXISTS (SELECT 1 FROM chat_memories AS m
+                 WHERE m.conversation_id = chat_conversations.id AND m.status = 'stored')
+         ORDER BY deleted_at LIMIT $2"
+    );
+    let ids: Vec<Uuid> = tx.query(&sql, &params, |row| row.get(0))?;
+    if ids.is_empty() {
+        return Ok(true);
+    }
+    delete_family(tx, &CONVERSATIONS, &ids, &mut Allowance::new(limit))?;
+    Ok(false)
+}
 
 /// Where a list of runs continues.
 pub type RunCursor = (Timestamp, RunId);
@@ -46,7 +92,7 @@ pub fn list_expired_runs(
     tx.query(
         "SELECT r.created_at, r.id FROM agent_runs AS r
          WHERE r.project_id = $1 AND r.created_at < $2 AND (r.created_at, r.id) > ($3, $4)
-             AND r.status NOT IN ('queued', 'running') AND r.completed_at < $2 AND r.parent_run_id IS NULL
+             AND r.status NOT IN ('queued', 'running', 'waiting') AND r.completed_at < $2 AND r.parent_run_id IS NULL
              AND NOT EXISTS (SELECT 1 FROM agent_runs AS later WHERE later.resumed_from = r.id)
              AND NOT EXISTS (SELECT 1 FROM workflows AS w
                  WHERE w.id = r.workflow_id AND (w.status IN ('planning', 'running', 'escalated')
@@ -73,7 +119,7 @@ pub fn lock_expired_tree(
         let mut found = Vec::new();
         for list in page::in_chunks(&level) {
             let sql = format!(
-                "SELECT id, status NOT IN ('queued', 'running') AND coalesce(completed_at < $2, $3)
+                "SELECT id, status NOT IN ('queued', 'running', 'waiting') AND coalesce(completed_at < $2, $3)
                  FROM agent_runs WHERE project_id = $1 AND {column} IN ({}){lock}",
                 page::placeholders(4, list.len())
             );
@@ -120,11 +166,13 @@ fn is_continued(tx: &mut Tx<'_>, tree: &[RunId]) -> Result<bool> {
 }
 
 /// Deletes runs with their messages, tool calls and events, at most about `limit` rows, and counts them; true
-/// when nothing is left.
+/// when nothing is left. The counters of their limits are deleted with the last rows: until then, a run that
+/// resumes one of them counts towards its limit.
 pub fn delete_runs(tx: &mut Tx<'_>, project: ProjectId, runs: &[RunId], limit: usize) -> Result<bool> {
     let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
     let done = delete_family(tx, &RUNS, &ids, &mut Allowance::new(limit))?;
     if done {
+        budget::delete_run_counters(tx, project, runs)?;
         let runs = i64::try_from(runs.len()).unwrap_or(i64::MAX);
         projects::count_deleted(tx, project, DeletedCounts { runs, ..DeletedCounts::default() })?;
     }

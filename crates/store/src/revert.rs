@@ -7,12 +7,14 @@ use emergent_domain::{
     relationship::Relationship,
 };
 
+use std::collections::BTreeSet;
+
 use crate::{
     error::Result,
-    objects, params, relationships,
+    objects, page, params, relationships,
     row::TableRow,
     tx::Tx,
-    value::{Column, Row},
+    value::{Column, Param, Row},
 };
 
 /// The versions of one object or relationship that a run wrote.
@@ -44,23 +46,73 @@ pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Wr
     )
 }
 
-/// The relationships of a project that a run wrote, by id. Includes those it deleted together with an object.
+/// The relationships of a project that a run wrote, by id. Includes those it deleted together with an object,
+/// except those that these runs, which are reverted together, changed only by deleting one of the objects `hubs`.
 pub fn relationships(
     tx: &mut Tx<'_>,
     project: ProjectId,
     run: RunId,
+    runs: &BTreeSet<RunId>,
+    hubs: &[ObjectId],
 ) -> Result<Vec<WrittenVersions<RelationshipId>>> {
-    tx.query(
+    let mut params = vec![Param::from(run), Param::from(project)];
+    let (mut except_newest, mut except_earlier) = (String::new(), String::new());
+    if !hubs.is_empty() {
+        let with_hub = format!(
+            "w.deleted_with IS NOT NULL AND w.deleted_with IN ({})",
+            page::placeholders(3, hubs.len())
+        );
+        let by_runs = format!(
+            "o.author_tool_call IS NOT NULL AND o.author_run IN ({})",
+            page::placeholders(3 + hubs.len(), runs.len())
+        );
+        except_newest = format!(
+            " AND NOT ({with_hub} AND NOT EXISTS (
+                 SELECT 1 FROM graph_relationship_versions AS o WHERE o.relationship_id = w.id AND {by_runs}))"
+        );
+        except_earlier = format!(
+            " AND NOT ({with_hub} AND NOT EXISTS (
+                 SELECT 1 FROM graph_relationship_versions AS o
+                 WHERE o.relationship_id = w.relationship_id AND o.version <> w.version AND {by_runs})
+             AND NOT EXISTS (
+                 SELECT 1 FROM graph_relationships AS o WHERE o.id = w.relationship_id AND {by_runs}))"
+        );
+        params.extend(hubs.iter().map(|hub| Param::from(*hub)));
+        params.extend(runs.iter().map(|run| Param::from(*run)));
+    }
+    let sql = format!(
         "SELECT id, min(version), count(*) FROM (
-             SELECT id, version FROM graph_relationships
-             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
+             SELECT w.id, w.version FROM graph_relationships AS w
+             WHERE w.author_run = $1 AND w.project_id = $2 AND w.author_tool_call IS NOT NULL{except_newest}
              UNION ALL
-             SELECT relationship_id, version FROM graph_relationship_versions
-             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
-         ) AS written GROUP BY id ORDER BY id",
-        params![run, project],
-        from_row,
+             SELECT w.relationship_id, w.version FROM graph_relationship_versions AS w
+             WHERE w.author_run = $1 AND w.project_id = $2 AND w.author_tool_call IS NOT NULL{except_earlier}
+         ) AS written GROUP BY id ORDER BY id"
+    );
+    tx.query(&sql, &params, from_row)
+}
+
+/// The objects together with which a run deleted at least `min` relationships.
+pub fn list_hubs(tx: &mut Tx<'_>, project: ProjectId, run: RunId, min: usize) -> Result<Vec<ObjectId>> {
+    tx.query(
+        "SELECT deleted_with FROM (
+             SELECT deleted_with FROM graph_relationships
+             WHERE author_run = $1 AND project_id = $2 AND deleted_with IS NOT NULL
+             UNION ALL
+             SELECT deleted_with FROM graph_relationship_versions
+             WHERE author_run = $1 AND project_id = $2 AND deleted_with IS NOT NULL
+         ) AS deleted GROUP BY deleted_with HAVING count(*) >= $3 ORDER BY deleted_with",
+        params![run, project, min],
+        |row| row.get(0),
     )
+}
+
+/// The version of a live object that restored it; `None` if it was never deleted.
+pub fn find_restoring_version(tx: &mut Tx<'_>, id: ObjectId) -> Result<Option<i64>> {
+    let sql =
+        "SELECT max(version) FROM graph_object_versions WHERE object_id = $1 AND deleted_at IS NOT NULL";
+    let tombstone = tx.query_opt(sql, params![id], |row| row.get::<Option<i64>>(0))?;
+    Ok(tombstone.flatten().map(|version| version + 1))
 }
 
 /// The live documents of a project that a run added.

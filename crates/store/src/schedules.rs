@@ -3,9 +3,10 @@
 //! returned with its `error` set, because it must not keep other schedules from being read.
 
 use emergent_domain::{
-    ids::{AgentId, ProjectId, RunId, ScheduleId},
+    ids::{AgentId, ProjectId, RunId, ScheduleId, WorkflowId},
     time::Timestamp,
     trigger::{Schedule, ScheduleConfig},
+    workflow_template::WorkflowTemplate,
 };
 
 use crate::{
@@ -31,9 +32,11 @@ row! {
         next_at: "next_at",
         last_at: "last_at",
         last_run: "last_run_id",
+        last_workflow: "last_workflow_id",
         created_at: "created_at",
         updated_at: "updated_at",
         waiting_since: "waiting_since",
+        dispatch: DispatchColumn("dispatch"),
         error: ErrorColumn("error"),
     }
 }
@@ -82,6 +85,33 @@ fn config_param(config: &ScheduleConfig) -> Result<Param<'static>> {
     Ok(Param::Json(text.into()))
 }
 
+/// Codec of the workflow that the schedule starts. Like [`ConfigColumn`], it reports what it cannot read. Such a
+/// schedule must not become one that starts an agent, so it has an empty template.
+struct DispatchColumn;
+
+impl DispatchColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<WorkflowTemplate>> {
+        let Some(text) = reader.next::<Option<String>>(column)? else { return Ok(None) };
+        serde_json::from_str(&text).map(Some).or_else(|error| {
+            reader.problem = Some(format!("the workflow of the schedule cannot be read: {error}"));
+            Ok(Some(WorkflowTemplate::default()))
+        })
+    }
+
+    fn write(template: &Option<WorkflowTemplate>, params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(dispatch_param(template.as_ref())?);
+        Ok(())
+    }
+}
+
+fn dispatch_param(template: Option<&WorkflowTemplate>) -> Result<Param<'static>> {
+    let Some(template) = template else { return Ok(Param::Null) };
+    let text = serde_json::to_string(template);
+    let text =
+        text.map_err(|source| Error::Unwritable { table: Schedule::TABLE, column: "dispatch", source })?;
+    Ok(Param::Json(text.into()))
+}
+
 /// Codec of the error: what [`ConfigColumn`] could not read, or else the recorded reason of a suspension.
 struct ErrorColumn;
 
@@ -119,6 +149,7 @@ pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
         ("next_at", Param::from(schedule.next_at)),
         ("updated_at", Param::from(schedule.updated_at)),
         ("waiting_since", Param::from(schedule.waiting_since)),
+        ("dispatch", dispatch_param(schedule.dispatch.as_ref())?),
         ("error", Param::Null),
     ];
     tx.update_columns(Schedule::TABLE, columns, "id = $1", [Param::from(schedule.id)])?;
@@ -157,15 +188,42 @@ pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result
     tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
 }
 
-/// The due schedules of live projects, the longest due first, locked until the transaction ends. Those
-/// that another server has locked are left to it.
-pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
+/// What a schedule starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScheduleTarget {
+    Agent,
+    Workflow,
+}
+
+/// The due schedules of live projects that start this, the longest due first, locked until the transaction ends.
+/// Those that another server has locked are left to it.
+pub fn lock_due(
+    tx: &mut Tx<'_>,
+    target: ScheduleTarget,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Schedule>> {
+    let dispatch = match target {
+        ScheduleTarget::Agent => "dispatch IS NULL",
+        ScheduleTarget::Workflow => "dispatch IS NOT NULL",
+    };
     let sql = format!(
-        "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {PROJECT_IS_LIVE}
+        "SELECT {COLUMNS} FROM schedules
+         WHERE next_at IS NOT NULL AND next_at <= $1 AND {dispatch} AND {PROJECT_IS_LIVE}
          ORDER BY next_at LIMIT $2{}",
         tx.skip_locked()
     );
     tx.query(&sql, params![now, limit], Schedule::from_row)
+}
+
+/// A schedule of a live project if it is due, locked until the transaction ends.
+pub fn lock_if_due(tx: &mut Tx<'_>, id: ScheduleId, now: Timestamp) -> Result<Option<Schedule>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM schedules
+         WHERE id = $1 AND next_at IS NOT NULL AND next_at <= $2 AND {PROJECT_IS_LIVE}{}",
+        tx.for_update()
+    );
+    tx.query_opt(&sql, params![id, now], Schedule::from_row)
 }
 
 /// When the next schedule of a live project is due; `None` when none is scheduled.
@@ -193,6 +251,21 @@ pub fn advance(
             tx.execute(sql, params![id, next_at])
         }
     }?;
+    Ok(())
+}
+
+/// Records when a locked schedule is due again, and which workflow it started for which time.
+pub fn advance_with_workflow(
+    tx: &mut Tx<'_>,
+    id: ScheduleId,
+    next_at: Option<Timestamp>,
+    at: Timestamp,
+    workflow: WorkflowId,
+) -> Result<()> {
+    tx.execute(
+        "UPDATE schedules SET next_at = $2, waiting_since = NULL, last_at = $3, last_workflow_id = $4 WHERE id = $1",
+        params![id, next_at, at, workflow],
+    )?;
     Ok(())
 }
 
@@ -233,6 +306,6 @@ pub fn lock(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
 
 /// The active run of a schedule. There is one at most; the caller has locked the schedule.
 pub fn active_run(tx: &mut Tx<'_>, id: ScheduleId) -> Result<Option<RunId>> {
-    let sql = "SELECT id FROM agent_runs WHERE schedule_id = $1 AND status IN ('queued', 'running') LIMIT 1";
+    let sql = "SELECT id FROM agent_runs WHERE schedule_id = $1 AND status IN ('queued', 'running', 'waiting') LIMIT 1";
     tx.query_opt(sql, params![id], |row| row.get(0))
 }

@@ -3,9 +3,11 @@
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId, TokenId},
+    inbox::Webhook,
     mcp_server::McpServer,
     time::Timestamp,
 };
+use emergent_net::address;
 use uuid::Uuid;
 
 use crate::{
@@ -59,6 +61,48 @@ pub fn product_owner(product: &str) -> String {
 
 pub fn server_owner(server: McpServerId) -> String {
     format!("server:{server}")
+}
+
+/// The owner of the bindings of a project's webhook, which signs its notices with a secret.
+pub const WEBHOOK_OWNER: &str = "webhook";
+
+/// The target of a binding to a webhook: its address in the form in which it is requested.
+pub fn webhook_target(url: &str) -> String {
+    address::requested(url).unwrap_or_else(|| url.to_owned())
+}
+
+/// Records that a token of one project, or an operator, has the notices for an address signed with a secret. The
+/// caller has locked the project.
+pub fn bind_webhook(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    webhook: &Webhook,
+    allowed_by: Option<TokenId>,
+    now: Timestamp,
+) -> Result<()> {
+    let target = webhook_target(&webhook.url);
+    let is_known = list_for_owner(tx, project, WEBHOOK_OWNER)?.iter().any(|binding| {
+        binding.secret == webhook.secret && binding.target == target && binding.allowed_by == allowed_by
+    });
+    if is_known {
+        return Ok(());
+    }
+    let binding = SecretBinding {
+        id: Uuid::now_v7(),
+        project,
+        secret: webhook.secret.clone(),
+        owner: WEBHOOK_OWNER.to_owned(),
+        target,
+        allowed_by,
+        created_at: now,
+    };
+    insert(tx, &binding)
+}
+
+/// Whether the webhook of a project was set since such bindings are recorded. One that was set before needs none.
+pub fn has_webhook_bindings(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
+    let sql = "SELECT 1 FROM secret_bindings WHERE project_id = $1 AND owner = $2 LIMIT 1";
+    Ok(tx.query_opt(sql, params![project, WEBHOOK_OWNER], |_| Ok(()))?.is_some())
 }
 
 /// The bindings of an owner, whether they count or not.

@@ -162,8 +162,8 @@ pub struct SealedSecret {
 #[derive(Debug, Clone, Copy)]
 pub struct BoundTargets<'a> {
     pub current: &'a str,
-    /// How an earlier version named it, if such a binding still counts.
-    pub earlier: Option<&'a str>,
+    /// How earlier versions named it, as far as such bindings still count.
+    pub earlier: [Option<&'a str>; 2],
 }
 
 /// The sealed value of each secret, by name, and whether the owner may send it to the target. Names without a
@@ -179,16 +179,17 @@ pub fn get_sealed(
     let sql = format!(
         "SELECT s.key_id, s.sealed, EXISTS (
              SELECT 1 FROM secret_bindings AS b WHERE b.project_id = s.project_id AND b.owner = $3
-                 AND b.secret = s.name AND (b.target = $4 OR b.target = $5) AND {})
+                 AND b.secret = s.name AND (b.target = $4 OR b.target = $5 OR b.target = $6) AND {})
          FROM secrets AS s WHERE s.project_id = $1 AND s.name = $2",
         secret_bindings::COUNTS_SQL
     );
     let mut sealed_by_name = BTreeMap::new();
     for name in names {
-        let sealed =
-            tx.query_opt(&sql, params![project, name, owner, targets.current, targets.earlier], |row| {
-                Ok(SealedSecret { key: row.get(0)?, sealed: row.get(1)?, is_bound: row.get(2)? })
-            })?;
+        let [first, second] = targets.earlier;
+        let params = params![project, name, owner, targets.current, first, second];
+        let sealed = tx.query_opt(&sql, params, |row| {
+            Ok(SealedSecret { key: row.get(0)?, sealed: row.get(1)?, is_bound: row.get(2)? })
+        })?;
         sealed_by_name.extend(sealed.map(|sealed| (name.clone(), sealed)));
     }
     Ok(sealed_by_name)

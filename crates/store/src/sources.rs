@@ -18,6 +18,7 @@ use crate::{
     author,
     error::Result,
     page, params,
+    relationships::HAS_LIVE_ENDS,
     row::{TableRow, read_row},
     tx::Tx,
     value::Param,
@@ -42,7 +43,7 @@ impl SourceOwner {
 /// A chunk as a source; `None` unless it belongs to a live document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
     let sql = format!(
-        "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
+        "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id {MESSAGE_OF_DOCUMENT}
          WHERE c.id = $1 AND c.project_id = $2 AND d.deleted_at IS NULL",
         Source::COLUMNS
     );
@@ -57,8 +58,15 @@ read_row! {
         index: "c.idx",
         heading: "c.heading",
         deleted: "d.deleted_at IS NOT NULL" @ "documents",
+        message: "m.message_id" @ "chat_memories",
+        conversation: "m.conversation_id" @ "chat_memories",
+        run: "m.run_id" @ "chat_memories",
     }
 }
+
+/// Joins the message that a document is, if it is one of a conversation that exists.
+const MESSAGE_OF_DOCUMENT: &str =
+    "LEFT JOIN chat_memories AS m ON m.document_id = d.id AND m.status = 'stored'";
 
 /// Adds a source to an object or relationship. Returns false when the run `by` has named it before. All
 /// authors that are not runs count as one.
@@ -112,6 +120,7 @@ pub fn list_for(
                  ) AS once
              ) AS s
              JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
+             {MESSAGE_OF_DOCUMENT}
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
             Source::COLUMNS,
             page::placeholders(3, list.len())
@@ -149,7 +158,8 @@ pub fn get_relationship_with_flag(
 ) -> Result<Option<(Relationship, bool)>> {
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = r.id), {}
-         FROM graph_relationships AS r WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL",
+         FROM graph_relationships AS r
+         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}",
         Relationship::columns_of("r")
     );
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))

@@ -8,7 +8,6 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, WorkflowId},
     object::Object,
     task::TaskStatus,
-    time::Timestamp,
 };
 
 use crate::{
@@ -24,7 +23,7 @@ const IS_BLOCKED: &str = "EXISTS (
     SELECT 1 FROM graph_relationships AS b JOIN graph_objects AS p ON p.id = b.from_id
     WHERE b.to_id = t.id AND b.type = 'blocks' AND b.deleted_at IS NULL
       AND p.deleted_at IS NULL AND p.properties->>'status' <> 'completed')";
-const IS_LIVE_TASK: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
+pub(crate) const IS_LIVE_TASK: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
 
 /// Which tasks to list. Every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,79 +83,26 @@ pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: Workflow
     tx.query(&sql, params![project, workflow.to_string()], Object::from_row)
 }
 
-/// The pending tasks of a project that belong to no workflow, were created at or after `since` and were not
-/// changed after `settled`, the oldest first.
-pub fn list_unassigned(
+/// The tasks of a workflow with one of these statuses, the oldest first, at most `limit`. A task without a status is
+/// pending.
+pub fn list_in_status(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    since: Timestamp,
-    settled: Timestamp,
+    workflow: WorkflowId,
+    statuses: &[TaskStatus],
     limit: usize,
-) -> Result<Vec<ObjectId>> {
-    let sql = format!(
-        "SELECT t.id FROM graph_objects AS t
-         WHERE t.project_id = $1 AND t.properties->>'workflow_id' IS NULL AND t.properties->>'status' = $2
-             AND {IS_LIVE_TASK} AND t.created_at >= $3 AND t.updated_at <= $4
-         ORDER BY t.created_at, t.id LIMIT $5"
-    );
-    let params = params![project, TaskStatus::Pending.as_str(), since, settled, limit];
-    tx.query(&sql, params, |row| row.get(0))
-}
-
-/// The live tasks that `blocks` edges join with these tasks, in either direction, these included. Edges are not
-/// followed beyond a task for which `follow` is false, and it is left out. Stops after more than `max` tasks. The
-/// oldest task comes first.
-pub fn list_joined(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    from: &[ObjectId],
-    max: usize,
-    mut follow: impl FnMut(&mut Tx<'_>, &Object) -> Result<bool>,
 ) -> Result<Vec<Object>> {
-    let mut seen: HashSet<ObjectId> = HashSet::new();
-    let mut level: Vec<ObjectId> = from.iter().copied().filter(|id| seen.insert(*id)).collect();
-    let mut found = Vec::new();
-    while !level.is_empty() && found.len() <= max {
-        let mut tasks = Vec::new();
-        for list in page::in_chunks(&level) {
-            let sql = format!(
-                "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK} AND t.id IN ({})",
-                Object::columns_of("t"),
-                page::placeholders(2, list.len())
-            );
-            let mut params = vec![Param::from(project)];
-            params.extend(list.iter().map(|id| Param::from(*id)));
-            tasks.extend(tx.query(&sql, &params, Object::from_row)?);
-        }
-        let mut ids = Vec::new();
-        for task in tasks {
-            if follow(tx, &task)? {
-                ids.push(task.id);
-                found.push(task);
-            }
-        }
-        let mut next = Vec::new();
-        for (this_end, other_end) in [("from_id", "to_id"), ("to_id", "from_id")] {
-            for list in page::in_chunks(&ids) {
-                let sql = format!(
-                    "SELECT {other_end} FROM graph_relationships
-                     WHERE type = 'blocks' AND deleted_at IS NULL AND {this_end} IN ({})",
-                    page::placeholders(1, list.len())
-                );
-                let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
-                tx.for_each_row(&sql, &params, |row| {
-                    let other: ObjectId = row.get(0)?;
-                    if seen.insert(other) {
-                        next.push(other);
-                    }
-                    Ok(())
-                })?;
-            }
-        }
-        level = next;
-    }
-    found.sort_by_key(|task: &Object| (task.created_at, task.id));
-    Ok(found)
+    let sql = format!(
+        "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
+             AND {IS_LIVE_TASK} AND COALESCE(t.properties->>'status', 'pending') IN ({})
+         ORDER BY t.created_at, t.id LIMIT $3",
+        Object::columns_of("t"),
+        page::placeholders(4, statuses.len())
+    );
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut params = vec![Param::from(project), Param::from(workflow.to_string()), Param::from(limit)];
+    params.extend(statuses.iter().map(|status| Param::from(status.as_str())));
+    tx.query(&sql, &params, Object::from_row)
 }
 
 /// How a task ended: its kind, the agent that executed it, and whether it completed or failed.
@@ -247,6 +193,7 @@ pub fn list_blocks(
         "SELECT b.from_id, b.to_id FROM graph_objects AS t JOIN graph_relationships AS b ON b.to_id = t.id
          WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {IS_LIVE_TASK}
              AND b.type = 'blocks' AND b.deleted_at IS NULL
+             AND (SELECT p.deleted_at FROM graph_objects AS p WHERE p.id = b.from_id) IS NULL
          ORDER BY b.from_id, b.to_id"
     );
     tx.query(&sql, params![project, workflow.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -14,7 +14,7 @@ use crate::{
     page, params,
     row::{RowReader, TableRow, row},
     tx::Tx,
-    value::{Param, json_strings},
+    value::{Param, Row, json_strings},
 };
 
 row! {
@@ -62,9 +62,54 @@ pub fn get_by_hash(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<Token>> {
     tx.query_opt(&sql, params![hash], Token::from_row)
 }
 
+/// Like [`get_by_hash`], for many secrets. Those without a token are left out.
+pub fn list_by_hash(tx: &mut Tx<'_>, hashes: &[&[u8]]) -> Result<Vec<(Vec<u8>, Token)>> {
+    let mut tokens = Vec::new();
+    for list in page::in_chunks(hashes) {
+        let sql = format!(
+            "SELECT {}, t.hash FROM tokens AS t LEFT JOIN projects AS p ON p.id = t.project_id
+             WHERE t.hash IN ({}) AND (t.project_id IS NULL OR (p.id IS NOT NULL AND p.deleted_at IS NULL))",
+            Token::columns_of("t"),
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.iter().map(|hash| Param::from(*hash)).collect();
+        let read = |row: &Row<'_>| Ok((row.get(Token::COLUMN_COUNT)?, Token::from_row(row)?));
+        tokens.extend(tx.query(&sql, &params, read)?);
+    }
+    Ok(tokens)
+}
+
 pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<Token>> {
     let sql = format!("SELECT {} FROM tokens WHERE id = $1", Token::COLUMNS);
     tx.query_opt(&sql, params![id], Token::from_row)
+}
+
+/// Like [`get`], and locks the token: it is not revoked before the end of the transaction.
+pub fn lock(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<Token>> {
+    let sql = format!("SELECT {} FROM tokens WHERE id = $1{}", Token::COLUMNS, tx.for_update());
+    tx.query_opt(&sql, params![id], Token::from_row)
+}
+
+/// The tokens that these tokens created, according to the audit log.
+pub fn list_created_by(tx: &mut Tx<'_>, creators: &[TokenId]) -> Result<Vec<Token>> {
+    let mut ids = Vec::new();
+    for list in page::in_chunks(creators) {
+        let sql = format!(
+            "SELECT target_id FROM audit_log WHERE action = 'token.create' AND token_id IN ({})",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+        let found: Vec<String> = tx.query(&sql, &params, |row| row.get(0))?;
+        ids.extend(found.iter().filter_map(|id| id.parse::<TokenId>().ok()));
+    }
+    let mut tokens = Vec::new();
+    for list in page::in_chunks(&ids) {
+        let placeholders = page::placeholders(1, list.len());
+        let sql = format!("SELECT {} FROM tokens WHERE id IN ({placeholders})", Token::COLUMNS);
+        let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+        tokens.extend(tx.query(&sql, &params, Token::from_row)?);
+    }
+    Ok(tokens)
 }
 
 /// The tokens of a project, or all tokens when `project` is `None`, newest first.

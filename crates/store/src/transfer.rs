@@ -88,7 +88,8 @@ pub fn edges_after(
         "SELECT a.type, a.key, b.type, b.key, {}
          FROM graph_relationships AS r JOIN graph_objects AS a ON a.id = r.from_id
              JOIN graph_objects AS b ON b.id = r.to_id
-         WHERE r.project_id = $1 AND r.deleted_at IS NULL AND {condition}
+         WHERE r.project_id = $1 AND r.deleted_at IS NULL AND a.deleted_at IS NULL AND b.deleted_at IS NULL
+             AND {condition}
          ORDER BY r.created_at, r.id LIMIT $3",
         Relationship::columns_of("r")
     );

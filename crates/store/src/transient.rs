@@ -16,7 +16,7 @@ impl Error {
             | Error::Pool(_)
             | Error::Unresponsive
             | Error::Busy { .. }
-            | Error::TooSlow { .. }
+            | Error::TooManyWrites { .. }
             | Error::Abandoned
             | Error::Closed => true,
             Error::Sqlite(error) => error.sqlite_error_code().is_some_and(is_transient_in_sqlite),
@@ -26,10 +26,13 @@ impl Error {
             | Error::UnusableBackup { .. }
             | Error::Migration { .. }
             | Error::Duplicate { .. }
+            // The same transaction takes as long the next time. What caused it decides whether to try again.
+            | Error::TooSlow { .. }
             | Error::TooLarge { .. }
             | Error::Column { .. }
             | Error::Unreadable { .. }
             | Error::Unwritable { .. }
+            | Error::KeyUsed
             | Error::Broken
             | Error::Panicked { .. } => false,
         }
@@ -89,7 +92,8 @@ mod tests {
         for code in ["23514", "22003", "42P01"] {
             assert!(!is_transient_in_postgres(&SqlState::from_code(code)), "{code}");
         }
-        assert!(Error::TooSlow { limit: Duration::from_secs(30) }.is_transient());
+        assert!(Error::Busy { waited: Duration::from_secs(30) }.is_transient());
+        assert!(!Error::TooSlow { limit: Duration::from_secs(30) }.is_transient());
         assert!(!Error::Duplicate { constraint: "agent_runs_turn".into() }.is_transient());
     }
 }

@@ -55,9 +55,8 @@ pub enum EdgeRef {
 }
 
 impl Traversal<'_> {
-    /// Visits the edges of some objects, in no order, until `visit` breaks. The ends of a live edge are live. In
-    /// the past, an end may have been deleted slightly before its edge, so the caller checks it with
-    /// [`Traversal::live_ids`].
+    /// Visits the edges of some objects, in no order, until `visit` breaks. An end may have been deleted
+    /// before its edge, so the caller checks it with [`Traversal::live_ids`] or [`Traversal::objects`].
     pub fn hops(
         &self,
         tx: &mut Tx<'_>,
@@ -109,7 +108,7 @@ impl Traversal<'_> {
     }
 
     /// Those of these objects that are live and of one of these types, ordered by id. Empty `object_types`
-    /// means every type. `ids` must be sorted. The objects that do not fit into `room` are left out.
+    /// means every type. They are loaded in the order of `ids`, and those that do not fit into `room` are left out.
     pub fn objects(
         &self,
         tx: &mut Tx<'_>,

@@ -22,6 +22,9 @@ pub mod firings;
 row! {
     EventTrigger in "event_triggers" {
         agent: "agent_id",
+        dispatch: "dispatch",
+        name: "name",
+        product: "product",
         project: "project_id",
         event: "event",
         config: "config",
@@ -43,6 +46,7 @@ pub fn upsert(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
         trigger,
         [],
         "ON CONFLICT (agent_id) DO UPDATE SET event = excluded.event, config = excluded.config,
+             dispatch = excluded.dispatch, name = excluded.name, product = excluded.product,
              since_txid = excluded.since_txid, since_seq = excluded.since_seq,
              since_open = excluded.since_open",
     )?;
@@ -52,6 +56,23 @@ pub fn upsert(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
 pub fn delete(tx: &mut Tx<'_>, agent: AgentId) -> Result<()> {
     tx.execute("DELETE FROM event_triggers WHERE agent_id = $1", params![agent])?;
     Ok(())
+}
+
+/// The event trigger of this name that starts a workflow. The product is empty for the trigger of a person.
+pub fn get_by_name(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    product: &str,
+    name: &str,
+) -> Result<Option<EventTrigger>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 AND product = $2 AND name = $3");
+    tx.query_opt(&sql, params![project, product, name], EventTrigger::from_row)
+}
+
+/// Deletes the event triggers of a product, and returns how many there were.
+pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<u64> {
+    tx.execute("DELETE FROM event_triggers WHERE project_id = $1 AND product = $2", params![project, product])
 }
 
 /// The event trigger of an agent; `None` when it has none.

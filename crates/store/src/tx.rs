@@ -12,6 +12,7 @@ use crate::{
     after_commit::AfterCommit,
     engine::{Engine, postgres_session::Session},
     error::{Error, Result},
+    idempotency::KeyedRequest,
     limits::TxLimits,
     search::{fts_buffer::FtsBuffer, vectors::VectorChange},
     storage_health::StorageFault,
@@ -45,6 +46,8 @@ pub struct Tx<'a> {
     pub(crate) fault: Option<(StorageFault, String)>,
     /// Who makes the changes, for the audit log; `None` for the server itself.
     pub(crate) origin: Option<Arc<AuditOrigin>>,
+    /// The request whose work is to be accepted once, if its client gave it a key.
+    pub(crate) keyed_request: Option<Arc<KeyedRequest>>,
 }
 
 /// The connection of a transaction.
@@ -68,6 +71,7 @@ impl<'a> Tx<'a> {
             collected_bytes: 0,
             fault: None,
             origin: None,
+            keyed_request: None,
         }
     }
 

@@ -1,9 +1,12 @@
 //! Workflows: their rows, their events, and which dispatcher owns them. Each transaction of a dispatcher
 //! starts with [`fence`], which only the owner of the workflow passes.
 
+use std::collections::HashSet;
+
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    inbox::InboxNotice,
     run::Run,
     time::Timestamp,
     workflow::{Workflow, WorkflowEvent, WorkflowSettings, WorkflowStatus},
@@ -12,15 +15,22 @@ use serde_json::Value;
 
 use crate::{
     error::Result,
-    page, params,
+    page, params, project_events,
     row::{TableRow, read_row, row, to_param},
     tx::Tx,
     value::{Param, Row, json},
+    webhooks,
 };
 
+mod active;
 mod claims;
+mod discussion_counts;
+mod standing;
 
+pub use active::{count_active, count_active_in, has_active_for_schedule};
 pub use claims::{ClaimLimits, claim};
+pub use discussion_counts::count_discussions;
+pub use standing::{end_standing, insert_standing, lock_standing};
 
 /// The channel that is woken when a workflow waits for a dispatcher.
 pub const CLAIMABLE_CHANNEL: &str = "workflows";
@@ -51,6 +61,7 @@ row! {
         event_seq: "event_seq",
         started_by: "author_token",
         started_by_run: "author_run",
+        origin: "origin",
         created_at: "created_at",
         updated_at: "updated_at",
         completed_at: "completed_at",
@@ -72,30 +83,13 @@ read_row! {
 
 /// Inserts a workflow, which any dispatcher can claim.
 pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
-    tx.insert_row(workflow, [("lease_until", Param::from(workflow.created_at))], "")?;
-    tx.wake(CLAIMABLE_CHANNEL)
-}
-
-/// Inserts the workflow that takes the new tasks of a project that belong to no workflow.
-pub fn insert_standing(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
-    let more = [("lease_until", Param::from(workflow.created_at)), ("standing", Param::from(true))];
+    let more = [
+        ("lease_until", Param::from(workflow.created_at)),
+        ("schedule_id", Param::from(workflow.origin.schedule())),
+    ];
     tx.insert_row(workflow, more, "")?;
+    tx.wake(&project_events::channel(workflow.project))?;
     tx.wake(CLAIMABLE_CHANNEL)
-}
-
-/// The running workflow that takes the new tasks of a project, locked until the transaction ends.
-pub fn lock_standing(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<Workflow>> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM workflows WHERE project_id = $1 AND standing AND status = 'running'{}",
-        tx.for_update()
-    );
-    tx.query_opt(&sql, params![project], Workflow::from_row)
-}
-
-/// Makes a standing workflow an ordinary one, so that another one can take new tasks.
-pub fn end_standing(tx: &mut Tx<'_>, id: WorkflowId) -> Result<()> {
-    tx.execute("UPDATE workflows SET standing = $2 WHERE id = $1", params![id, false])?;
-    Ok(())
 }
 
 /// A workflow of a project.
@@ -202,6 +196,12 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
     let id_and_status = [Param::from(workflow.id), Param::from(from)];
     let updated = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", id_and_status)?;
     tx.wake(&changed_channel(workflow.id))?;
+    tx.wake(&project_events::channel(workflow.project))?;
+    if let Some(notice) =
+        InboxNotice::for_workflow(from, workflow, workflow.updated_at).filter(|_| updated == 1)
+    {
+        webhooks::enqueue(tx, &notice)?;
+    }
     Ok(updated == 1)
 }
 
@@ -284,10 +284,12 @@ pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) ->
     tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
-/// The type and the data of the newest event about a task; `None` when there is none.
+/// The type and the data of the newest event about a task; `None` when there is none. Retries of model calls
+/// change nothing about a task and are left out.
 pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
     tx.query_opt(
-        "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
+        "SELECT type, data FROM workflow_events
+         WHERE workflow_id = $1 AND task_id = $2 AND type <> 'model_retry' ORDER BY seq DESC LIMIT 1",
         params![id, task],
         |row| Ok((row.get(0)?, row.read(1, "workflow_events", "data")?)),
     )
@@ -306,7 +308,22 @@ pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, O
 
 /// Those of these runs that have ended, in no order.
 pub fn list_ended(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
-    select_runs(tx, project, ids, " AND status NOT IN ('queued', 'running')")
+    select_runs(tx, project, ids, " AND status NOT IN ('queued', 'running', 'waiting')")
+}
+
+/// Those of these runs that wait for a person.
+pub fn list_waiting(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<HashSet<RunId>> {
+    let mut waiting = HashSet::new();
+    for list in page::in_chunks(ids) {
+        let sql = format!(
+            "SELECT id FROM agent_runs WHERE project_id = $1 AND status = 'waiting' AND id IN ({})",
+            page::placeholders(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        waiting.extend(tx.query(&sql, &params, |row| row.get::<RunId>(0))?);
+    }
+    Ok(waiting)
 }
 
 /// These runs, in no order.
@@ -339,7 +356,7 @@ pub fn list_turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
 pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     tx.query(
         "SELECT id FROM agent_runs WHERE workflow_id = $1 AND parent_run_id IS NULL
-             AND status IN ('queued', 'running') ORDER BY created_at, id",
+             AND status IN ('queued', 'running', 'waiting') ORDER BY created_at, id",
         params![id],
         |row| row.get(0),
     )
@@ -366,6 +383,16 @@ pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, A
     )
 }
 
+/// The runs that were started for a task of a workflow, the oldest first: of its attempts, and of the turns of its
+/// discussions.
+pub fn list_task_runs(tx: &mut Tx<'_>, workflow: WorkflowId, task: ObjectId) -> Result<Vec<Run>> {
+    let sql = format!(
+        "SELECT {} FROM agent_runs WHERE workflow_id = $1 AND task_id = $2 ORDER BY created_at, id",
+        Run::COLUMNS
+    );
+    tx.query(&sql, params![workflow, task], Run::from_row)
+}
+
 /// Counts of a run: input tokens, output tokens, and messages that the model wrote.
 pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64)> {
     let sql = "SELECT CAST(coalesce(sum(input_tokens), 0) AS bigint),
@@ -374,11 +401,4 @@ pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64)
                FROM agent_run_messages WHERE run_id = $1";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     Ok(tx.query_opt(sql, params![run], read)?.unwrap_or_default())
-}
-
-/// How many workflows of all projects are active, by status.
-pub fn count_active(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
-    let sql =
-        "SELECT status, count(*) FROM workflows WHERE status IN ('planning', 'running') GROUP BY status";
-    tx.query(sql, params![], |row| Ok((row.read(0, Workflow::TABLE, "status")?, row.get(1)?)))
 }

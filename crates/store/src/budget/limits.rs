@@ -7,7 +7,7 @@ use emergent_domain::{
     workflow::{Limit, WorkflowSettings},
 };
 
-use super::{BUDGET_KINDS, BudgetKind};
+use super::{BUDGET_KINDS, BudgetKind, MAX_BUDGET_RUNS};
 use crate::{
     error::Result,
     params,
@@ -29,7 +29,7 @@ pub struct Limits {
     pub project_day: Limit,
     pub agent_day: Limit,
     /// The limits of the runs in `NewModelCall::budget_runs`, in their order.
-    pub runs: [Limit; 3],
+    pub runs: [Limit; MAX_BUDGET_RUNS],
 }
 
 impl Limits {

@@ -14,6 +14,8 @@ use crate::{engine::Engine, error::Result, page, tx::Tx, value::Param};
 /// the newest changes have the highest ids, so not all of them are read.
 const HIGHEST_IDS: &str = "SELECT greatest(
         (SELECT max(txid) FROM (SELECT txid FROM graph_events ORDER BY seq DESC LIMIT 1000) AS newest),
+        (SELECT max(txid) FROM (SELECT txid FROM project_events ORDER BY seq DESC LIMIT 1000) AS newest),
+        (SELECT max(txid) FROM project_events_end),
         (SELECT max(txid) FROM trigger_cursors),
         (SELECT max(txid) FROM feed_end),
         (SELECT max(since_txid) FROM event_triggers)),

@@ -20,8 +20,10 @@ use crate::{
     value::{Param, Row},
 };
 
+mod as_of;
 mod write;
 
+pub use as_of::{list_at, list_at_sql};
 pub use write::{NewRow, insert_many, update};
 
 row! {

@@ -7,7 +7,7 @@ use emergent_domain::{
     relationship::Relationship,
 };
 
-use super::{COLUMNS, VERSION_COLUMNS, edges_of_object_sql};
+use super::{COLUMNS, HAS_LIVE_ENDS, VERSION_COLUMNS, edges_of_object_sql};
 use crate::{error::Result, page, row::TableRow, tx::Tx, value::Param};
 
 /// Which relationships to list. Every field that is set must match.
@@ -101,6 +101,7 @@ fn select_page(
     params.extend(values);
     let sql = format!(
         "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{join}{conditions}{after}
+             AND {HAS_LIVE_ENDS}
          ORDER BY r.created_at DESC, r.id DESC{}",
         Relationship::columns_of("r"),
         page::limit_sql(page)

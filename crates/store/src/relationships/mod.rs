@@ -12,14 +12,22 @@ use emergent_domain::{
 use crate::{
     author,
     error::Result,
-    params,
+    page, params,
     row::{TableRow, row},
     tx::Tx,
+    value::{Param, Row},
 };
 
+mod as_of;
+mod cascade;
 mod list;
 mod write;
 
+pub use as_of::{list_at, list_for_object_at};
+pub use cascade::{
+    CASCADE_BATCH, CascadeEdge, DeletedEdges, RestoreCursor, has_live, latest_live_update, list_ends,
+    lock_deleted_batch, lock_live_batch,
+};
 pub use list::{RelationshipFilter, history, list, list_for_object};
 pub use write::{CascadeAction, apply_cascade, insert_many, update};
 
@@ -48,7 +56,14 @@ const COLUMNS: &str = Relationship::COLUMNS;
 pub(crate) static VERSION_COLUMNS: LazyLock<String> =
     LazyLock::new(|| COLUMNS.replacen("id", "relationship_id", 1));
 
-/// The live relationship of this type between two objects; there is one at most.
+/// The condition that both ends of the edge `r` are live. The edges of a deleted object with very many of them are
+/// deleted some time after the object, and until then nobody may see them. Each part is a lookup by id: as a
+/// scalar subquery, which PostgreSQL never turns into a join with all objects.
+pub(crate) const HAS_LIVE_ENDS: &str =
+    "(SELECT e.deleted_at FROM graph_objects AS e WHERE e.id = r.from_id) IS NULL
+    AND (SELECT e.deleted_at FROM graph_objects AS e WHERE e.id = r.to_id) IS NULL";
+
+/// The live relationship of this type between two live objects; there is one at most.
 pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships
@@ -67,7 +82,9 @@ pub fn count_from(tx: &mut Tx<'_>, project: ProjectId, from: ObjectId, type_: &s
 /// A live relationship.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
+        "SELECT {} FROM graph_relationships AS r
+         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}",
+        Relationship::columns_of("r")
     );
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
@@ -75,14 +92,16 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
 /// A live relationship, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL{}",
+        "SELECT {} FROM graph_relationships AS r
+         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}{}",
+        Relationship::columns_of("r"),
         tx.for_update()
     );
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
 /// A `WITH` clause `near` with the row numbers of the edges of an object. `object` is a placeholder, `state`
-/// is [`IS_LIVE`] or [`IS_DELETED`]. Callers join it first and with `CROSS JOIN`; otherwise SQLite would scan
+/// is [`IS_LIVE`]. Callers join it first and with `CROSS JOIN`; otherwise SQLite would scan
 /// the edges of the whole project in the order of the page. Each end is a separate `SELECT`, because no
 /// partial index serves an `OR`.
 fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> String {
@@ -96,31 +115,38 @@ fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> Strin
 }
 
 const IS_LIVE: &str = "deleted_at IS NULL";
-const IS_DELETED: &str = "deleted_at IS NOT NULL";
 
-/// The live relationships of an object, locked until the transaction ends. The caller has locked the object,
-/// so that no relationship can be added.
-pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
+/// One of the live relationships of an object.
+pub fn find_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Option<RelationshipId>> {
     let sql = format!(
-        "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
-         WHERE r.no = near.no AND r.deleted_at IS NULL ORDER BY r.id{}",
+        "{} SELECT r.id FROM near CROSS JOIN graph_relationships AS r
+         WHERE r.no = near.no AND {HAS_LIVE_ENDS} LIMIT 1",
         edges_of_object_sql("$1", Direction::Both, IS_LIVE),
-        Relationship::columns_of("r"),
-        tx.for_update()
     );
-    tx.query(&sql, params![object], Relationship::from_row)
+    tx.query_opt(&sql, params![object], |row| row.get(0))
 }
 
-/// The relationships of an object that were deleted together with one of their ends, locked until the
-/// transaction ends. The last deleted come first.
-pub fn lock_deleted_with(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
+/// The bytes of one batch of [`list_live_after`].
+const LIVE_BATCH_BYTES: usize = 4 << 20;
+
+/// Some of the live relationships of an object with one of these types, after the row number `after`, each with
+/// its row number. An empty list is the end.
+pub fn list_live_after(
+    tx: &mut Tx<'_>,
+    object: ObjectId,
+    types: &[&str],
+    after: i64,
+) -> Result<Vec<(i64, Relationship)>> {
+    let mut params = vec![Param::from(object), Param::from(after)];
+    params.extend(types.iter().map(|type_| Param::from(*type_)));
     let sql = format!(
-        "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
-         WHERE r.no = near.no AND r.deleted_at IS NOT NULL AND r.deleted_with IS NOT NULL
-         ORDER BY r.updated_at DESC, r.id{}",
-        edges_of_object_sql("$1", Direction::Both, IS_DELETED),
+        "{} SELECT r.no, {} FROM near CROSS JOIN graph_relationships AS r
+         WHERE r.no = near.no AND r.no > $2 AND r.type IN ({}) AND {HAS_LIVE_ENDS}
+         ORDER BY r.no LIMIT 500",
+        edges_of_object_sql("$1", Direction::Both, IS_LIVE),
         Relationship::columns_of("r"),
-        tx.for_update()
+        page::placeholders(3, types.len()),
     );
-    tx.query(&sql, params![object], Relationship::from_row)
+    let read = |row: &Row<'_>| Ok((row.get(0)?, Relationship::from_row_at(row, 1)?));
+    Ok(tx.query_up_to(LIVE_BATCH_BYTES, &sql, &params, read)?.0)
 }

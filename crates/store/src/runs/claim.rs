@@ -10,7 +10,9 @@ use emergent_domain::{
 };
 
 use super::COLUMNS;
-use crate::{engine::Engine, error::Result, leases, page, params, row::TableRow, tx::Tx, value::Param};
+use crate::{
+    engine::Engine, error::Result, leases, page, params, project_events, row::TableRow, tx::Tx, value::Param,
+};
 
 /// How long the lease of a runner stays stored after it expired.
 const EXPIRED_LEASE_RETENTION: Duration = Duration::from_secs(3600);
@@ -86,9 +88,10 @@ pub fn lock_queued(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<
     tx.query_claimable::<Run, _>(params![project], limit, sql, Run::from_row)
 }
 
-/// Makes a runner the owner of queued runs that this transaction has locked.
+/// Makes a runner the owner of queued runs that this transaction has locked. A run that waited for a person
+/// keeps its start, and the time in which it waited does not count towards its timeout.
 pub fn mark_started(tx: &mut Tx<'_>, owner: &str, now: Timestamp, runs: &mut [Run]) -> Result<()> {
-    let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+    let ids: Vec<RunId> = runs.iter().filter(|run| run.waiting_since.is_none()).map(|run| run.id).collect();
     for list in page::in_chunks(&ids) {
         let sql = format!(
             "UPDATE agent_runs SET status = 'running', owner = $1, started_at = $2, clock_from = $2
@@ -100,9 +103,24 @@ pub fn mark_started(tx: &mut Tx<'_>, owner: &str, now: Timestamp, runs: &mut [Ru
         tx.execute(&sql, &params)?;
     }
     for run in runs {
+        tx.wake(&project_events::channel(run.project))?;
         (run.status, run.owner) = (RunStatus::Running, Some(owner.to_owned()));
-        (run.started_at, run.deadline_base) = (Some(now), Some(now));
+        match run.waiting_since {
+            Some(since) => continue_waited(tx, owner, now.since(since), run)?,
+            None => (run.started_at, run.deadline_base) = (Some(now), Some(now)),
+        }
     }
+    Ok(())
+}
+
+/// Makes a runner the owner of a run that waited for a person. The run keeps `waiting_since` in memory, which
+/// tells its driver that it continues.
+fn continue_waited(tx: &mut Tx<'_>, owner: &str, waited: Duration, run: &mut Run) -> Result<()> {
+    run.deadline_base = run.deadline_base.map(|from| from + waited);
+    tx.execute(
+        "UPDATE agent_runs SET status = 'running', owner = $2, clock_from = $3, waiting_since = NULL WHERE id = $1",
+        params![run.id, owner, run.deadline_base],
+    )?;
     Ok(())
 }
 
@@ -159,18 +177,23 @@ pub fn claim_orphan(
     now: Timestamp,
 ) -> Result<Option<Run>> {
     let OrphanedRun { mut run, lease_ended } = orphan;
-    // The lease was last renewed at `until - lease`. That is the last sign that the run was driven.
-    let undriven = lease_ended.map_or(Duration::ZERO, |until| now.since(until - lease));
+    // The lease was last renewed at `until - lease`. That is the last sign that the run was driven. A run that waited
+    // before was not driven since then.
+    let undriven = match run.waiting_since {
+        Some(since) => now.since(since),
+        None => lease_ended.map_or(Duration::ZERO, |until| now.since(until - lease)),
+    };
     let clock_from = run.deadline_base.map(|from| from + undriven);
     let updated = tx.execute(
-        "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
+        "UPDATE agent_runs SET owner = $2, clock_from = $3, waiting_since = NULL
+         WHERE id = $1 AND status = 'running' AND owner = $4",
         params![run.id, owner, clock_from, run.owner.as_deref()],
     )?;
     if updated == 0 {
         return Ok(None);
     }
     run.owner = Some(owner.to_owned());
-    run.deadline_base = clock_from;
+    (run.deadline_base, run.waiting_since) = (clock_from, None);
     Ok(Some(run))
 }
 
@@ -202,10 +225,12 @@ pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>>
     tx.query_opt(&sql, params![id, owner], Run::from_row)
 }
 
-/// Whether a runner without a lease owns a run.
+/// Whether a runner without a lease owns a run that runs, or that waits with its owner.
 pub fn has_orphaned(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
     // `owners.owner` is qualified, because `leases` has a column `owner` too.
-    let sql = "SELECT owner FROM (SELECT DISTINCT owner FROM agent_runs WHERE status = 'running') AS owners
+    let sql = "SELECT owner FROM (
+                   SELECT DISTINCT owner FROM agent_runs WHERE status = 'running'
+                   UNION SELECT DISTINCT owner FROM agent_runs WHERE status = 'waiting' AND owner IS NOT NULL) AS owners
                WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'runner:' || owners.owner AND until > $1) LIMIT 1";
     Ok(tx.query_opt(sql, params![now], |_| Ok(()))?.is_some())
 }

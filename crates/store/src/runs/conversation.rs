@@ -90,6 +90,7 @@ row! {
         result_seq: "result_seq",
         duration_ms: "duration_ms",
         at: "created_at",
+        effect: "effect",
     }
 }
 
@@ -147,6 +148,11 @@ impl JsonText {
 
 /// The key of the object that wraps a value which is neither object nor array.
 const WRAPPER_KEY: &str = "_value";
+
+/// The parameter of the input of a tool call.
+pub(crate) fn input_param(input: &Value) -> Param<'static> {
+    JsonContainer::param(input)
+}
 
 /// Codec of the input of a tool call. The columns of input and output hold only objects and arrays; any other
 /// value is stored in an object with the key [`WRAPPER_KEY`].

@@ -4,14 +4,16 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    cursor::{Cursor, Page, ResultPage},
-    ids::{AgentId, ProjectId, RunId},
+    cursor::{Page, ResultPage},
+    ids::{ProjectId, RunId},
     run::{Run, RunStatus},
     time::Timestamp,
 };
 use serde_json::Value;
 
-use super::COLUMNS;
+pub use super::filter::RunFilter;
+
+use super::filter;
 use crate::{
     error::Result,
     page, params,
@@ -19,14 +21,6 @@ use crate::{
     tx::Tx,
     value::{Param, Row},
 };
-
-/// Which runs to list; a field that is `None` matches all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    pub agent: Option<AgentId>,
-    pub status: Option<RunStatus>,
-    pub parent: Option<RunId>,
-}
 
 /// The tokens and the cost of the messages of one run, without its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -131,28 +125,7 @@ pub fn list(
     filter: &RunFilter,
     page: &Page,
 ) -> Result<ResultPage<RunSummary>> {
-    let mut params = vec![Param::from(project)];
-    let mut conditions = String::new();
-    let column_filters = [
-        ("agent_id", filter.agent.map(Param::from)),
-        ("status", filter.status.map(|status| Param::from(status.as_str()))),
-        ("parent_run_id", filter.parent.map(Param::from)),
-    ];
-    for (column, value) in column_filters {
-        if let Some(value) = value {
-            params.push(value);
-            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
-        }
-    }
-    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
-    params.extend(values);
-    let sql = format!(
-        "SELECT {COLUMNS} FROM agent_runs WHERE project_id = $1{conditions}{after}
-         ORDER BY created_at DESC, id DESC{}",
-        page::limit_sql(page)
-    );
-    let cursor_of = |run: &Run| Cursor { created_at: run.created_at, id: run.id.0 };
-    let runs = page::query_page(tx, page.limit, &sql, &params, Run::from_row, cursor_of)?;
+    let runs = filter::list_runs(tx, project, filter, page)?;
     let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
     let tokens = token_totals(tx, &ids)?;
     let children = child_counts(tx, &ids)?;

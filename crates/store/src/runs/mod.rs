@@ -3,9 +3,13 @@
 
 pub mod claim;
 pub mod conversation;
+pub mod filter;
 pub mod history;
+mod partial_result;
 pub mod record;
+pub mod stats;
 pub mod timeline;
+pub mod waiting;
 
 use emergent_domain::{
     ids::{ProjectId, RunId, ToolCallId},
@@ -17,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     error::Result,
-    params,
+    params, project_events,
     row::{TableRow, row},
     tx::Tx,
     value::Param,
@@ -52,6 +56,8 @@ row! {
         created_at: "created_at",
         started_at: "started_at",
         completed_at: "completed_at",
+        waiting_for: "waiting_for",
+        waiting_since: "waiting_since",
         schedule: "schedule_id",
         cause: "cause_run_id",
         cause_depth: "cause_depth",
@@ -71,7 +77,7 @@ const COLUMNS: &str = Run::COLUMNS;
 /// Inserts a run.
 pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
     tx.insert_row(run, [("model", Param::from(run.model.to_string()))], "")?;
-    Ok(())
+    tx.wake(&project_events::channel(run.project))
 }
 
 /// A run of a project.
@@ -147,6 +153,27 @@ pub fn count_project_queued(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -
     let sql = "SELECT count(*) FROM (
                    SELECT 1 FROM agent_runs WHERE status = 'queued' AND project_id = $1 LIMIT $2) AS waiting";
     Ok(tx.query_opt(sql, params![project, limit], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// How many runs of all projects wait for a person, counted up to `limit`.
+pub fn count_waiting(tx: &mut Tx<'_>, limit: usize) -> Result<i64> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM agent_runs WHERE status = 'waiting' LIMIT $1) AS waiting";
+    Ok(tx.query_opt(sql, params![limit], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The newest answer of a run that has text, as far as it is recorded. The caller has locked the run, or it has
+/// ended.
+pub(crate) fn newest_text(tx: &mut Tx<'_>, run: RunId) -> Result<String> {
+    partial_result::newest_text(tx, run)
+}
+
+/// Sets what the model of an active run has written so far, as the summary of a run that is cancelled next.
+pub fn set_partial_summary(tx: &mut Tx<'_>, id: RunId, text: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE agent_runs SET summary = $2 WHERE id = $1 AND status IN ('queued', 'running', 'waiting')",
+        params![id, text],
+    )?;
+    Ok(())
 }
 
 /// The channel that is woken when a run is queued.

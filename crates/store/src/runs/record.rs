@@ -3,19 +3,22 @@
 //! runner claimed.
 
 use emergent_domain::{
-    chat::join_text,
-    ids::{ProjectId, RunId, WorkflowId},
-    run::{Reason, RunEnd, ToolCallStatus},
-    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
+    ids::{ProjectId, RunId, ToolCallId, WorkflowId},
+    run::{Origin, Reason, RunEnd, ToolCallStatus},
+    run_event::{RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use serde_json::{Value, json};
+use tracing::info;
 
-use super::conversation::{MessageRow, OptionalJsonContainer};
+use super::{
+    conversation::{MessageRow, OptionalJsonContainer, input_param},
+    partial_result,
+};
 use crate::{
-    budget,
+    approvals, budget, conversations,
     error::Result,
-    params,
+    params, project_events,
     tx::Tx,
     value::{self, Param},
     workflows,
@@ -49,17 +52,26 @@ pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> 
 /// Marks a tool call as running, before it is made; false when it was started or ended before.
 pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
     let started = tx.execute(
-        "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status = 'pending'",
+        "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'held')",
         params![run, seq],
     )?;
     Ok(started == 1)
+}
+
+/// Replaces the input of a call that a person has not decided about yet.
+pub fn replace_held_input(tx: &mut Tx<'_>, run: RunId, call: ToolCallId, input: &Value) -> Result<()> {
+    tx.execute(
+        "UPDATE agent_run_tool_calls SET input = $3 WHERE run_id = $1 AND id = $2 AND status = 'held'",
+        &[Param::from(run), Param::from(call), input_param(input)],
+    )?;
+    Ok(())
 }
 
 /// Writes the result of a tool call; false when the call already had one.
 pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Result<bool> {
     let ended = tx.execute(
         "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
-         WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'running')",
+         WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'held', 'running')",
         &[
             Param::from(run),
             Param::from(call.seq),
@@ -103,7 +115,7 @@ pub fn end_run(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
              step_count = $9, seq = seq + 1
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
-         RETURNING parent_run_id, workflow_id",
+         RETURNING project_id, parent_run_id, workflow_id, origin",
         params![
             id,
             owner,
@@ -115,35 +127,44 @@ pub fn end_run(
             now,
             steps
         ],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
     let Some(relations) = relations else { return Ok(false) };
     notify_end(tx, id, relations, last_seq + 1, end, now)?;
     Ok(true)
 }
 
-/// The parent and the workflow of a run, which are woken when it ends.
-type RunRelations = (Option<RunId>, Option<WorkflowId>);
+/// The project, the parent and the workflow of a run, whose waiters are woken when it ends, and what started it.
+type RunRelations = (ProjectId, Option<RunId>, Option<WorkflowId>, Origin);
 
-/// Records the event `run_ended` and wakes the waiters of the run, its workflow and its parent.
+/// Records the event `run_ended`, writes the answer of a run of a conversation, and wakes the waiters of the run, its
+/// project, its workflow and its parent. Every end of a run comes here.
 fn notify_end(
     tx: &mut Tx<'_>,
     id: RunId,
-    (parent, workflow): RunRelations,
+    (project, parent, workflow, origin): RunRelations,
     seq: i64,
     end: &RunEnd,
     now: Timestamp,
 ) -> Result<()> {
     let data = json!({ "status": end.status(), "reason": end.reason() });
     insert_event(tx, id, seq, "run_ended", &data, now)?;
+    if origin == Origin::Chat {
+        conversations::answers::end(tx, project, id, end, now)?;
+    }
     tx.wake(&super::ended_channel(id))?;
+    tx.wake(&project_events::channel(project))?;
     workflow.map_or(Ok(()), |workflow| tx.wake(&workflows::changed_channel(workflow)))?;
-    // A parent waits for any of its children to end.
-    parent.map_or(Ok(()), |parent| tx.wake(&super::ended_channel(parent)))
+    // A parent waits for any of its children to end. One that has no runner, because all its children wait
+    // for a person, is queued.
+    let Some(parent) = parent else { return Ok(()) };
+    super::waiting::queue_again(tx, parent)?;
+    tx.wake(&super::ended_channel(parent))
 }
 
 /// Cancels up to `limit` active runs of a project, and returns them. Their reservations of budgets stay
-/// as they are, so this is only for a project that is deleted.
+/// as they are, so this is only for a project that is deleted. The commit logs each of them, because the
+/// executor does not learn of it.
 pub fn cancel_project(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -153,16 +174,16 @@ pub fn cancel_project(
 ) -> Result<Vec<RunId>> {
     let mut cancelled = Vec::new();
     // One statement for each status, because each status has its own index.
-    for status in ["running", "queued"] {
+    for status in ["running", "queued", "waiting"] {
         let sql = format!(
             "UPDATE agent_runs SET status = 'cancelled', error_message = $2, completed_at = $3, seq = seq + 1
              WHERE status = '{status}' AND id IN (
                  SELECT id FROM agent_runs WHERE project_id = $1 AND status = '{status}' LIMIT $4)
-             RETURNING id, seq, parent_run_id, workflow_id"
+             RETURNING id, seq, project_id, parent_run_id, workflow_id, origin"
         );
         let ended: Vec<(RunId, i64, RunRelations)> =
             tx.query(&sql, params![project, reason, now, limit - cancelled.len().min(limit)], |row| {
-                Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?)))
+                Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))
             })?;
         for (id, seq, relations) in ended {
             notify_end(tx, id, relations, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
@@ -170,37 +191,46 @@ pub fn cancel_project(
         }
     }
     if !cancelled.is_empty() {
+        approvals::withdraw(tx, &cancelled, now)?;
         tx.wake(super::CANCELLED_CHANNEL)?;
+        let (ids, reason) = (cancelled.clone(), reason.to_owned());
+        tx.after_commit(move || {
+            for id in ids {
+                info!(run.id = %id, "run `{id}` was cancelled: {reason}");
+            }
+        });
     }
     Ok(cancelled)
 }
 
-/// Pauses running runs whose time is up, with the newest text of their model as the summary, and cancels the
-/// active runs below them. Returns the runs that it paused, and those that it cancelled.
+/// Pauses running runs whose time is up, with the newest text of their model as the summary. Cancels the active
+/// runs below them, and `others` with the runs below those. Returns the runs that it paused, and those that it
+/// cancelled.
 pub fn pause_timed_out(
     tx: &mut Tx<'_>,
     project: ProjectId,
     runs: &[RunId],
+    others: &[RunId],
     reason: &str,
     now: Timestamp,
 ) -> Result<(Vec<RunId>, Vec<RunId>)> {
     let mut ended = Vec::new();
     for id in runs {
-        let summary = newest_text(tx, *id)?;
         let paused: Option<(i64, RunRelations)> = tx.query_opt(
-            "UPDATE agent_runs SET status = 'paused', reason = 'timeout', summary = $3, completed_at = $4,
-                 seq = seq + 1
+            "UPDATE agent_runs SET status = 'paused', reason = 'timeout', completed_at = $3, seq = seq + 1
              WHERE id = $1 AND project_id = $2 AND status = 'running'
-             RETURNING seq, parent_run_id, workflow_id",
-            params![*id, project, &summary, now],
-            |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
+             RETURNING seq, project_id, parent_run_id, workflow_id, origin",
+            params![*id, project, now],
+            |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))),
         )?;
         let Some((seq, relations)) = paused else { continue };
+        // Read after the update, which locks the run: an answer that its driver records before is in the summary.
+        let summary = partial_result::summary_at_timeout(tx, *id)?;
+        tx.execute("UPDATE agent_runs SET summary = $2 WHERE id = $1", params![*id, &summary])?;
         notify_end(tx, *id, relations, seq, &RunEnd::Paused { reason: Reason::Timeout, summary }, now)?;
         ended.push(*id);
     }
-    budget::mark_lost_for_runs(tx, &ended)?;
-    let mut children = Vec::new();
+    let mut children = others.to_vec();
     for id in &ended {
         let sql = "SELECT id FROM agent_runs WHERE parent_run_id = $1 ORDER BY part, id";
         children.extend(tx.query(sql, params![*id], |row| row.get::<RunId>(0))?);
@@ -209,17 +239,9 @@ pub fn pause_timed_out(
         tx.wake(super::CANCELLED_CHANNEL)?;
     }
     let cancelled = cancel_trees(tx, project, children, reason, now)?;
+    // Comes after all runs, because all transactions lock runs before budget counters.
+    budget::mark_lost_for_runs(tx, &ended)?;
     Ok((ended, cancelled))
-}
-
-/// The newest answer of a run that has text; empty if there is none.
-fn newest_text(tx: &mut Tx<'_>, run: RunId) -> Result<String> {
-    let conversation = super::conversation::load(tx, run)?;
-    let texts = conversation.messages.iter().rev().filter_map(|message| match &message.content {
-        MessageContent::Parts(parts) => Some(join_text(parts)),
-        _ => None,
-    });
-    Ok(texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default())
 }
 
 /// Cancels a run and the active runs below it. Returns the runs that it cancelled.
@@ -252,10 +274,10 @@ pub fn cancel_trees(
         for id in level {
             let ended: Option<(i64, RunRelations)> = tx.query_opt(
                 "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
-                 WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running')
-                 RETURNING seq, parent_run_id, workflow_id",
+                 WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running', 'waiting')
+                 RETURNING seq, project_id, parent_run_id, workflow_id, origin",
                 params![id, project, reason, now],
-                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))),
             )?;
             if let Some((seq, relations)) = ended {
                 notify_end(tx, id, relations, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
@@ -272,6 +294,7 @@ pub fn cancel_trees(
     if !cancelled.is_empty() {
         // Comes after the runs, because all transactions lock runs before budget counters.
         budget::mark_lost_for_runs(tx, &cancelled)?;
+        approvals::withdraw(tx, &cancelled, now)?;
         tx.wake(super::CANCELLED_CHANNEL)?;
     }
     Ok(cancelled)

@@ -206,6 +206,7 @@ pub fn list_calls(
     conditions.push_str(match filter.status {
         None => "",
         Some(ToolCallStatus::Pending | ToolCallStatus::Running) => " AND status IN ('pending', 'running')",
+        Some(ToolCallStatus::Held) => " AND status = 'held'",
         Some(ToolCallStatus::Completed) => " AND status = 'completed'",
         Some(ToolCallStatus::Error) => " AND status = 'error'",
     });
@@ -312,4 +313,41 @@ pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Res
         EventRow::COLUMNS
     );
     tx.query(&sql, params![run, after, limit], EventRow::from_row)
+}
+
+/// Returns how many of the next `limit` events after a `seq`, with messages and tool calls, have at most `max_bytes`
+/// together, and whether these are all that there are. The first event always counts, whatever its size is.
+pub fn count_fitting(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    after: i64,
+    limit: usize,
+    max_bytes: usize,
+) -> Result<(usize, bool)> {
+    let part = |table: &str, seq: &str, large: &str| {
+        format!(
+            "SELECT * FROM (SELECT {seq} AS event_seq, length(CAST({large} AS text)) AS size FROM {table}
+             WHERE run_id = $1 AND {seq} > $2 ORDER BY {seq} LIMIT $3) AS {table}_{seq}"
+        )
+    };
+    let parts = [
+        part("agent_run_messages", "seq", "content"),
+        part("agent_run_tool_calls", "seq", "input"),
+        part("agent_run_tool_calls", "result_seq", "output"),
+        part("agent_run_events", "seq", "data"),
+    ];
+    let sql = format!(
+        "SELECT CAST(COALESCE(size, 0) AS bigint) FROM ({}) AS events ORDER BY event_seq LIMIT $3",
+        parts.join(" UNION ALL ")
+    );
+    let sizes: Vec<i64> = tx.query(&sql, params![run, after, limit], |row| row.get(0))?;
+    let (mut bytes, mut fitting) = (0, 0);
+    for size in &sizes {
+        bytes += usize::try_from(*size).unwrap_or(0);
+        if fitting > 0 && bytes > max_bytes {
+            return Ok((fitting, false));
+        }
+        fitting += 1;
+    }
+    Ok((fitting, sizes.len() < limit))
 }

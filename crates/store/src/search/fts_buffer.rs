@@ -2,16 +2,20 @@
 //! before every statement that could be rolled back, so writing at once would produce one or two segments
 //! per transaction instead of one per group.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rusqlite::Connection;
 
 use super::write::{SearchIndex, delete_sql, insert_sql};
-use crate::error::Result;
+use crate::{error::Result, limits::TxLimits};
 
 /// The buffered changes, in the order in which they were made.
 #[derive(Default)]
-pub(crate) struct FtsBuffer(RefCell<Vec<FtsChange>>);
+pub(crate) struct FtsBuffer {
+    changes: RefCell<Vec<FtsChange>>,
+    /// The size of the changes.
+    bytes: Cell<usize>,
+}
 
 enum FtsChange {
     Insert { index: SearchIndex, no: i64, name: String, body: String },
@@ -21,29 +25,56 @@ enum FtsChange {
 impl FtsBuffer {
     pub fn insert(&self, index: SearchIndex, no: i64, name: &str, body: &str) {
         let (name, body) = (name.to_owned(), body.to_owned());
-        self.0.borrow_mut().push(FtsChange::Insert { index, no, name, body });
+        self.push(FtsChange::Insert { index, no, name, body });
     }
 
     pub fn remove(&self, index: SearchIndex, no: i64) {
-        self.0.borrow_mut().push(FtsChange::Remove { index, no });
+        self.push(FtsChange::Remove { index, no });
+    }
+
+    fn push(&self, change: FtsChange) {
+        self.bytes.set(self.bytes.get() + change.bytes());
+        self.changes.borrow_mut().push(change);
+    }
+
+    fn replace(&self, changes: Vec<FtsChange>) {
+        self.bytes.set(changes.iter().map(FtsChange::bytes).sum());
+        self.changes.replace(changes);
     }
 
     /// The number of buffered changes.
     pub fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.changes.borrow().len()
+    }
+
+    /// The size of the buffered changes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     /// Drops all changes after the first `length`, which belong to a failed transaction.
     pub fn truncate(&self, length: usize) {
-        self.0.borrow_mut().truncate(length);
+        let mut changes = self.changes.take();
+        changes.truncate(length);
+        self.replace(changes);
     }
 
     /// Writes all buffered changes to the index. Changes that could not be written stay in the buffer.
     pub fn flush(&self, conn: &Connection) -> Result<()> {
-        let mut changes = self.0.take();
+        self.flush_while(conn, || Ok(()))
+    }
+
+    /// Like [`FtsBuffer::flush`], and fails when the transaction is over its limits.
+    pub fn flush_within(&self, conn: &Connection, limits: &TxLimits) -> Result<()> {
+        self.flush_while(conn, || limits.check())
+    }
+
+    fn flush_while(&self, conn: &Connection, check: impl Fn() -> Result<()>) -> Result<()> {
+        let mut changes = self.changes.take();
+        self.bytes.set(0);
         for index in 0..changes.len() {
-            if let Err(error) = changes[index].write(conn) {
-                self.0.replace(changes.split_off(index));
+            if let Err(error) = check().and_then(|()| changes[index].write(conn)) {
+                self.replace(changes.split_off(index));
                 return Err(error);
             }
         }
@@ -51,7 +82,17 @@ impl FtsBuffer {
     }
 }
 
+/// What a change needs beside its text, about.
+const CHANGE_BYTES: usize = 64;
+
 impl FtsChange {
+    fn bytes(&self) -> usize {
+        match self {
+            FtsChange::Insert { name, body, .. } => CHANGE_BYTES + name.len() + body.len(),
+            FtsChange::Remove { .. } => CHANGE_BYTES,
+        }
+    }
+
     fn write(&self, conn: &Connection) -> Result<()> {
         match self {
             FtsChange::Insert { index, no, name, body } => {

@@ -4,7 +4,7 @@
 use emergent_domain::{
     change::FeedPosition,
     cursor::{Cursor, Page, ResultPage},
-    ids::{AgentId, FiringId, ProjectId, RunId},
+    ids::{AgentId, FiringId, ProjectId, RunId, WorkflowId},
     time::Timestamp,
     trigger::{EventKind, Firing, FiringCause, FiringStatus},
 };
@@ -32,6 +32,8 @@ row! {
         status: "status",
         reason: "reason",
         run: "run_id",
+        workflow: "workflow_id",
+        trigger_name: "trigger_name",
         due_at: "due_at",
         created_at: "created_at",
         settled_at: "settled_at",
@@ -94,22 +96,35 @@ pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
     tx.insert_rows(firings, [], |_| [], "ON CONFLICT DO NOTHING")
 }
 
-/// The due pending firings of events of a project that this version can read, the longest due first. Firings
-/// of the agents in `without` are left out.
+/// Which firings [`list_due`] returns.
+#[derive(Debug, Clone, Copy)]
+pub enum DueFirings<'a> {
+    /// Those of all triggers but these.
+    Without(&'a [AgentId]),
+    /// Those of these triggers.
+    Only(&'a [AgentId]),
+}
+
+/// The due pending firings of events of a project that this version can read, the longest due first.
 pub fn list_due(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    without: &[AgentId],
+    which: DueFirings<'_>,
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<Firing>> {
     let mut params = vec![Param::from(project), Param::from(now)];
-    let agents = if without.is_empty() {
+    let (operator, ids) = match which {
+        DueFirings::Without(ids) => ("NOT IN", ids),
+        DueFirings::Only([]) => return Ok(Vec::new()),
+        DueFirings::Only(ids) => ("IN", ids),
+    };
+    let agents = if ids.is_empty() {
         String::new()
     } else {
-        format!(" AND agent_id NOT IN ({})", page::placeholders(params.len() + 1, without.len()))
+        format!(" AND agent_id {operator} ({})", page::placeholders(params.len() + 1, ids.len()))
     };
-    params.extend(without.iter().copied().map(Param::from));
+    params.extend(ids.iter().copied().map(Param::from));
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM trigger_firings
@@ -187,6 +202,26 @@ pub fn settle(
         settled += tx.execute(&sql, &params)?;
     }
     Ok(settled)
+}
+
+/// Settles firings that started a workflow together.
+pub fn settle_with_workflow(
+    tx: &mut Tx<'_>,
+    ids: &[FiringId],
+    workflow: WorkflowId,
+    now: Timestamp,
+) -> Result<()> {
+    settle(tx, ids, FiringStatus::Admitted, None, None, now)?;
+    for list in page::in_chunks(ids) {
+        let sql = format!(
+            "UPDATE trigger_firings SET workflow_id = $1 WHERE id IN ({})",
+            page::placeholders(2, list.len())
+        );
+        let mut params = vec![Param::from(workflow)];
+        params.extend(list.into_iter().map(Param::from));
+        tx.execute(&sql, &params)?;
+    }
+    Ok(())
 }
 
 /// Skips all pending firings of all projects, and returns how many there were.
