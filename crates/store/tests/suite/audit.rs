@@ -45,7 +45,7 @@ both_engines! {
 
     async fn an_entry_says_who_and_is_gone_with_a_change_that_failed(db: TestDb) {
         let (project, token) = (ProjectId::new(), TokenId::new());
-        let origin = AuditOrigin { token: Some((token, "ci".into())), address: Some([192, 0, 2, 7].into()) };
+        let origin = AuditOrigin { token: Some((token, "ci".into())), address: Some([192, 0, 2, 7].into()), ..AuditOrigin::default() };
         let entry = NewAuditEntry::new(AuditAction::SecretPut, Some(project), "API_KEY").detail("version", 2);
         let failed = {
             let entry = entry.clone();

@@ -8,6 +8,7 @@ mod jobs;
 mod leases;
 mod limits;
 mod migrations;
+mod run_lists;
 mod sources;
 mod stalled_postgres;
 mod storage;
@@ -16,6 +17,7 @@ mod unreadable;
 mod unreadable_claims;
 mod unreadable_runs;
 mod values;
+mod waiting;
 mod wake;
 
 use emergent_store::{Db, Result, Tx, params};

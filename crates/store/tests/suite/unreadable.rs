@@ -25,7 +25,7 @@ use emergent_store::{
     mcp_servers, mcp_tools,
     mcp_tools::StoredTool,
     objects, packs, params, prompts, schedules, triggers,
-    triggers::firings,
+    triggers::firings::{self, DueFirings},
 };
 use emergent_testkit::both_engines;
 use serde_json::json;
@@ -78,6 +78,8 @@ pub fn firing(project: ProjectId, agent: AgentId) -> Firing {
         at: Some(FeedPosition { txid: 5, seq: 6 }),
     };
     Firing {
+        workflow: None,
+        trigger_name: None,
         id: FiringId::new(),
         project,
         agent,
@@ -215,7 +217,7 @@ both_engines! {
     async fn of_triggers_and_firings(db: TestDb) {
         let project = ProjectId::new();
         let agent = AgentId::new();
-        let trigger = EventTrigger {
+        let trigger = EventTrigger { dispatch: None, name: None, product: None,
             agent,
             project,
             event: EventKind::EntityCreated,
@@ -235,7 +237,7 @@ both_engines! {
         });
         wrote.await.unwrap();
         assert_eq!(db.read(move |tx| triggers::get(tx, agent)).await.unwrap(), Some(trigger));
-        let due = move |tx: &mut Tx<'_>| firings::list_due(tx, project, &[], now(), 9);
+        let due = move |tx: &mut Tx<'_>| firings::list_due(tx, project, DueFirings::Without(&[]), now(), 9);
         assert_eq!(db.read(due).await.unwrap(), [firing]);
         let get = move |tx: &mut Tx<'_>| triggers::get(tx, agent);
         check(&db, "event_triggers", "event", "on_full_moon", get).await;
@@ -248,6 +250,8 @@ both_engines! {
     async fn of_one_schedule_without_keeping_the_others_from_being_read(db: TestDb) {
         let project = ProjectId::new();
         let schedule = |name: &str| Schedule {
+            dispatch: None,
+            last_workflow: None,
             id: ScheduleId::new(),
             project,
             agent: AgentId::new(),

@@ -7,7 +7,9 @@ use emergent_domain::{
     ids::{AgentId, MessageId, ProjectId, RunId, ToolCallId, WorkflowId},
     run::{MessageRole, Origin, Reason, Run, RunStatus, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
-    workflow::{Deliverable, Escalation, Workflow, WorkflowLink, WorkflowSettings, WorkflowStatus},
+    workflow::{
+        Deliverable, Escalation, Workflow, WorkflowLink, WorkflowOrigin, WorkflowSettings, WorkflowStatus,
+    },
 };
 use emergent_store::{
     Engine, Error, Tx, budget,
@@ -58,6 +60,8 @@ pub fn run(project: ProjectId) -> Run {
         created_at: now(),
         started_at: None,
         completed_at: None,
+        waiting_for: None,
+        waiting_since: None,
     }
 }
 
@@ -79,6 +83,7 @@ pub fn workflow(project: ProjectId) -> Workflow {
         event_seq: 0,
         started_by: None,
         started_by_run: None,
+        origin: WorkflowOrigin::default(),
         created_at: now(),
         updated_at: now(),
         completed_at: None,
@@ -134,6 +139,7 @@ both_engines! {
             result_seq: Some(5),
             duration_ms: Some(1),
             at: now(),
+            effect: None,
         };
         let part = ToolCall {
             id: call.id,
