@@ -8,18 +8,20 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::ProjectId,
     mcp_server::{ConfiguredBy, McpServer, SecretUse},
+    redact::HeldSecret,
     time::Timestamp,
 };
 use emergent_store::{
     Result as StoreResult, Tx, audit, mcp_servers, projects,
     secret_bindings::{self as rows, SecretBinding},
-    secrets as secret_rows,
+    secrets::{self as secret_rows, BoundTargets},
 };
 use uuid::Uuid;
 
 use crate::{
     Destination, Error, Result, SecretInfo, SecretName, Secrets,
-    destination::{self, origin_of},
+    destination::{self, EarlierTargets, address_of, origin_of},
+    keyring::SealedValue,
     service::{ProjectServers, to_info},
 };
 
@@ -45,16 +47,19 @@ pub fn bind_server(
     remove(tx, after.project, &owner, &(&uses_before - &uses), by)
 }
 
-/// Binds the secrets of a server that is older than the bindings, or older than their paths, because its next
-/// version is not.
+/// Binds the secrets of a server that is older than the bindings, or older than their paths or headers, because
+/// its next version is not.
 pub fn keep_for_next_version(tx: &mut Tx<'_>, server: &McpServer, now: Timestamp) -> StoreResult<()> {
     let (owner, uses) = (rows::owner_of(server), destination::secret_uses(&server.spec));
     if server.predates_bindings() {
         bind(tx, server.project, &owner, &uses, ConfiguredBy::Operator, now)?;
     }
-    let Some(origin) = destination::earlier_target(server) else { return Ok(()) };
+    let earlier = EarlierTargets::of_server(server);
+    if earlier == EarlierTargets::default() {
+        return Ok(());
+    }
     for binding in rows::list_for_owner(tx, server.project, &owner)? {
-        if binding.target == origin {
+        if earlier.contains(&binding.target) {
             let bound = uses.iter().filter(|one| one.name == binding.secret).cloned().collect();
             bind(tx, server.project, &owner, &bound, binding.allowed_by.into(), now)?;
         }
@@ -164,6 +169,26 @@ impl Secrets {
         self.0.db.write(work).await
     }
 
+    /// Holds the current values of all secrets that a server may have been sent: those with a binding to it that
+    /// counts, whatever its configuration refers to now.
+    pub async fn hold_bound(&self, server: &McpServer) -> Result<Vec<HeldSecret>> {
+        let (project, owner) = (server.project, rows::owner_of(server));
+        let read = move |tx: &mut Tx<'_>| {
+            let bound = rows::list_effective(tx, project)?.into_iter();
+            let names: BTreeSet<String> =
+                bound.filter(|binding| binding.owner == owner).map(|binding| binding.secret).collect();
+            let names: Vec<String> = names.into_iter().collect();
+            let any_target = BoundTargets { current: "", earlier: [None, None] };
+            Ok::<_, Error>(secret_rows::get_sealed(tx, project, &names, &owner, any_target)?)
+        };
+        let mut held = Vec::new();
+        for (name, row) in self.0.db.read(read).await? {
+            let (name, sealed) = (name.parse()?, SealedValue { key: row.key, bytes: row.sealed });
+            held.push(self.unseal(project, &name, &sealed)?.1);
+        }
+        Ok(held)
+    }
+
     /// Returns the error for a secret that may not be sent to a destination. It says where it may be sent.
     pub(crate) async fn refusal(&self, destination: &Destination, name: &SecretName) -> Error {
         let project = destination.project;
@@ -177,8 +202,11 @@ impl Secrets {
         if bound.iter().any(|binding| binding.owner == destination.owner) {
             bound.retain(|binding| binding.owner == destination.owner);
         }
-        let asked = origin_of(&destination.target);
+        let (asked, address) = (origin_of(&destination.target), address_of(&destination.target));
         let shown = |binding: &SecretBinding| match origin_of(&binding.target) {
+            Some(origin) if address.is_some() && address_of(&binding.target) == address => {
+                format!("`{origin}` with other headers")
+            }
             Some(origin) if Some(&origin) == asked.as_ref() => format!("another path of `{origin}`"),
             _ => format!("`{}`", shown_target(&binding.target)),
         };

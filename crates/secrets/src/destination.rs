@@ -8,6 +8,7 @@ use emergent_domain::{
 };
 use emergent_net::address;
 use emergent_store::secret_bindings;
+use serde_json::Value;
 
 use crate::Template;
 
@@ -20,8 +21,8 @@ pub struct Destination {
     /// Whose bindings count: those of the server's product, or of the server itself.
     pub(crate) owner: String,
     pub(crate) target: String,
-    /// How earlier bindings name the target, if they still count: the origin of the address.
-    pub(crate) earlier_target: Option<String>,
+    /// How earlier bindings name the target, as far as they still count.
+    pub(crate) earlier_targets: EarlierTargets,
     /// The server is older than the bindings, so it needs none.
     pub(crate) predates_bindings: bool,
 }
@@ -32,22 +33,65 @@ impl Destination {
             project: server.project,
             server: server.name().to_owned(),
             owner: secret_bindings::owner_of(server),
-            target: target_of(&server.spec),
-            earlier_target: earlier_target(server),
+            target: secret_target(&server.spec),
+            earlier_targets: EarlierTargets::of_server(server),
             predates_bindings: server.predates_bindings(),
         }
     }
 }
 
-/// Returns how earlier bindings name where a server sends its secrets, if they count for this version of it.
-pub(crate) fn earlier_target(server: &McpServer) -> Option<String> {
-    server.predates_paths().then(|| origin_of(&target_of(&server.spec))).flatten()
+/// How earlier bindings name where a server sends its secrets, as far as they count for this version of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct EarlierTargets {
+    /// The address without headers.
+    address: Option<String>,
+    /// The origin of the address.
+    origin: Option<String>,
+}
+
+impl EarlierTargets {
+    pub fn of_server(server: &McpServer) -> Self {
+        let address = target_of(&server.spec);
+        Self {
+            origin: server.predates_paths().then(|| origin_of(&address)).flatten(),
+            address: (server.predates_headers() && origin_of(&address).is_some()).then_some(address),
+        }
+    }
+
+    pub fn as_params(&self) -> [Option<&str>; 2] {
+        [self.address.as_deref(), self.origin.as_deref()]
+    }
+
+    pub fn contains(&self, target: &str) -> bool {
+        self.as_params().contains(&Some(target))
+    }
+}
+
+/// Returns the address of a target, without the headers, and `None` for a program.
+pub(crate) fn address_of(target: &str) -> Option<&str> {
+    let is_address = ["https://", "http://"].iter().any(|scheme| target.starts_with(scheme));
+    // An address in the form in which it is requested has no spaces.
+    is_address.then(|| target.split(' ').next().unwrap_or_default())
 }
 
 /// Returns the origin of a target that is an address, and `None` for a program.
 pub(crate) fn origin_of(target: &str) -> Option<String> {
-    let is_address = ["https://", "http://"].iter().any(|scheme| target.starts_with(scheme));
-    address::origin(target).filter(|_| is_address)
+    address::origin(address_of(target)?)
+}
+
+/// Returns where a server sends its secrets and how: [`target_of`] it, with all headers of its requests in order.
+/// A header with another name or another text around the secret may be shown to others by the recipient, and any
+/// other header of the request may say what the recipient does with the secret.
+pub fn secret_target(spec: &ServerSpec) -> String {
+    let (ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. }) = spec else {
+        return target_of(spec);
+    };
+    let sent = headers_with_env(headers, env).into_iter();
+    let mut lines: Vec<String> =
+        sent.map(|(name, text)| format!("{}: {}", name.to_ascii_lowercase(), Value::String(text))).collect();
+    lines.sort();
+    lines.insert(0, target_of(spec));
+    lines.join(" ")
 }
 
 /// Returns where a server sends its secrets: its address with path and query, or its program with variables
@@ -91,7 +135,7 @@ pub fn secret_uses(spec: &ServerSpec) -> BTreeSet<SecretUse> {
     if names.is_empty() {
         return BTreeSet::new();
     }
-    let target = target_of(spec);
+    let target = secret_target(spec);
     names.into_iter().map(|name| SecretUse { name, target: target.clone() }).collect()
 }
 
@@ -119,13 +163,20 @@ mod tests {
         };
         let at = "https://example.com/mcp?a";
         check(http(json!({})), &[]);
-        check(http(json!({ "headers": { "A": "Bearer ${TOKEN}", "B": "$${NO}" } })), &[("TOKEN", at)]);
+        let with = |headers: &str| format!("{at} {headers}");
+        check(
+            http(json!({ "headers": { "B": "$${NO}", "A": "Bearer ${TOKEN}" } })),
+            &[("TOKEN", &with(r#"a: "Bearer ${TOKEN}" b: "$${NO}""#))],
+        );
         check(
             http(json!({ "headers": { "A": "${KEY}" }, "env": { "KEY": "{{secrets.OTHER}}" } })),
-            &[("OTHER", at)],
+            &[("OTHER", &with(r#"a: "{{secrets.OTHER}}""#))],
         );
         check(http(json!({ "headers": { "A": "${KEY}" }, "env": { "KEY": "plain" } })), &[]);
-        check(http(json!({ "headers": { "A": "${D}{TOKEN}" }, "env": { "D": "$" } })), &[("TOKEN", at)]);
+        check(
+            http(json!({ "headers": { "A": "${D}{TOKEN}" }, "env": { "D": "$" } })),
+            &[("TOKEN", &with(r#"a: "${TOKEN}""#))],
+        );
         check(
             json!({ "name": "x", "transport": "stdio", "command": "run", "args": ["a"], "env": { "K": "${A}:${B}" } }),
             &[("A", "K=${A}:${B} run a"), ("B", "K=${A}:${B} run a")],

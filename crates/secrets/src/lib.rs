@@ -17,6 +17,7 @@ mod name;
 mod rotate;
 mod secret;
 mod service;
+mod signing;
 mod template;
 
 pub use destination::Destination;
@@ -27,4 +28,5 @@ pub use name::SecretName;
 pub use rotate::KeyRotation;
 pub use secret::Secret;
 pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, ResolvedText, SecretDestination, SecretInfo, Secrets};
+pub use signing::MIN_SIGNING_KEY_BYTES;
 pub use template::Template;

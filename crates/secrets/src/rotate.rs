@@ -1,10 +1,11 @@
 //! Key rotation.
 //!
-//! A key in a file is rotated in three writes. First the file gets the new key in addition to the
-//! old one. Then one transaction encrypts everything again and retires the old key. Finally the
-//! file holds only the new key. If the process is killed after any of them, the next start has
-//! every key that it needs, and a repeated rotation continues with the key that was already
-//! created.
+//! A key in a file is rotated in three steps. First the file gets the new key in addition to the
+//! old one. Then everything is encrypted again: one transaction makes the new key active beside the
+//! old one, several encrypt some secrets each, and the last one encrypts what was written meanwhile
+//! and retires the old key. Finally the file holds only the new key. If the process is killed
+//! after any of them, the next start has every key that it needs, and a repeated rotation
+//! continues with the key that was already created.
 
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
@@ -22,8 +23,8 @@ use crate::{
     service::check_keys,
 };
 
-/// The number of rows that are encrypted again per query.
-const RESEAL_BATCH: usize = 500;
+/// The number of secrets that one transaction encrypts again.
+const RESEAL_BATCH: usize = 100;
 
 /// The result of a key rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +72,53 @@ impl Secrets {
         Ok(self.0.db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?)
     }
 
-    /// Encrypts everything with the first key of the ring and retires the other keys, in one
-    /// transaction.
+    /// Encrypts everything with the first key of the ring and retires the other keys.
     pub(crate) async fn reseal(&self, ring: Keyring) -> Result<KeyRotation> {
+        self.add_key(ring.clone()).await?;
+        let (mut resealed, mut limit) = (0, RESEAL_BATCH);
+        loop {
+            match self.reseal_some(ring.clone(), limit).await {
+                Ok(0) => break,
+                Ok(count) => resealed += count,
+                Err(Error::Store(emergent_store::Error::TooSlow { .. })) if limit > 1 => limit /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        self.retire_other_keys(ring, resealed).await
+    }
+
+    /// Makes the first key of the ring active. Servers that have it encrypt with it from now on.
+    async fn add_key(&self, ring: Keyring) -> Result<()> {
+        let (location, now) = (self.0.keys.location(), self.0.clock.now());
+        let work = move |tx: &mut Tx<'_>| {
+            tx.advisory_lock("secret keys")?;
+            let stored_keys = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
+            check_keys(&ring, &stored_keys, &location)?;
+            let first = &ring.keys()[0];
+            if !stored_keys.iter().any(|row| row.id == first.id()) {
+                rows::insert_key(tx, first.id(), &first.proof()?, now)?;
+            }
+            Ok(())
+        };
+        self.0.db.write(work).await
+    }
+
+    /// Encrypts at most `limit` secrets with the first key of the ring, and returns their number.
+    async fn reseal_some(&self, ring: Keyring, limit: usize) -> Result<u64> {
+        let location = self.0.keys.location();
+        let work = move |tx: &mut Tx<'_>| {
+            let batch = rows::list_sealed_with_other_keys(tx, ring.keys()[0].id(), limit)?;
+            for row in &batch {
+                reseal_row(tx, &ring, &location, row)?;
+            }
+            Ok(batch.len() as u64)
+        };
+        self.0.db.write(work).await
+    }
+
+    /// Encrypts what was written with other keys meanwhile, and retires these. `resealed` is the
+    /// number of secrets that were encrypted again before.
+    async fn retire_other_keys(&self, ring: Keyring, resealed: u64) -> Result<KeyRotation> {
         let (location, now) = (self.0.keys.location(), self.0.clock.now());
         let work = move |tx: &mut Tx<'_>| {
             tx.advisory_lock("secret keys")?;
@@ -81,11 +126,12 @@ impl Secrets {
             let stored_keys = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
             check_keys(&ring, &stored_keys, &location)?;
             let first = &ring.keys()[0];
-            if !stored_keys.iter().any(|row| row.id == first.id()) {
-                rows::insert_key(tx, first.id(), &first.proof()?, now)?;
+            if !stored_keys.iter().any(|row| row.is_active() && row.id == first.id()) {
+                let message = "the key was rotated by another server meanwhile; rotate it again";
+                return Err(Error::Conflict(message.to_owned()));
             }
             rows::retire_other_keys(tx, first.id(), now)?;
-            let mut resealed = 0;
+            let mut resealed = resealed;
             loop {
                 let batch = rows::list_sealed_with_other_keys(tx, first.id(), RESEAL_BATCH)?;
                 for row in &batch {
@@ -115,15 +161,21 @@ fn reseal_row(tx: &mut Tx<'_>, ring: &Keyring, location: &str, row: &rows::Seale
     Ok(rows::reseal(tx, project, &row.name, &sealed.key, &sealed.bytes)?)
 }
 
-/// Returns a keyring that begins with an unused key: the one that an interrupted rotation created,
-/// or a new one.
+/// Returns a keyring that begins with the key of this rotation: the one that an interrupted rotation
+/// created, or a new one.
 fn add_new_key(ring: Keyring, stored_keys: &[KeyRow], location: &str) -> Result<Keyring> {
     check_keys(&ring, stored_keys, location)?;
     let is_new = |id: &str| !stored_keys.iter().any(|row| row.id == id);
     match ring.keys().first() {
-        Some(first) if is_new(first.id()) => Ok(ring),
+        Some(first) if is_new(first.id()) || is_rotating_to(first.id(), stored_keys) => Ok(ring),
         _ => Ok(Keyring::generate()?.prepended_to(&ring)),
     }
+}
+
+/// Whether a rotation to this key was interrupted: it is active, and another one is not retired yet.
+fn is_rotating_to(id: &str, stored_keys: &[KeyRow]) -> bool {
+    let active = || stored_keys.iter().filter(|row| row.is_active());
+    active().any(|row| row.id == id) && active().count() > 1
 }
 
 /// Checks that the environment begins with a new key. Only the operator can change the environment.
@@ -131,6 +183,7 @@ fn check_new_key(ring: &Keyring, stored_keys: &[KeyRow]) -> Result<()> {
     let first = ring.keys()[0].id();
     let reason = match stored_keys.iter().find(|row| row.id == first) {
         None => return Ok(()),
+        Some(_) if is_rotating_to(first, stored_keys) => return Ok(()),
         Some(row) if row.is_active() => "is already in use",
         Some(_) => "was retired by an earlier rotation",
     };

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     Destination, Error, KeySource, Keyring, Result, Secret, SecretName, Template,
-    destination::{earlier_target, secret_uses},
+    destination::{EarlierTargets, secret_uses, target_of},
     keyring::{Key, SealedValue, UnsealError},
     template::Part,
 };
@@ -75,6 +75,10 @@ pub struct ResolvedText {
 }
 
 impl ResolvedText {
+    pub(crate) fn new(text: Secret, held: Vec<HeldSecret>) -> Self {
+        Self { text, held }
+    }
+
     pub fn expose(&self) -> &str {
         self.text.expose()
     }
@@ -208,7 +212,8 @@ impl Secrets {
             true => BTreeMap::new(),
             false => {
                 let read = move |tx: &mut Tx<'_>| {
-                    let targets = BoundTargets { current: &to.target, earlier: to.earlier_target.as_deref() };
+                    let targets =
+                        BoundTargets { current: &to.target, earlier: to.earlier_targets.as_params() };
                     rows::get_sealed(tx, to.project, &names, &to.owner, targets)
                 };
                 self.0.db.read(read).await?
@@ -245,7 +250,7 @@ impl Secrets {
     }
 
     /// Decrypts a value and adds it to the redactor. Reads the key file again if its key is missing.
-    fn unseal(
+    pub(crate) fn unseal(
         &self,
         project: ProjectId,
         name: &SecretName,
@@ -379,14 +384,14 @@ impl ProjectServers {
     fn destinations(&self, name: &SecretName) -> Vec<SecretDestination> {
         let destination = |server: &McpServer| {
             let used = secret_uses(&server.spec).into_iter().find(|one| one.name == name.as_str())?;
-            let (owner, earlier) = (secret_bindings::owner_of(server), earlier_target(server));
-            let is_target = |target: &String| *target == used.target || earlier.as_ref() == Some(target);
+            let (owner, earlier) = (secret_bindings::owner_of(server), EarlierTargets::of_server(server));
+            let is_target = |target: &String| *target == used.target || earlier.contains(target);
             let is_bound = self.bindings.iter().any(|binding| {
                 binding.secret == used.name && binding.owner == owner && is_target(&binding.target)
             });
             Some(SecretDestination {
                 server: server.name().to_owned(),
-                target: used.target,
+                target: target_of(&server.spec),
                 is_allowed: is_bound || server.predates_bindings(),
             })
         };

@@ -56,6 +56,7 @@ impl Setup {
             version: before.version + 1,
             unbound_version: before.unbound_version,
             origin_bound_version: before.origin_bound_version,
+            address_bound_version: before.address_bound_version,
             ..self.server(url)
         };
         let (before, edited) = (before.clone(), after.clone());
@@ -202,6 +203,36 @@ both_engines! {
         // What the owner allowed is not what an operator allowed: another value does not go there.
         setup.put("second value", TokenId::new()).await;
         Setup::refused(setup.sent(&back).await, "https://host.test");
+    }
+
+    async fn a_secret_is_bound_to_the_headers_that_it_was_given_for(db: TestDb) {
+        let setup = Setup::open(&db).await;
+        let (owner, other) = (TokenId::new(), ConfiguredBy::Project(TokenId::new()));
+        setup.put("first value", owner).await;
+        let url = "https://host.test/one";
+        let server = McpServer { address_bound_version: Some(1), ..setup.server(url) };
+        setup.add(&server, ConfiguredBy::Project(owner)).await;
+        // As an earlier version stored it.
+        let earlier = |tx: &mut Tx<'_>| tx.execute("UPDATE secret_bindings SET target = 'https://host.test/one'", &[]);
+        let written: emergent_store::Result<u64> = setup.db.write(earlier).await;
+        assert_eq!(written.unwrap(), 1);
+        assert_eq!(setup.sent(&server).await.unwrap(), "first value");
+        let listed = setup.secrets.list(setup.project).await.unwrap();
+        assert_eq!((listed[0].destinations[0].target.as_str(), listed[0].destinations[0].is_allowed), (url, true));
+        for headers in [json!({ "X-Other": "${KEY}" }), json!({ "X-Key": "v ${KEY}" }), json!({ "X-Key": "${KEY}", "A": "b" })] {
+            let spec = json!({ "name": "hub", "transport": "http", "url": url, "headers": headers });
+            let mut edited = mcp_server(setup.project, spec);
+            (edited.id, edited.version, edited.address_bound_version) = (server.id, server.version + 1, Some(1));
+            let (before, after) = (server.clone(), edited.clone());
+            let work = move |tx: &mut Tx<'_>| bindings::bind_server(tx, Some(&before), &after, other, after.updated_at);
+            let done: emergent_store::Result<()> = setup.db.write(work).await;
+            done.unwrap();
+            let refused = setup.sent(&edited).await;
+            let message = refused.as_ref().unwrap_err().to_string();
+            assert!(message.contains("`https://host.test` with other headers"), "{message}");
+        }
+        let back = setup.edit(&server, url, other).await;
+        assert_eq!(setup.sent(&back).await.unwrap(), "first value", "the same headers");
     }
 
     async fn a_value_that_an_open_connection_sends_is_redacted_however_often_it_is_replaced(db: TestDb) {

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use emergent_domain::{ids::ProjectId, mcp_server::McpServer, redact::Redactor, time::Clock};
 use emergent_secrets::{Destination, Error, KeySource, Secret, SecretName, Secrets};
-use emergent_store::{Db, Tx, projects};
+use emergent_store::{Db, Tx, params, projects};
 use emergent_testkit::{TestDb, both_engines, fixtures::mcp_server};
 use serde_json::json;
 
@@ -273,6 +273,37 @@ both_engines! {
         secrets.rotate().await.unwrap();
         let secrets = open(&db, folder.keys()).await.unwrap();
         assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), VALUE);
+    }
+
+    async fn a_rotation_that_stops_in_the_middle_is_continued(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        for at in 100..250 {
+            put(&secrets, ours, &format!("TOKEN_{at}"), VALUE).await;
+        }
+        // The last one cannot be decrypted, so the rotation fails after its first transactions.
+        let damage = |sql: &'static str| {
+            db.write(move |tx: &mut Tx<'_>| tx.execute(sql, params![]).map(drop))
+        };
+        damage("UPDATE secrets SET name = 'TOKEN_999' WHERE name = 'TOKEN_249'").await.unwrap();
+        assert!(matches!(secrets.rotate().await, Err(Error::CannotUnseal { .. })));
+        let sealed_with = "SELECT count(DISTINCT key_id) FROM secrets";
+        let count = move |tx: &mut Tx<'_>| tx.query_opt(sealed_with, params![], |row| row.get::<i64>(0));
+        assert_eq!(db.read(count).await.unwrap(), Some(2), "some are encrypted with the new key");
+
+        // Everything can be read and written meanwhile, also after a start.
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        put(&secrets, ours, "MEANWHILE", VALUE).await;
+        for named in ["TOKEN_100", "TOKEN_248", "MEANWHILE"] {
+            assert_eq!(resolve(&secrets, ours, &format!("${{{named}}}")).await.unwrap(), VALUE);
+        }
+        damage("UPDATE secrets SET name = 'TOKEN_249' WHERE name = 'TOKEN_999'").await.unwrap();
+        let first_key = folder.text().lines().next().unwrap().to_owned();
+        assert_eq!(secrets.rotate().await.unwrap().resealed, 50);
+        assert_eq!(folder.text().trim(), first_key, "it goes on with the key that was made");
+        assert_eq!(db.read(count).await.unwrap(), Some(1));
+        assert_eq!(resolve(&secrets, ours, "${TOKEN_249}").await.unwrap(), VALUE);
     }
 
     async fn keys_of_the_environment_are_rotated_by_whoever_sets_it(db: TestDb) {
