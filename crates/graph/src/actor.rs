@@ -7,7 +7,8 @@ use emergent_domain::{
     ids::{ProjectId, WorkflowId},
     pack::PackSet,
     project::Project,
-    task::TaskAuthority,
+    task::{TASK_TYPE, TaskAuthority},
+    task_links::DISCUSSION_TYPE,
     time::Timestamp,
     workflow::Workflow,
 };
@@ -76,6 +77,20 @@ impl WriteContext {
     #[must_use]
     pub fn with_links(&self) -> Self {
         Self { links: true, ..self.clone() }
+    }
+
+    /// Whether the writer may change the tasks of every workflow: the server itself, and commands on workflows,
+    /// whose authors were checked before.
+    pub(crate) fn is_trusted_with_tasks(&self) -> bool {
+        self.decides != DecidesTasks::None || self.author == Author::System
+    }
+
+    /// Whether packs do not apply to an update of an object of this type. A command on a workflow must succeed
+    /// although a pack was assigned that its own writes do not conform to: a cancelled workflow would otherwise
+    /// go on.
+    pub(crate) fn skips_packs(&self, type_: &str) -> bool {
+        let is_own = [TASK_TYPE, DISCUSSION_TYPE, "Session"].contains(&type_);
+        self.decides != DecidesTasks::None && is_own
     }
 
     pub(crate) fn may_link(&self) -> bool {

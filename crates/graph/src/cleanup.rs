@@ -11,8 +11,9 @@ use emergent_domain::{
 };
 use emergent_net::errors::error_chain;
 use emergent_store::{
-    Tx,
+    Tx, browser_sessions, idempotency,
     jobs::{self, NewJob},
+    login_codes, project_events,
     projects::{self, DeletedProject},
     purge,
     retention::{self, EventExpiry, RunCursor},
@@ -39,8 +40,10 @@ const RUN_PAGE: usize = 100;
 /// Every transaction has ended after this time.
 const STRAGGLERS: Duration = Duration::from_secs(120);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the statuses in the event streams of projects are kept.
+const STATUS_EVENT_DAYS: u32 = 7;
 
-/// How long the rows of a deleted project are kept.
+/// How long the rows of a deleted project are kept, and those of deleted conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CleanupSettings {
     pub deleted_project_retention: Duration,
@@ -121,6 +124,7 @@ impl Graph {
                 purged.push(project.id);
             }
         }
+        self.delete_conversations(None, before).await?;
         for project in self.db().read(projects::list_with_retention).await? {
             let deleted = self.delete_expired_of(&project).await;
             if let Some(Some(expiry)) = failures.record(project.id, deleted) {
@@ -128,11 +132,26 @@ impl Graph {
             }
         }
         self.delete_events(expiries).await?;
+        let before = now - DAY.saturating_mul(STATUS_EVENT_DAYS);
+        while self.db().write(move |tx| project_events::delete_before(tx, before, BATCH)).await? >= BATCH {}
+        self.delete_expired_logins(now).await?;
         for project in purged {
             self.db().write(move |tx| projects::mark_purged(tx, project, now)).await?;
             info!(project.id = %project, "removed the rows of a deleted project");
         }
         failures.first.map_or(Ok(()), Err)
+    }
+
+    /// Deletes the sessions of browsers, login codes and idempotency keys whose time is up.
+    async fn delete_expired_logins(&self, now: Timestamp) -> Result<()> {
+        let delete_some = move |tx: &mut Tx<'_>| {
+            let sessions = browser_sessions::delete_expired(tx, now, BATCH)?;
+            let codes = login_codes::delete_expired(tx, now, BATCH)?;
+            let keys = idempotency::delete_expired(tx, now, BATCH)?;
+            Ok::<_, emergent_store::Error>(sessions.max(codes).max(keys))
+        };
+        while self.db().write(delete_some).await? >= BATCH as u64 {}
+        Ok(())
     }
 
     /// Removes all rows of a deleted project, except its changes in the feed.
@@ -152,6 +171,7 @@ impl Graph {
         if let Some(days) = project.retention.runs_days {
             // A run is deleted after the runs that resumed it, so there may be more each time.
             while self.delete_runs(id, before(days)).await? > 0 {}
+            self.delete_conversations(Some(id), before(days)).await?;
         }
         if let Some(days) = project.retention.firings_days {
             let before = before(days);
@@ -161,6 +181,13 @@ impl Graph {
         let Some(days) = project.retention.events_days else { return Ok(None) };
         let up_to = self.db().read(move |tx| retention::get_trigger_position(tx, id)).await?;
         Ok(Some(EventExpiry { before: before(days), up_to }))
+    }
+
+    /// Removes the conversations of one project or of all that were deleted before a time.
+    async fn delete_conversations(&self, project: Option<ProjectId>, before: Timestamp) -> Result<()> {
+        let delete = move |tx: &mut Tx<'_>| retention::delete_conversations(tx, project, before, BATCH);
+        while !self.db().write(delete).await? {}
+        Ok(())
     }
 
     /// Deletes runs that ended before a time, and returns how many trees of runs there were.

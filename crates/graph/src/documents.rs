@@ -18,6 +18,7 @@ use emergent_store::{
     MAX_TEXT_BYTES, Tx, documents,
     embedding_queue::{self, RowKind},
     feed::{self, NewChange},
+    requester::{Requester, on_behalf_of},
     row_numbers::{self, NumberedTable},
     search::{
         embeddings,
@@ -79,10 +80,10 @@ impl Graph {
             clippy::disallowed_methods,
             reason = "awaited here; it outlives a caller who gives up, and the turn limits how many there are"
         )]
-        let ingesting = tokio::spawn(async move {
+        let ingesting = tokio::spawn(on_behalf_of(Requester::Project(actor.project), async move {
             let _turn = turn;
             graph.ingest(actor, prepared).await
-        });
+        }));
         ingesting.await.unwrap_or(Err(Error::Store(emergent_store::Error::Closed)))
     }
 
@@ -178,7 +179,9 @@ impl Graph {
                 clippy::disallowed_methods,
                 reason = "awaited here; it outlives a caller who gives up, and ends by itself"
             )]
-            let purging = tokio::spawn(async move { graph.purge_document(id).await });
+            let purging = tokio::spawn(on_behalf_of(Requester::Project(actor.project), async move {
+                graph.purge_document(id).await
+            }));
             if let Ok(Err(error)) = purging.await {
                 tracing::warn!(document.id = %id, error = %error, "the chunks of a deleted document are removed later");
             }
@@ -234,6 +237,15 @@ fn insert_chunks(
 }
 
 impl PreparedDocument {
+    /// Returns the document as another one than every document with the same content, because it stands for
+    /// something with an id of its own: the same words may be written twice.
+    #[must_use]
+    pub fn with_identity(mut self, identity: &str) -> Self {
+        let digest = Sha256::digest(format!("{identity}\n{}", self.document.content_hash));
+        self.document.content_hash = format!("{digest:x}");
+        self
+    }
+
     fn chunk(&self, index: usize) -> Chunk {
         let ChunkRange { start, end, tokens, heading } = &self.chunks[index];
         Chunk {

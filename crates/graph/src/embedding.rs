@@ -4,7 +4,7 @@
 //! reason, the next one therefore continues where it stopped. The embedding itself happens outside
 //! of any transaction.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use emergent_domain::{author::Author, change::ChangeKind, cursor::Page, ids::ProjectId, time::Timestamp};
 use emergent_llm::{EmbedTask, Embedder};
@@ -16,7 +16,7 @@ use emergent_store::{
     jobs,
 };
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     Graph,
@@ -29,6 +29,8 @@ use crate::{
 const MAX_TEXT: usize = 32 << 10;
 /// How many rows without a vector one transaction queues.
 const ENQUEUE_BATCH: usize = 2_000;
+/// How long one project is embedded before the others have their turn.
+const MAX_TURN: Duration = Duration::from_secs(1);
 
 impl Graph {
     /// Processes the queue until `stop` is set. Returns at once if there is no embedder.
@@ -115,14 +117,19 @@ impl Graph {
         }
     }
 
-    /// Embeds the queue of a project in batches, and completes the job when the queue is empty.
+    /// Embeds the queue of a project in batches, and completes the job when the queue is empty. After a while
+    /// the other projects have their turn: whoever writes faster than is embedded must not keep them waiting.
     async fn embed_project(&self, claimed: &ClaimedJob) -> Result<JobOutcome> {
         let Some(project) = claimed.job.project else { return Ok(JobOutcome::Done) };
-        let mut done = 0;
+        let (began, mut done) = (tokio::time::Instant::now(), 0);
         loop {
             match self.embed_batch(project).await? {
                 0 if self.complete(project, claimed).await? => break,
                 count => done += count,
+            }
+            if began.elapsed() >= MAX_TURN {
+                debug!(project.id = %project, rows = done, "embedded {done} rows, and there are more");
+                return Ok(JobOutcome::More);
             }
         }
         info!(project.id = %project, rows = done, "embedded {done} rows");

@@ -1,6 +1,10 @@
 //! Errors of the graph, distinguished by what a caller can do about them. `api` maps them to HTTP.
 
-use emergent_domain::{ids::ObjectId, invalid::Invalid};
+use emergent_domain::{
+    ids::{ObjectId, WorkflowId},
+    invalid::Invalid,
+    token::Scope,
+};
 
 use crate::validation::PendingValidation;
 
@@ -21,6 +25,12 @@ pub enum Error {
     /// The current state does not allow the operation. The message says what would.
     #[error("{message}")]
     Conflict { message: String },
+    /// The author may write the graph, but not change the tasks of this workflow.
+    #[error(
+        "{what} belongs to the workflow `{workflow}`: changing that needs a token with the scope `{scope}`, an agent \
+         that such a token saved, or an agent of the workflow"
+    )]
+    MissingScope { what: String, workflow: WorkflowId, scope: Scope },
     /// Too much work of this kind is waiting. The message says what.
     #[error("{message}")]
     Overloaded { message: String },

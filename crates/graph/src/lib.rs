@@ -13,18 +13,21 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::time::Clock;
+use emergent_domain::{ids::ProjectId, time::Clock};
 use emergent_llm::Embedder;
 use emergent_store::Db;
 use hashlink::LruCache;
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::{documents::TextExtractor, work_pool::WorkPool};
 
 pub mod actor;
 mod audit;
+mod browser_sessions;
 mod bulk;
 pub mod cleanup;
+mod created_tokens;
 pub mod documents;
 pub mod embedding;
 pub mod error;
@@ -35,6 +38,7 @@ pub mod merge;
 pub mod object_refs;
 pub mod objects;
 pub mod packs;
+pub mod project_stream;
 pub mod projects;
 pub mod relationships;
 pub mod revert;
@@ -50,6 +54,7 @@ mod work_pool;
 pub mod worker;
 
 pub use actor::{Actor, WriteContext};
+pub use browser_sessions::{Credential, StartedSession};
 pub use error::{Error, Result};
 pub use objects::UpsertOutcome;
 pub use packs::StoredPack;
@@ -62,6 +67,8 @@ const MAX_COMPILED_PACKS: usize = 1_000;
 const MAX_QUERY_VECTORS: usize = 64;
 /// How long a request waits until its values can be validated.
 const MAX_VALIDATION_WAIT: Duration = Duration::from_secs(20);
+/// How long a large request waits until it can be parsed.
+const MAX_PARSING_WAIT: Duration = Duration::from_secs(30);
 /// How long an upload waits until its document can be read.
 const MAX_DOCUMENT_WAIT: Duration = Duration::from_secs(120);
 
@@ -75,8 +82,12 @@ struct Inner {
     embedder: Option<Arc<dyn Embedder>>,
     /// The configured value that replaces the embedder's.
     min_similarity: OnceLock<f64>,
+    /// Like `min_similarity`, for passages of documents.
+    min_passage_similarity: OnceLock<f64>,
     validation: validation::ValidationState,
     validation_pool: WorkPool,
+    /// The parsing of large requests.
+    parsing_pool: WorkPool,
     /// Large documents, from their extraction until they are written.
     document_pool: WorkPool,
     /// The extraction of small documents.
@@ -85,6 +96,7 @@ struct Inner {
     /// The vectors of the most recent queries. Clients request further pages and refine queries, and a
     /// provider is slow.
     queries: Mutex<LruCache<String, Arc<[f32]>>>,
+    project_streams: project_stream::ProjectStreams,
 }
 
 impl Graph {
@@ -95,12 +107,15 @@ impl Graph {
             clock,
             embedder,
             min_similarity: OnceLock::new(),
+            min_passage_similarity: OnceLock::new(),
             validation: validation::ValidationState::new(MAX_COMPILED_PACKS),
+            parsing_pool: WorkPool::new("large requests are being parsed", 2, MAX_PARSING_WAIT),
             validation_pool: WorkPool::new("large values are being validated", 2, MAX_VALIDATION_WAIT),
             document_pool: WorkPool::new("large documents are being ingested", 2, MAX_DOCUMENT_WAIT),
             extraction_pool: WorkPool::new("documents are being read", 2, MAX_DOCUMENT_WAIT),
             extractor: TextExtractor::default(),
             queries: Mutex::new(LruCache::new(MAX_QUERY_VECTORS)),
+            project_streams: project_stream::ProjectStreams::default(),
         }))
     }
 
@@ -109,8 +124,22 @@ impl Graph {
         self.0.extractor.set_program(program);
     }
 
+    /// Runs work on a large input, such as parsing it, on a blocking thread: one at a time for each project, and
+    /// for all tokens that span projects and name none.
+    pub async fn run_on_large_input<T: Send + 'static>(
+        &self,
+        project: Option<ProjectId>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.0.parsing_pool.run(project.unwrap_or(ProjectId(Uuid::nil())), work).await
+    }
+
     pub fn db(&self) -> &Db {
         &self.0.db
+    }
+
+    pub(crate) fn project_streams(&self) -> &project_stream::ProjectStreams {
+        &self.0.project_streams
     }
 
     pub fn clock(&self) -> &Clock {

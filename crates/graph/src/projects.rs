@@ -5,11 +5,13 @@ use emergent_domain::{
     cursor::{Page, ResultPage},
     ids::ProjectId,
     invalid::{Invalid, Problem},
+    mcp_server::ConfiguredBy,
     pack::nearest_name,
     project::{Project, ProjectPatch, Retention, check_name},
     time::Timestamp,
 };
-use emergent_store::{Tx, agents, audit, projects as rows};
+use emergent_net::address::origin;
+use emergent_store::{Tx, agents, audit, projects as rows, secret_bindings, secrets};
 use serde_json::{Value, json};
 
 use crate::{Error, Graph, cleanup, error::Result};
@@ -55,7 +57,18 @@ impl Graph {
         project.ok_or_else(|| Error::not_found("project", id_or_name))
     }
 
+    /// Like [`Graph::update_project_as`], as an operator.
     pub async fn update_project(&self, id: ProjectId, patch: ProjectPatch) -> Result<Project> {
+        self.update_project_as(id, patch, ConfiguredBy::Operator).await
+    }
+
+    /// Changes a project. `by` says on whose authority the secret of a new webhook signs its notices.
+    pub async fn update_project_as(
+        &self,
+        id: ProjectId,
+        patch: ProjectPatch,
+        by: ConfiguredBy,
+    ) -> Result<Project> {
         if let Some(name) = &patch.name {
             check_name(name)?;
         }
@@ -69,6 +82,7 @@ impl Graph {
                 after.retention = patch.retention.apply(after.retention);
                 after.retention.check()?;
                 apply_coordination(tx, &mut after, &patch, graph.clock().now())?;
+                apply_webhook(tx, &mut after, &patch, by, graph.clock().now())?;
                 if after == before {
                     return Ok(before);
                 }
@@ -85,7 +99,8 @@ impl Graph {
                     .detail("strict", after.strict)
                     .detail("retention", retention_json(&after.retention))
                     .detail("retentionBefore", retention_json(&before.retention))
-                    .detail("autoDispatch", after.auto_dispatch_since.is_some());
+                    .detail("autoDispatch", after.auto_dispatch_since.is_some())
+                    .detail("webhook", webhook_json(&after));
                 audit::record(tx, &entry, after.updated_at)?;
                 Ok(after)
             })
@@ -169,6 +184,39 @@ fn apply_coordination(
         problems.push(Problem::new(format!("selectionRules[{index}].agent"), reason));
     }
     Ok(Invalid::if_any(problems)?)
+}
+
+/// Applies the change of a project's webhook. Its secret must exist, because every notice is signed. Who set the
+/// webhook is recorded, except for one from before that was recorded that stays as it is.
+fn apply_webhook(
+    tx: &mut Tx<'_>,
+    project: &mut Project,
+    patch: &ProjectPatch,
+    by: ConfiguredBy,
+    now: Timestamp,
+) -> Result<()> {
+    let Some(webhook) = &patch.webhook else { return Ok(()) };
+    if let Some(webhook) = webhook {
+        webhook.check()?;
+        if secrets::get(tx, project.id, &webhook.secret)?.is_none() {
+            let reason = format!("there is no secret `{}` in this project; set it first", webhook.secret);
+            return Err(Invalid::new("webhook.secret", reason).into());
+        }
+        let is_new = project.webhook.as_ref() != Some(webhook);
+        if is_new || secret_bindings::has_webhook_bindings(tx, project.id)? {
+            secret_bindings::bind_webhook(tx, project.id, webhook, by.project_token(), now)?;
+        }
+    }
+    project.webhook.clone_from(webhook);
+    Ok(())
+}
+
+/// The address without its path and its query, which may contain a key.
+fn webhook_json(project: &Project) -> Value {
+    match &project.webhook {
+        Some(webhook) => json!({ "origin": origin(&webhook.url), "secret": webhook.secret }),
+        None => Value::Null,
+    }
 }
 
 fn audit_entry(action: AuditAction, project: &Project) -> NewAuditEntry {

@@ -5,11 +5,11 @@
 //! The order keeps the graph consistent at every moment: edges are deleted before the objects they
 //! connect, and objects are restored before the edges between them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use emergent_domain::{
     author::Author,
-    ids::{ObjectId, RelationshipId, RunId},
+    ids::{DocumentId, ObjectId, RelationshipId, RunId},
     object::Object,
     relationship::Relationship,
 };
@@ -22,8 +22,11 @@ use uuid::Uuid;
 
 use crate::{Actor, Error, Graph, WriteContext, documents, error::Result};
 
+mod batches;
 mod edges;
 mod objects;
+
+pub use batches::{MAX_AT_ONCE, REVERT_QUEUE, WrittenEntities, enqueue};
 
 /// The result of reverting a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,30 +116,44 @@ pub type RunSet = BTreeSet<RunId>;
 /// do not write any more.
 pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<RevertReport> {
     let mut report = RevertReport::default();
-    let objects = objects_to_undo(tx, ctx, runs, &mut report)?;
-    let (edges, dormant) = edges_to_undo(tx, ctx, runs, &mut report)?;
+    let written = WrittenEntities::load(tx, ctx.project.id, runs)?;
+    let objects = objects_to_undo(tx, ctx, runs, &written.objects, &mut report)?;
+    let (edges, dormant) = edges_to_undo(tx, ctx, runs, &written.edges, &mut report)?;
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
     let ctx = &with_common_timestamp(&ctx.with_links(), &objects, &edges);
     edges::delete(tx, ctx, runs, &edges, &mut report)?;
     objects::delete(tx, ctx, runs, &objects, &mut report)?;
-    for run in runs {
-        for id in rows::documents(tx, ctx.project.id, *run)? {
-            documents::delete(tx, ctx, id)?;
-            report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
-        }
-    }
-    objects::roll_back(tx, ctx, &objects, &mut report)?;
+    delete_documents(tx, ctx, &written.documents, &mut report)?;
+    objects::roll_back(tx, ctx, &objects, &HashSet::new(), &mut report)?;
     objects::restore(tx, ctx, &objects, &mut report)?;
     edges::report_restored(tx, ctx, &dormant, &mut report)?;
     edges::restore(tx, ctx, &edges, &mut report)?;
     edges::roll_back(tx, ctx, &edges, &mut report)?;
-    // An entity with a conflict still has the content that the run wrote, so it keeps the sources
-    // of that content.
+    delete_sources(tx, ctx, runs, &report)?;
+    Ok(report)
+}
+
+fn delete_documents(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    written: &[DocumentId],
+    report: &mut RevertReport,
+) -> Result<()> {
+    for id in written {
+        documents::delete(tx, ctx, *id)?;
+        report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
+    }
+    Ok(())
+}
+
+/// Deletes the sources of what the runs wrote. An entity with a conflict still has the content that the run wrote,
+/// so it keeps the sources of that content.
+fn delete_sources(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet, report: &RevertReport) -> Result<()> {
     let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
     for run in runs {
         sources::delete_for_run(tx, ctx.project.id, *run, &conflicting)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Uses one timestamp for the whole revert, later than every write that it reverts. Otherwise a
@@ -208,13 +225,14 @@ fn objects_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     runs: &RunSet,
+    written: &[WrittenVersions<ObjectId>],
     report: &mut RevertReport,
 ) -> Result<Vec<PendingUndo<Object>>> {
     let mut pending = Vec::new();
-    for written in written_by(runs, |run| rows::objects(tx, ctx.project.id, run))? {
+    for written in written {
         let Some(locked) = object_rows::lock(tx, ctx.project.id, written.id)? else { continue };
         let now = locked.object;
-        let before = version_before(&written, |version| rows::object_version(tx, written.id, version))?;
+        let before = version_before(written, |version| rows::object_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
             by_run: is_written_by(now.author, runs),
@@ -222,7 +240,7 @@ fn objects_to_undo(
             was_live: before.as_ref().is_some_and(|before| before.deleted_at.is_none()),
             same: objects::is_same(&now, before.as_ref()),
         };
-        match decide(&written, &state) {
+        match decide(written, &state) {
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
             UndoDecision::Conflict => {
@@ -239,13 +257,14 @@ fn edges_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     runs: &RunSet,
+    written: &[WrittenVersions<RelationshipId>],
     report: &mut RevertReport,
 ) -> Result<(Vec<PendingUndo<Relationship>>, Vec<RelationshipId>)> {
     let mut pending = Vec::new();
     let mut dormant = Vec::new();
-    for written in written_by(runs, |run| rows::relationships(tx, ctx.project.id, run))? {
+    for written in written {
         let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
-        let before = version_before(&written, |version| rows::relationship_version(tx, written.id, version))?;
+        let before = version_before(written, |version| rows::relationship_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
             by_run: is_written_by(now.author, runs),
@@ -253,7 +272,7 @@ fn edges_to_undo(
             was_live: before.as_ref().is_some_and(|before| before.deleted_at.is_none()),
             same: edges::is_same(&now, before.as_ref()),
         };
-        match decide(&written, &state) {
+        match decide(written, &state) {
             UndoDecision::None if !state.same => dormant.push(now.id),
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
@@ -298,7 +317,7 @@ fn version_before<Id, T>(
 fn conflict_reason(error: Error) -> Result<String> {
     match error {
         Error::Invalid(invalid) => Ok(format!("its previous content is no longer valid: {invalid}")),
-        Error::KeyTaken { .. } | Error::Conflict { .. } => Ok(error.to_string()),
+        Error::KeyTaken { .. } | Error::Conflict { .. } | Error::MissingScope { .. } => Ok(error.to_string()),
         other => Err(other),
     }
 }

@@ -11,7 +11,7 @@ use emergent_domain::{
     query::{ChannelHit, EmbeddingUse, Hit, ObjectFilter, SearchMode, SearchQuery, SearchResult},
     text_query::TextQuery,
 };
-use emergent_llm::EmbedTask;
+use emergent_llm::{DEFAULT_PASSAGE_PART, EmbedTask};
 use emergent_store::{
     Engine, Tx,
     embedding_queue::{self, RowKind},
@@ -57,11 +57,7 @@ impl Graph {
     /// text channel contributes, and the result says so.
     pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
         query.filter.check()?;
-        if let Some(min) = query.min_similarity
-            && !(-1.0..=1.0).contains(&min)
-        {
-            return Err(Invalid::new("minSimilarity", "must be -1 to 1").into());
-        }
+        check_min_similarity(query.min_similarity)?;
         let filter = if query.include_system { query.filter } else { query.filter.without_system_types() };
         let question = SearchRequest {
             project,
@@ -75,7 +71,8 @@ impl Graph {
         self.run_search(question, search::load_objects).await
     }
 
-    /// Returns the chunks that match a query best, of one document or of all.
+    /// Returns the chunks that match a query best, of one document or of all. Without `min_similarity`, the floor
+    /// for passages applies.
     pub async fn search_chunks(
         &self,
         project: ProjectId,
@@ -83,7 +80,9 @@ impl Graph {
         mode: SearchMode,
         limit: usize,
         document: Option<DocumentId>,
+        min_similarity: Option<f64>,
     ) -> Result<SearchResult<Chunk>> {
+        check_min_similarity(min_similarity)?;
         let question = SearchRequest {
             project,
             query: query.to_owned(),
@@ -91,7 +90,7 @@ impl Graph {
             weights: Weights::default(),
             limit,
             among: SearchTarget::Chunks(document),
-            min_similarity: None,
+            min_similarity: Some(min_similarity.unwrap_or_else(|| self.min_passage_similarity())),
         };
         self.run_search(question, search::load_chunks).await
     }
@@ -105,9 +104,12 @@ impl Graph {
         id: ObjectId,
         filter: ObjectFilter,
         limit: usize,
+        min_similarity: Option<f64>,
     ) -> Result<SearchResult<Object>> {
         filter.check()?;
         check_limit(limit)?;
+        check_min_similarity(min_similarity)?;
+        let min_similarity = min_similarity.unwrap_or_else(|| self.min_similarity());
         let read = move |tx: &mut Tx<'_>| {
             let no = search::object_no(tx, project, id)?.ok_or_else(|| Error::not_found("object", id))?;
             let vector = embeddings::get(tx, SearchIndex::Objects, no)?;
@@ -120,11 +122,11 @@ impl Graph {
             None => self.embed_one(&text, EmbedTask::Document).await,
         };
         let Some((model, vector)) = vector else {
-            let (hits, embedding) = (Vec::new(), EmbeddingUse::Unavailable);
+            let (hits, embedding) = (Vec::new(), Some(EmbeddingUse::Unavailable));
             return Ok(SearchResult { hits, embedding, truncated: false });
         };
         let target = SearchTarget::Objects(filter.without_system_types());
-        let near = self.rank_by_vector(project, target, model, vector, limit + 1, self.min_similarity());
+        let near = self.rank_by_vector(project, target, model, vector, limit + 1, min_similarity);
         let read = move |tx: &mut Tx<'_>| {
             let mut near = near(tx)?;
             near.retain(|hit| hit.id != no);
@@ -132,7 +134,7 @@ impl Graph {
             load_best(tx, project, &fused, limit, search::load_objects)
         };
         let (hits, truncated) = self.read_for_vectors(read).await?;
-        Ok(SearchResult { hits, embedding: EmbeddingUse::Used, truncated })
+        Ok(SearchResult { hits, embedding: Some(EmbeddingUse::Used), truncated })
     }
 
     async fn run_search<T: Send + 'static>(
@@ -153,7 +155,11 @@ impl Graph {
             SearchMode::Text => None,
             SearchMode::Hybrid | SearchMode::Vector => self.embed_query(&question.query).await,
         };
-        let embedding = if vector.is_some() { EmbeddingUse::Used } else { EmbeddingUse::Unavailable };
+        let embedding = match (question.mode, &vector) {
+            (SearchMode::Text, _) => None,
+            (SearchMode::Hybrid | SearchMode::Vector, Some(_)) => Some(EmbeddingUse::Used),
+            (SearchMode::Hybrid | SearchMode::Vector, None) => Some(EmbeddingUse::Unavailable),
+        };
         let max_hits = match question.mode {
             // A hit that one channel ranks low may be ranked high by the other.
             SearchMode::Hybrid => (question.limit * 5).max(50),
@@ -205,6 +211,24 @@ impl Graph {
     /// Replaces the value of the embedder. It can be set once, before the first search.
     pub fn set_min_similarity(&self, min: f64) {
         let _ = self.0.min_similarity.set(min);
+    }
+
+    /// Like [`Graph::min_similarity`], for passages of documents. If only the floor of objects is configured, that of
+    /// passages is in the same proportion as it is for embedders that were not measured.
+    pub fn min_passage_similarity(&self) -> f64 {
+        if let Some(min) = self.0.min_passage_similarity.get() {
+            return *min;
+        }
+        match (self.0.min_similarity.get(), self.embedder()) {
+            (Some(min), _) => min * DEFAULT_PASSAGE_PART,
+            (None, Some(embedder)) => embedder.min_passage_similarity(),
+            (None, None) => 0.0,
+        }
+    }
+
+    /// Replaces the floor for passages. It can be set once, before the first search.
+    pub fn set_min_passage_similarity(&self, min: f64) {
+        let _ = self.0.min_passage_similarity.set(min);
     }
 
     /// Ranks by vector, and drops what is not similar: every vector has a nearest one, so a query without
@@ -269,6 +293,13 @@ impl SearchRequest {
             SearchMode::Hybrid => self.weights,
             SearchMode::Text | SearchMode::Vector => Weights::default(),
         }
+    }
+}
+
+fn check_min_similarity(min: Option<f64>) -> Result<(), Invalid> {
+    match min {
+        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Invalid::new("minSimilarity", "must be -1 to 1")),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules for tasks, which apply to every way of writing them: allowed status changes, no
-//! dependency cycles, the maximum number of tasks in a workflow, and who may link a task to a workflow or
-//! a run (`links`). Every change of a task also notifies the dispatcher that drives its workflow.
+//! dependency cycles, the maximum number of tasks in a workflow, who may link a task to a workflow or a run
+//! (`links`), and who may change the tasks of a workflow (`authority`). Every change of a task also notifies the dispatcher that drives its workflow.
 //!
 //! Objects of other types and edges other than `blocks` are skipped after one comparison.
 //!
@@ -16,17 +16,23 @@ use emergent_domain::{
     object::{NewObject, Object},
     relationship::Relationship,
     task::{BLOCKS_TYPE, TASK_TYPE, TaskAuthority, TaskStatus},
+    task_rights::completes_without_verdict,
 };
-use emergent_store::{Tx, tasks as rows, workflows};
+use emergent_store::{
+    Tx,
+    relationships::{self as edges, CascadeEdge},
+    tasks as rows, workflows,
+};
 use serde_json::{Map, Value};
 
 use crate::{Error, WriteContext, error::Result, objects::ObjectDraft};
 
+mod authority;
 mod cycles;
 mod links;
 pub(crate) mod membership;
 
-pub(crate) use cycles::{check_restored_edge, reject_cycles};
+pub(crate) use cycles::check_restored_edge;
 use links::LinkCheck;
 
 const STATUS: &str = "status";
@@ -174,6 +180,17 @@ fn check_transition(
             ),
         });
     }
+    let is_driven = task_workflow(was).is_some();
+    if is_driven && authority == TaskAuthority::Editor && completes_without_verdict(was, to) {
+        return Err(Error::Conflict {
+            message: format!(
+                "the task `{}` ends with the verdict of its run, and is not completed without one; skip it with `POST \
+                 /api/coordination/tasks/{}/skip` if no verdict is needed",
+                task_name(before.id, was),
+                before.id
+            ),
+        });
+    }
     if from.can_become(to, authority) {
         return Ok(());
     }
@@ -221,6 +238,7 @@ pub(crate) fn before_update(
     after: &ObjectDraft,
 ) -> Result<()> {
     links::check_change(tx, ctx, before, was, after)?;
+    authority::check_update(tx, ctx, before, was, after)?;
     let (was_task, is_task) = (is_task(&before.type_), is_task(after.type_()));
     if !was_task && !is_task {
         return Ok(());
@@ -241,40 +259,47 @@ pub(crate) fn before_update(
     if !was_task { cycles::check_new_task(tx, ctx, before.id) } else { Ok(()) }
 }
 
-/// Notifies workflows when an object is deleted with its edges.
-pub(crate) fn after_delete(
-    tx: &mut Tx<'_>,
-    ctx: &WriteContext,
-    object: &Object,
-    edges: &[Relationship],
-) -> Result<()> {
-    notify_workflows(tx, ctx, &affected_tasks(object, edges))
+/// Checks an object before it is deleted with its edges, and notifies workflows.
+pub(crate) fn before_delete(tx: &mut Tx<'_>, ctx: &WriteContext, object: &Object) -> Result<()> {
+    authority::check_delete(tx, ctx, object)?;
+    if !ctx.notifies_workflows() {
+        return Ok(());
+    }
+    let blocks = edges::list_ends(tx, object.id, BLOCKS_TYPE, true)?;
+    notify_workflows(tx, ctx, &affected_tasks(object, &blocks))
 }
 
 /// Checks an object before it is restored with its edges.
-pub(crate) fn before_restore(
-    tx: &mut Tx<'_>,
-    ctx: &WriteContext,
-    object: &Object,
-    edges: &[Relationship],
-) -> Result<()> {
-    let ids = affected_tasks(object, edges);
+pub(crate) fn before_restore(tx: &mut Tx<'_>, ctx: &WriteContext, object: &Object) -> Result<()> {
+    let mut blocks = edges::list_ends(tx, object.id, BLOCKS_TYPE, false)?;
+    let ids = affected_tasks(object, &blocks);
     if ids.is_empty() {
         return Ok(());
     }
+    authority::check_restore(tx, ctx, object)?;
     notify_workflows(tx, ctx, &ids)?;
     let tasks = rows::task_names(tx, ctx.project.id, &ids)?;
     // The stored row still has the type from before the deletion; the object may be restored with
     // another one.
     let task = |id| if id == object.id { is_task(&object.type_) } else { tasks.contains_key(&id) };
-    cycles::check_restored_edges(tx, ctx, edges.iter().filter(|edge| task(edge.from) && task(edge.to)))
+    blocks.retain(|(from, to)| task(*from) && task(*to));
+    cycles::check_restored_edges(tx, ctx, blocks)
 }
 
-fn affected_tasks(object: &Object, edges: &[Relationship]) -> Vec<ObjectId> {
+/// Leaves out those of the edges to restore that would close a cycle of tasks.
+pub(crate) fn retain_without_cycles(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    edges: &mut Vec<CascadeEdge>,
+) -> Result<()> {
+    let ends = edges.iter().map(|edge| (edge.type_.as_str(), edge.from, edge.to));
+    notify_workflows_of_edges(tx, ctx, ends)?;
+    cycles::retain_without_cycles(tx, ctx, edges)
+}
+
+fn affected_tasks(object: &Object, blocks: &[(ObjectId, ObjectId)]) -> Vec<ObjectId> {
     let own = is_task(&object.type_).then_some(object.id);
-    own.into_iter()
-        .chain(blocks_ends(edges.iter().map(|edge| (edge.type_.as_str(), edge.from, edge.to))))
-        .collect()
+    own.into_iter().chain(blocks.iter().flat_map(|(from, to)| [*from, *to])).collect()
 }
 
 fn blocks_ends<'e>(
@@ -293,11 +318,19 @@ pub(crate) fn notify_workflows_of_edges<'e>(
     notify_workflows(tx, ctx, &blocks_ends(edges).collect::<Vec<_>>())
 }
 
-pub(crate) fn notify_workflows_of_edge(
+/// Rejects those of the new edges that their author may not create, or that would close a cycle.
+pub(crate) fn check_new_edges(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    edge: &Relationship,
+    edges: &mut [Result<Relationship, Invalid>],
 ) -> Result<()> {
+    authority::reject_foreign_edges(tx, ctx, edges)?;
+    cycles::reject_cycles(tx, ctx, edges)
+}
+
+/// Checks that an edge may be changed, deleted or restored, and notifies the workflows at its ends.
+pub(crate) fn before_edge_change(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<()> {
+    authority::check_edge(tx, ctx, edge)?;
     notify_workflows_of_edges(tx, ctx, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
 }
 

@@ -1,6 +1,6 @@
 //! API tokens. The secret is shown once and only its hash is stored.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use emergent_domain::{
@@ -16,7 +16,7 @@ use emergent_domain::{
 use emergent_store::{Tx, audit, projects, tokens as rows};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, Graph, error::Result};
+use crate::{Credential, Error, Graph, error::Result};
 
 /// The prefix makes a secret of Emergent recognisable, for example in a log.
 const PREFIX: &str = "emt_";
@@ -24,7 +24,11 @@ const PREFIX: &str = "emt_";
 /// Generates a secret. It has 32 random bytes and cannot be guessed, so a plain hash is sufficient
 /// for storing it.
 pub fn new_secret() -> String {
-    format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
+    random_secret(PREFIX)
+}
+
+pub(crate) fn random_secret(prefix: &str) -> String {
+    format!("{prefix}{}", BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
 }
 
 fn audit_entry(action: AuditAction, token: &Token) -> NewAuditEntry {
@@ -38,7 +42,7 @@ fn creation_entry(token: &Token) -> NewAuditEntry {
         .detail("expiresAt", token.expires_at.map(|time| time.to_string()))
 }
 
-fn hash(secret: &str) -> Vec<u8> {
+pub(crate) fn hash(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }
 
@@ -79,6 +83,13 @@ impl Graph {
                 {
                     return Err(Error::not_found("project", project));
                 }
+                // A request that was under way when its token was revoked must leave no token behind.
+                if let Some(creator) = audit::origin_token(tx)
+                    && let Some(creator) = rows::lock(tx, creator)?
+                    && !creator.is_valid(now)
+                {
+                    return Err(Error::TokenEnded);
+                }
                 rows::insert(tx, &stored, &hash)?;
                 Ok(audit::record(tx, &creation_entry(&stored), now)?)
             })
@@ -109,11 +120,26 @@ impl Graph {
             .await
     }
 
+    /// Revokes those of these tokens that are not revoked yet, in one transaction.
+    pub(crate) async fn revoke_tokens(&self, ids: Vec<TokenId>) -> Result<()> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                for id in &ids {
+                    if let Some(token) = rows::get(tx, *id)?.filter(|token| token.revoked_at.is_none()) {
+                        rows::revoke(tx, *id, now)?;
+                        audit::record(tx, &audit_entry(AuditAction::TokenRevoke, &token), now)?;
+                    }
+                }
+                Ok(())
+            })
+            .await
+    }
+
     /// Returns the token of a secret, if it is valid.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Token>> {
-        let hash = hash(secret);
-        let token = self.db().read(move |tx| rows::get_by_hash(tx, &hash)).await?;
-        Ok(token.filter(|token| token.is_valid(self.clock().now())))
+        let login = self.log_in(&Credential::Token(secret.into())).await?;
+        Ok(login.map(|login| Arc::unwrap_or_clone(login.token)))
     }
 
     /// Rejects an author whose token is no longer valid, within the transaction of the operation.

@@ -274,11 +274,10 @@ impl Frontier {
                 return Err(Invalid::new("maxDepth", reason).into());
             }
         }
-        if traversal.as_of.is_some() {
-            let ids: Vec<ObjectId> = reached.iter().map(|(_, neighbour, _)| *neighbour).collect();
-            let live: HashSet<ObjectId> = traversal.live_ids(tx, &ids, &[])?.into_iter().collect();
-            reached.retain(|(_, neighbour, _)| live.contains(neighbour));
-        }
+        // A deleted object may still have edges for a while.
+        let ids: Vec<ObjectId> = reached.iter().map(|(_, neighbour, _)| *neighbour).collect();
+        let live: HashSet<ObjectId> = traversal.live_ids(tx, &ids, &[])?.into_iter().collect();
+        reached.retain(|(_, neighbour, _)| live.contains(neighbour));
         // The candidates are sorted by the position of their predecessor in this level, then by id.
         reached.sort_unstable();
         self.level.clear();

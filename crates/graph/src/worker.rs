@@ -6,7 +6,7 @@ use std::{fmt::Display, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use emergent_domain::{ids::JobId, time::Clock};
 use emergent_net::errors;
 use emergent_store::{
-    Db,
+    Db, Tx,
     jobs::{self, Job},
     lease_keeper::LeaseKeeper,
 };
@@ -20,6 +20,8 @@ pub struct Worker {
     pub queue: &'static str,
     /// The maximum number of concurrent jobs.
     pub concurrency: usize,
+    /// The maximum number of running jobs of one project; `None` means any number.
+    pub per_project: Option<usize>,
     /// How long a job belongs to a worker that has stopped renewing its lease.
     pub lease: Duration,
     /// The poll interval while no wake-up arrives.
@@ -33,6 +35,7 @@ impl Worker {
         Self {
             queue,
             concurrency: 1,
+            per_project: None,
             lease: Duration::from_secs(60),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(5),
@@ -54,6 +57,8 @@ pub enum JobOutcome {
     Done,
     /// The handler completed the job in its own transaction, together with its results.
     Completed,
+    /// There is more to do. Other due jobs of the queue have their turn first.
+    More,
 }
 
 impl Worker {
@@ -112,7 +117,12 @@ impl WorkerLoop {
         let owner = uuid::Uuid::now_v7().to_string();
         let (queue, lease, now, claim_owner) =
             (self.worker.queue, self.worker.lease, self.clock.now(), owner.clone());
-        match self.db.write(move |tx| jobs::claim(tx, queue, &claim_owner, lease, now, limit)).await {
+        let per_project = self.worker.per_project;
+        let work = move |tx: &mut Tx<'_>| match per_project {
+            None => jobs::claim(tx, queue, &claim_owner, lease, now, limit),
+            Some(share) => jobs::claim_in_shares(tx, queue, &claim_owner, lease, now, limit, share),
+        };
+        match self.db.write(work).await {
             Ok(jobs) => jobs.into_iter().map(|job| ClaimedJob { job, owner: owner.clone() }).collect(),
             Err(error) => {
                 warn!(queue, error = %error, "could not claim jobs of `{queue}`; the next poll tries again");
@@ -144,6 +154,9 @@ impl WorkerLoop {
             None | Some(Ok(Ok(JobOutcome::Completed))) => Ok(true),
             Some(Ok(Ok(JobOutcome::Done))) => {
                 self.db.write(move |tx| jobs::complete(tx, id, &owner, now)).await
+            }
+            Some(Ok(Ok(JobOutcome::More))) => {
+                self.db.write(move |tx| jobs::release(tx, id, &owner, now)).await
             }
             Some(Ok(Err(error))) => self.fail(id, owner, error.to_string()).await,
             Some(Err(panic)) => {

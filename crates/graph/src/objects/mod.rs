@@ -1,20 +1,25 @@
 //! Objects: creating, updating, deleting and restoring. Every change creates a version.
 
+use std::time::Duration;
+
 use emergent_domain::{
-    cursor::{Page, ResultPage},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId},
     object::{NewObject, Object, ObjectPatch},
     query::{Direction, ObjectFilter},
     relationship::Relationship,
+    time::Timestamp,
 };
-use emergent_store::{objects as rows, relationships as edge_rows};
+use emergent_store::{objects as rows, relationships as edge_rows, traversal::Traversal};
 
 use crate::{Actor, Error, Graph, error::Result, relationships};
 
+mod cascade;
 mod delete;
 mod draft;
 mod write;
 
+pub use cascade::EDGE_QUEUE;
 pub(crate) use delete::restore_tombstone;
 pub use delete::{delete, restore};
 pub use draft::{ObjectDraft, Upsert};
@@ -77,6 +82,19 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
+    /// Lists the objects that were live at a time, as they were then, newest first. The filter applies to what they
+    /// were.
+    pub async fn list_objects_at(
+        &self,
+        project: ProjectId,
+        filter: ObjectFilter,
+        as_of: Timestamp,
+        page: Page,
+    ) -> Result<ResultPage<Object>> {
+        filter.check()?;
+        Ok(self.db().snapshot(move |tx| rows::list_at(tx, project, &filter, as_of, &page)).await?)
+    }
+
     /// Updates an object. If nothing would change, returns it without writing a version.
     pub async fn update_object(&self, actor: Actor, id: ObjectId, patch: ObjectPatch) -> Result<Object> {
         let patch = patch.check()?;
@@ -93,7 +111,8 @@ impl Graph {
         self.write(actor, move |tx, ctx| delete(tx, ctx, id, expected_version)).await
     }
 
-    /// Restores an object, and the edges that were deleted with it.
+    /// Restores an object, and the edges that were deleted with it. If there are very many, a job restores the
+    /// rest.
     pub async fn restore_object(&self, actor: Actor, id: ObjectId) -> Result<Object> {
         self.write(actor, move |tx, ctx| restore(tx, ctx, id)).await
     }
@@ -114,6 +133,16 @@ impl Graph {
         Ok(versions)
     }
 
+    /// Returns an object as it was at a time. An object that did not exist then, or was deleted, is not found.
+    pub async fn object_at(&self, project: ProjectId, id: ObjectId, as_of: Timestamp) -> Result<Object> {
+        // The cursor of a history is exclusive.
+        let created_at = as_of + Duration::from_micros(1);
+        let page = Page { limit: 1, after: Some(Cursor { created_at, id: id.0 }) };
+        let versions = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
+        let version = versions.items.into_iter().next().filter(|version| version.deleted_at.is_none());
+        version.ok_or_else(|| Error::not_found("object", id))
+    }
+
     /// Lists the live edges of a live object, newest first.
     pub async fn object_edges(
         &self,
@@ -130,6 +159,28 @@ impl Graph {
                     return Err(Error::not_found("object", id));
                 }
                 Ok(edge_rows::list_for_object(tx, project, id, direction, &types, &page)?)
+            })
+            .await
+    }
+
+    /// Lists the edges of an object that were live at a time, as they were then, newest first. The object must have
+    /// been live then.
+    pub async fn object_edges_at(
+        &self,
+        project: ProjectId,
+        id: ObjectId,
+        (direction, types): (Direction, Vec<String>),
+        as_of: Timestamp,
+        page: Page,
+    ) -> Result<ResultPage<Relationship>> {
+        relationships::check_types(&types)?;
+        self.db()
+            .snapshot(move |tx| {
+                let then = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
+                if then.live_ids(tx, &[id], &[])?.is_empty() {
+                    return Err(Error::not_found("object", id));
+                }
+                Ok(edge_rows::list_for_object_at(tx, project, (id, direction), &types, as_of, &page)?)
             })
             .await
     }

@@ -157,8 +157,10 @@ fn apply_patch(
         return Ok((before, UpsertOutcome::Unchanged));
     };
     let draft = ObjectDraft::new(after)?;
-    draft.check(ctx)?;
     let after = &draft.new;
+    if after.type_ != before.type_ || !ctx.skips_packs(&before.type_) {
+        draft.check(ctx)?;
+    }
     if after.type_ != before.type_ {
         relationships::check_edge_types(tx, ctx, before.id, &after.type_)?;
     }

@@ -6,6 +6,7 @@ use emergent_domain::{
     invalid::Invalid,
     object::check_type,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
+    time::Timestamp,
 };
 use emergent_store::relationships as rows;
 
@@ -14,9 +15,12 @@ pub use emergent_store::relationships::RelationshipFilter;
 use crate::{Actor, Error, Graph, error::Result};
 
 mod draft;
+mod restore;
 mod write;
 
 pub use draft::RelationshipDraft;
+pub use restore::restore;
+pub(crate) use restore::{check_between_live_ends, restore_obstacle, restore_tombstone, write_version};
 pub(crate) use write::{check_edge_types, create_between, notify_workflows};
 pub use write::{create, create_all, create_each, delete, update};
 
@@ -75,6 +79,18 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
+    /// Lists the relationships that were live at a time, as they were then, newest first.
+    pub async fn list_relationships_at(
+        &self,
+        project: ProjectId,
+        filter: RelationshipFilter,
+        as_of: Timestamp,
+        page: Page,
+    ) -> Result<ResultPage<Relationship>> {
+        check_types(&filter.types)?;
+        Ok(self.db().snapshot(move |tx| rows::list_at(tx, project, &filter, as_of, &page)).await?)
+    }
+
     /// Updates a relationship. If nothing would change, returns it without writing a version.
     pub async fn update_relationship(
         &self,
@@ -94,6 +110,12 @@ impl Graph {
         expected_version: Option<i64>,
     ) -> Result<Relationship> {
         self.write(actor, move |tx, ctx| delete(tx, ctx, id, expected_version)).await
+    }
+
+    /// Restores a deleted relationship. Fails if one of its ends is deleted, or if another relationship of its type
+    /// connects them meanwhile.
+    pub async fn restore_relationship(&self, actor: Actor, id: RelationshipId) -> Result<Relationship> {
+        self.write(actor, move |tx, ctx| restore(tx, ctx, id)).await
     }
 
     /// Lists all versions including tombstones, newest first. Also works for deleted relationships.

@@ -25,7 +25,7 @@ pub fn create(
 ) -> Result<(Relationship, bool)> {
     let ends = lock_ends(tx, ctx, std::slice::from_ref(draft))?;
     let mut edges = to_relationships(ctx, std::slice::from_ref(draft), &ends)?;
-    tasks::reject_cycles(tx, ctx, &mut edges)?;
+    tasks::check_new_edges(tx, ctx, &mut edges)?;
     let edges = edges.into_iter().collect::<Result<Vec<_>, Invalid>>()?;
     Ok(insert(tx, ctx, edges)?.remove(0))
 }
@@ -62,7 +62,7 @@ pub(crate) fn create_between(
     ends: &EndObjects,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
     let mut checked = to_relationships(ctx, drafts, ends)?;
-    tasks::reject_cycles(tx, ctx, &mut checked)?;
+    tasks::check_new_edges(tx, ctx, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
     let refused: Vec<Option<Invalid>> = checked
         .into_iter()
@@ -92,7 +92,7 @@ pub fn create_all(
 ) -> Result<Vec<(Relationship, bool)>> {
     let ends = lock_ends(tx, ctx, drafts)?;
     let mut edges = to_relationships(ctx, drafts, &ends)?;
-    tasks::reject_cycles(tx, ctx, &mut edges)?;
+    tasks::check_new_edges(tx, ctx, &mut edges)?;
     let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
     insert(tx, ctx, edges)
 }
@@ -157,7 +157,7 @@ pub fn update(
             ctx.check_relationship(&before.type_, (&from.type_, &to.type_), &properties)?;
         }
     }
-    tasks::notify_workflows_of_edge(tx, ctx, &before)?;
+    tasks::before_edge_change(tx, ctx, &before)?;
     let next = Relationship {
         properties: JsonObject::from_map(&properties),
         weight,
@@ -180,7 +180,7 @@ pub fn delete(
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
     let before = lock_live(tx, ctx, id, expected_version)?;
-    tasks::notify_workflows_of_edge(tx, ctx, &before)?;
+    tasks::before_edge_change(tx, ctx, &before)?;
     let now = ctx.timestamp_after(before.updated_at);
     let next = Relationship {
         version: before.version + 1,
@@ -202,18 +202,32 @@ pub(crate) fn check_edge_types(
     object: ObjectId,
     new_type: &str,
 ) -> Result<()> {
-    if ctx.packs.relationship_types().next().is_none() {
-        return Ok(());
+    let described: Vec<&str> = ctx.packs.relationship_types().collect();
+    let mut after = (!described.is_empty()).then_some(i64::MIN);
+    while let Some(no) = after {
+        let batch = rows::list_live_after(tx, object, &described, no)?;
+        check_ends(tx, ctx, object, new_type, &batch)?;
+        after = batch.last().map(|(last, _)| *last);
     }
-    let edges = rows::lock_live_of(tx, object)?;
-    let ids: Vec<ObjectId> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
+    Ok(())
+}
+
+/// Validates edges of an object as if the object had another type.
+fn check_ends(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    object: ObjectId,
+    new_type: &str,
+    edges: &[(i64, Relationship)],
+) -> Result<()> {
+    let ids: Vec<ObjectId> = edges.iter().flat_map(|(_, edge)| [edge.from, edge.to]).collect();
     let ends = object_rows::find_live(tx, ctx.project.id, &ids)?;
     let type_of = |id: ObjectId| match ends.get(&id) {
         _ if id == object => new_type,
         Some(end) => end.type_.as_str(),
         None => "",
     };
-    for edge in edges.iter().filter(|edge| ctx.packs.describes_relationship(&edge.type_)) {
+    for (_, edge) in edges {
         let (from, to) = (type_of(edge.from), type_of(edge.to));
         let properties = edge.properties.to_map();
         ctx.check_relationship(&edge.type_, (from, to), &properties).map_err(|error| match error {
@@ -247,7 +261,7 @@ fn lock_live(
     }
 }
 
-fn new_change(kind: ChangeKind, edge: &Relationship) -> NewChange<'_> {
+pub(super) fn new_change(kind: ChangeKind, edge: &Relationship) -> NewChange<'_> {
     NewChange {
         kind,
         entity: edge.id.0,

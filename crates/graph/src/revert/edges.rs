@@ -4,7 +4,7 @@ use emergent_domain::{
     change::ChangeKind,
     relationship::{Relationship, RelationshipPatch},
 };
-use emergent_store::{Tx, feed, objects as object_rows, relationships as rows, revert, sources};
+use emergent_store::{Tx, revert, sources};
 
 use super::{
     CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
@@ -54,8 +54,12 @@ pub(super) fn delete(
             reason: ctx.reason.clone(),
             ..now.clone()
         };
-        tasks::notify_workflows_of_edge(tx, ctx, now)?;
-        write(tx, &next, ChangeKind::RelationshipDeleted)?;
+        if let Err(error) = tasks::before_edge_change(tx, ctx, now) {
+            let reason = conflict_reason(error)?;
+            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
+            continue;
+        }
+        relationships::write_version(tx, &next, ChangeKind::RelationshipDeleted)?;
         report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Deleted, next.version);
     }
     Ok(())
@@ -103,12 +107,12 @@ pub(super) fn restore(
         let restored = if current.deleted_at.is_none() {
             rewrite(tx, ctx, &current, before)
         } else {
-            match restore_obstacle(tx, ctx, before)? {
+            match relationships::restore_obstacle(tx, ctx, before)? {
                 Some(reason) => {
                     report.add_conflict(EntityKind::Relationship, now.id.0, current.version, reason);
                     continue;
                 }
-                None => restore_tombstone(tx, ctx, current, before),
+                None => restore_content(tx, ctx, current, before),
             }
         };
         match restored {
@@ -162,58 +166,15 @@ fn rewrite(
     }
 }
 
-/// Returns the reason why an edge cannot be restored, if there is one.
-fn restore_obstacle(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<Option<String>> {
-    let live_ends = object_rows::lock_live(tx, ctx.project.id, &[edge.from, edge.to])?;
-    if let Some(end) = [edge.from, edge.to].iter().find(|end| !live_ends.contains_key(end)) {
-        return Ok(Some(format!("the object `{end}` at one of its ends no longer exists")));
-    }
-    let duplicate = rows::find(tx, edge.from, &edge.type_, edge.to)?;
-    Ok(duplicate.map(|duplicate| format!("the relationship `{}` already connects its ends", duplicate.id)))
-}
-
-fn restore_tombstone(
+/// Restores a tombstone with the content of another version, which is validated if it differs.
+fn restore_content(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     tombstone: Relationship,
     before: &Relationship,
 ) -> Result<Relationship> {
-    let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
-    if differences(&tombstone, before).is_some()
-        && let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to))
-    {
-        let properties = before.properties.to_map();
-        ctx.check_relationship(&before.type_, (&from.type_, &to.type_), &properties)?;
+    if differences(&tombstone, before).is_some() {
+        relationships::check_between_live_ends(tx, ctx, before)?;
     }
-    tasks::notify_workflows_of_edge(tx, ctx, &tombstone)?;
-    tasks::check_restored_edge(tx, ctx, &tombstone)?;
-    // An edge is never older than its ends. Otherwise a query of the past would show an edge
-    // without one of its ends.
-    let ends_at = ends.values().map(|end| end.updated_at).max();
-    let next = Relationship {
-        version: tombstone.version + 1,
-        updated_at: ctx.timestamp_after(tombstone.updated_at).max(ends_at.unwrap_or(ctx.now)),
-        deleted_at: None,
-        deleted_with: None,
-        properties: before.properties.clone(),
-        weight: before.weight,
-        author: ctx.author,
-        reason: ctx.reason.clone(),
-        ..tombstone
-    };
-    write(tx, &next, ChangeKind::RelationshipRestored)?;
-    Ok(next)
-}
-
-fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
-    rows::update(tx, next)?;
-    let change = feed::NewChange {
-        kind,
-        entity: next.id.0,
-        entity_type: &next.type_,
-        version: next.version,
-        at: next.updated_at,
-        author: next.author,
-    };
-    Ok(feed::append(tx, next.project, &[change])?)
+    relationships::restore_tombstone(tx, ctx, tombstone, before)
 }

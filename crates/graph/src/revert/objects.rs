@@ -62,10 +62,9 @@ pub(super) fn delete(
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { now, .. } in planned(plans, UndoAction::Deleted) {
-        if let Some(edge) = edge_rows::lock_live_of(tx, now.id)?.first() {
+        if let Some(edge) = edge_rows::find_live_of(tx, now.id)? {
             let reason = format!(
-                "someone else has connected it to other objects, for example with the relationship `{}`",
-                edge.id
+                "someone else has connected it to other objects, for example with the relationship `{edge}`"
             );
             report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
             continue;
@@ -74,20 +73,30 @@ pub(super) fn delete(
             report.add_conflict(EntityKind::Object, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }
-        let tombstone = objects::delete(tx, ctx, now.id, None)?;
-        report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Deleted, tombstone.version);
+        match objects::delete(tx, ctx, now.id, None) {
+            Ok(tombstone) => {
+                report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Deleted, tombstone.version);
+            }
+            Err(error) => {
+                let reason = conflict_reason(error)?;
+                report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
+            }
+        }
     }
     Ok(())
 }
 
 /// Restores the previous content of changed objects. An object may need a key that another of them
-/// still has. If they block one another in a cycle, one of them releases its key first.
+/// still has. If they block one another in a cycle, one of them releases its key first. Returns those that need
+/// the key of one of the objects `later`, which another transaction reverts.
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     plans: &[PendingUndo<Object>],
+    later: &HashSet<ObjectId>,
     report: &mut RevertReport,
-) -> Result<()> {
+) -> Result<Vec<ObjectId>> {
+    let mut postponed = Vec::new();
     let mut waiting: Vec<(&Object, ObjectPatch)> = planned(plans, UndoAction::RolledBack)
         .filter_map(|plan| Some((&plan.now, differences(&plan.now, plan.before.as_ref()?)?)))
         .collect();
@@ -105,6 +114,7 @@ pub(super) fn roll_back(
                     key_holder = Some(id);
                     blocked.push((now, patch));
                 }
+                Err(Error::KeyTaken { id, .. }) if later.contains(&id) => postponed.push(now.id),
                 Err(error) => {
                     let reason = conflict_reason(error)?;
                     report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
@@ -119,7 +129,7 @@ pub(super) fn roll_back(
         }
         waiting = blocked;
     }
-    Ok(())
+    Ok(postponed)
 }
 
 /// Restores the objects that the run deleted, with their content before the run and their edges.

@@ -1,6 +1,6 @@
 //! Prevents dependency cycles between tasks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use emergent_domain::{
     ids::ObjectId,
@@ -8,12 +8,12 @@ use emergent_domain::{
     relationship::Relationship,
     task::{self, BLOCKS_TYPE},
 };
-use emergent_store::{Tx, tasks as rows};
+use emergent_store::{Tx, relationships::CascadeEdge, tasks as rows};
 
 use crate::{Error, WriteContext, error::Result};
 
 /// Rejects those of the new edges that would close a cycle.
-pub(crate) fn reject_cycles(
+pub(super) fn reject_cycles(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     edges: &mut [Result<Relationship, Invalid>],
@@ -30,13 +30,8 @@ pub(crate) fn reject_cycles(
 }
 
 /// Checks that edges between tasks can be restored together.
-pub(super) fn check_restored_edges<'e>(
-    tx: &mut Tx<'_>,
-    ctx: &WriteContext,
-    edges: impl Iterator<Item = &'e Relationship>,
-) -> Result<()> {
-    let new: Vec<(usize, Edge)> =
-        edges.filter(|edge| edge.type_ == BLOCKS_TYPE).map(|edge| (0, (edge.from, edge.to))).collect();
+pub(super) fn check_restored_edges(tx: &mut Tx<'_>, ctx: &WriteContext, edges: Vec<Edge>) -> Result<()> {
+    let new: Vec<(usize, Edge)> = edges.into_iter().map(|edge| (0, edge)).collect();
     match find_cycles(tx, ctx, &new)?.pop() {
         Some((_, cycle)) => Err(Error::Conflict { message: format!("it cannot be restored: it {cycle}") }),
         None => Ok(()),
@@ -50,8 +45,27 @@ pub(crate) fn check_restored_edge(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Re
     }
     let mut new = vec![(0, (edge.from, edge.to))];
     retain_task_edges(tx, ctx, &mut new)?;
-    let edges: &[&Relationship] = if new.is_empty() { &[] } else { &[edge] };
-    check_restored_edges(tx, ctx, edges.iter().copied())
+    check_restored_edges(tx, ctx, new.into_iter().map(|(_, edge)| edge).collect())
+}
+
+/// Leaves out those of the edges that would close a cycle of tasks.
+pub(super) fn retain_without_cycles(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    edges: &mut Vec<CascadeEdge>,
+) -> Result<()> {
+    let mut new: Vec<(usize, Edge)> = (0..edges.len())
+        .filter(|index| edges[*index].type_ == BLOCKS_TYPE)
+        .map(|index| (index, (edges[index].from, edges[index].to)))
+        .collect();
+    retain_task_edges(tx, ctx, &mut new)?;
+    let closing: HashSet<usize> = find_cycles(tx, ctx, &new)?.into_iter().map(|(index, _)| index).collect();
+    let mut index = 0;
+    edges.retain(|_| {
+        index += 1;
+        !closing.contains(&(index - 1))
+    });
+    Ok(())
 }
 
 /// Checks an object that becomes a task: its existing edges were not checked before, and could form
@@ -69,7 +83,7 @@ pub(super) fn check_new_task(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId) 
 }
 
 /// An edge as (blocker, blocked).
-type Edge = (ObjectId, ObjectId);
+pub(super) type Edge = (ObjectId, ObjectId);
 
 fn retain_task_edges(tx: &mut Tx<'_>, ctx: &WriteContext, edges: &mut Vec<(usize, Edge)>) -> Result<()> {
     if edges.is_empty() {

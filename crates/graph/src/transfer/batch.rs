@@ -1,10 +1,13 @@
-//! Writes a batch of lines in one transaction: first the objects, then the edges between them.
+//! Writes a batch of lines, or a part of it, in one transaction: first the objects, then the edges between them.
 //!
 //! An existing object is found by its type and key, or by its id if it has no key. An existing edge
 //! is found by its type and ends. Importing a file partially, twice, or with small changes
 //! therefore has the same result as importing it once.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
@@ -60,6 +63,16 @@ pub struct BatchOutcome {
     pub(crate) renamed: Vec<(ObjectId, ObjectId)>,
 }
 
+impl BatchOutcome {
+    /// Adds the outcome of another part of the batch.
+    pub(crate) fn add(&mut self, part: BatchOutcome) {
+        self.objects.add(part.objects);
+        self.relationships.add(part.relationships);
+        self.errors.extend(part.errors);
+        self.renamed.extend(part.renamed);
+    }
+}
+
 /// Ids of earlier batches that refer to an object with another id in this project.
 pub(crate) type IdMap = HashMap<ObjectId, ObjectId>;
 
@@ -73,7 +86,8 @@ pub enum OnError {
 }
 
 pub(crate) enum BatchError {
-    Stopped(Vec<LineError>),
+    /// There are errors, so the rest was not written. The counts are those of earlier parts.
+    Stopped(Box<BatchOutcome>),
     Failed(Error),
 }
 
@@ -106,7 +120,44 @@ pub(crate) struct Batch {
     refused: Vec<LineError>,
 }
 
+/// The lines of a batch that one transaction writes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct BatchPart {
+    objects: Range<usize>,
+    edges: Range<usize>,
+    /// Whether the lines that could not be parsed are reported with this part.
+    reports_refused: bool,
+}
+
+impl BatchPart {
+    /// The same lines in two parts; `None` if there is only one. All objects come before the edges, which may refer
+    /// to them.
+    pub(crate) fn halves(&self) -> Option<(Self, Self)> {
+        let (objects, edges) = (self.objects.clone(), self.edges.clone());
+        let middle = |range: &Range<usize>| range.start + range.len() / 2;
+        let (first, second) = match (objects.len(), edges.len()) {
+            (0, 0 | 1) | (1, 0) => return None,
+            (0, _) => {
+                let middle = middle(&edges);
+                ((objects.clone(), edges.start..middle), (objects, middle..edges.end))
+            }
+            (_, 0) => {
+                let middle = middle(&objects);
+                ((objects.start..middle, edges.clone()), (middle..objects.end, edges))
+            }
+            _ => ((objects, 0..0), (0..0, edges)),
+        };
+        let part = |(objects, edges), reports_refused| Self { objects, edges, reports_refused };
+        Some((part(first, self.reports_refused), part(second, false)))
+    }
+}
+
 impl Batch {
+    /// All lines of the batch.
+    pub(crate) fn whole(&self) -> BatchPart {
+        BatchPart { objects: 0..self.objects.len(), edges: 0..self.edges.len(), reports_refused: true }
+    }
+
     /// Parsing many lines takes a while, so this must not run on an async thread.
     pub(crate) fn parse(lines: &[RawLine]) -> Self {
         let mut batch = Self::default();
@@ -131,18 +182,22 @@ impl Batch {
         &self,
         tx: &mut Tx<'_>,
         ctx: &WriteContext,
+        part: &BatchPart,
         renamed: &IdMap,
         on_error: OnError,
     ) -> Result<BatchOutcome, BatchError> {
-        let mut outcome = BatchOutcome { errors: self.refused.clone(), ..BatchOutcome::default() };
+        let (objects, edges) = (&self.objects[part.objects.clone()], &self.edges[part.edges.clone()]);
+        let refused = if part.reports_refused { self.refused.clone() } else { Vec::new() };
+        let mut outcome = BatchOutcome { errors: refused, ..BatchOutcome::default() };
         if on_error == OnError::Skip || outcome.errors.is_empty() {
-            ObjectBatch::new(tx, ctx, &self.objects)?.write(tx, &mut outcome)?;
-            let ends = EdgeEnds::lock(tx, ctx, &self.edges, renamed, &outcome.renamed)?;
-            write_edges(tx, ctx, &self.edges, &ends, &mut outcome)?;
+            ObjectBatch::new(tx, ctx, objects)?.write(tx, &mut outcome)?;
+            let ends = EdgeEnds::lock(tx, ctx, edges, renamed, &outcome.renamed)?;
+            write_edges(tx, ctx, edges, &ends, &mut outcome)?;
         }
         outcome.errors.sort_by_key(|error| error.line);
         if on_error == OnError::Stop && !outcome.errors.is_empty() {
-            return Err(BatchError::Stopped(outcome.errors));
+            let errors = outcome.errors;
+            return Err(BatchError::Stopped(Box::new(BatchOutcome { errors, ..BatchOutcome::default() })));
         }
         Ok(outcome)
     }
@@ -395,9 +450,10 @@ fn group_by_type<'a>(keys: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<
 fn line_error(number: u64, error: Error) -> Result<LineError, Error> {
     match error {
         Error::Invalid(invalid) => Ok(LineError::invalid(number, &invalid)),
-        Error::KeyTaken { .. } | Error::NotFound { .. } | Error::Conflict { .. } => {
-            Ok(LineError::new(number, error.to_string()))
-        }
+        Error::KeyTaken { .. }
+        | Error::NotFound { .. }
+        | Error::Conflict { .. }
+        | Error::MissingScope { .. } => Ok(LineError::new(number, error.to_string())),
         other => Err(other),
     }
 }
@@ -523,6 +579,21 @@ fn write_edges(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_is_halved_until_each_line_is_a_part() {
+        let whole = BatchPart { objects: 0..3, edges: 0..2, reports_refused: true };
+        let (mut parts, mut single) = (vec![whole], Vec::new());
+        while let Some(part) = parts.pop() {
+            match part.halves() {
+                Some((first, second)) => parts.extend([second, first]),
+                None => single.push((part.objects, part.edges, part.reports_refused)),
+            }
+        }
+        let object = |n: usize, first| (n..n + 1, 0..0, first);
+        let edge = |n: usize| (0..0, n..n + 1, false);
+        assert_eq!(single, [object(0, true), object(1, false), object(2, false), edge(0), edge(1)]);
+    }
 
     #[test]
     fn a_project_gives_a_taken_id_always_the_same_other_one() {

@@ -5,11 +5,12 @@ use std::{fmt::Display, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use emergent_domain::{ids::ProjectId, invalid::Invalid};
+use emergent_store::requester::{Requester, on_behalf_of};
 use futures_util::{Stream, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::{
-    batch::{Batch, BatchError, BatchOutcome, Counts, IdMap, OnError},
+    batch::{Batch, BatchError, BatchOutcome, BatchPart, Counts, IdMap, OnError},
     line::LineError,
     split::{RawLine, Splitter},
 };
@@ -47,8 +48,8 @@ pub struct ImportProgress {
 }
 
 impl Graph {
-    /// Writes a batch of lines, numbered from 1, in one transaction. Invalid lines are reported in
-    /// the outcome and have no effect.
+    /// Writes a batch of lines, numbered from 1, in one transaction, or in several if that takes too long.
+    /// Invalid lines are reported in the outcome and have no effect.
     pub async fn import_batch(&self, actor: Actor, lines: Vec<(u64, String)>) -> Result<BatchOutcome> {
         let raw = lines
             .into_iter()
@@ -58,7 +59,7 @@ impl Graph {
         match write(self.clone(), actor, batch, Arc::default(), OnError::Skip).await {
             Ok(outcome) => Ok(outcome),
             Err(BatchError::Failed(error)) => Err(error),
-            Err(BatchError::Stopped(errors)) => Ok(BatchOutcome { errors, ..BatchOutcome::default() }),
+            Err(BatchError::Stopped(outcome)) => Ok(*outcome),
         }
     }
 
@@ -103,20 +104,59 @@ async fn parse(graph: &Graph, project: ProjectId, lines: Vec<RawLine>) -> Result
     Ok(Arc::new(parsed.validated(graph, project).await?))
 }
 
+/// Writes a batch in one transaction. If that takes longer than a transaction may, it is written in halves, and
+/// these in halves again. An import that ends in between can be repeated, as always.
 async fn write(
     graph: Graph,
     actor: Actor,
     batch: Arc<Batch>,
-    renamed: Arc<IdMap>,
+    mut renamed: Arc<IdMap>,
+    on_error: OnError,
+) -> Result<BatchOutcome, BatchError> {
+    let (mut written, mut parts) = (BatchOutcome::default(), vec![batch.whole()]);
+    while let Some(part) = parts.pop() {
+        let halves = part.halves();
+        match write_part(&graph, actor, &batch, part, &renamed, on_error).await {
+            Err(BatchError::Failed(Error::Store(emergent_store::Error::TooSlow { .. })))
+                if halves.is_some() =>
+            {
+                let (first, second) = halves.unwrap_or_default();
+                parts.extend([second, first]);
+            }
+            Ok(outcome) => {
+                if !parts.is_empty() && !outcome.renamed.is_empty() {
+                    Arc::make_mut(&mut renamed).extend(outcome.renamed.iter().copied());
+                }
+                written.add(outcome);
+            }
+            Err(BatchError::Stopped(stopped)) => {
+                written.errors.extend(stopped.errors);
+                return Err(BatchError::Stopped(Box::new(written)));
+            }
+            Err(failed) => return Err(failed),
+        }
+    }
+    written.errors.sort_by_key(|error| error.line);
+    Ok(written)
+}
+
+/// Writes a part of a batch in one transaction.
+async fn write_part(
+    graph: &Graph,
+    actor: Actor,
+    batch: &Arc<Batch>,
+    part: BatchPart,
+    renamed: &Arc<IdMap>,
     on_error: OnError,
 ) -> Result<BatchOutcome, BatchError> {
     for attempt in 1.. {
-        let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
+        let (inner, batch, renamed) = (graph.clone(), Arc::clone(batch), Arc::clone(renamed));
+        let part = part.clone();
         let written = graph.write_validated(actor.project, move |tx| {
             // An import may run for hours after its token was authenticated.
             inner.check_token_valid(tx, actor.author)?;
             let ctx = inner.write_context(tx, actor)?;
-            batch.write(tx, &ctx, &renamed, on_error)
+            batch.write(tx, &ctx, &part, &renamed, on_error)
         });
         match written.await {
             Err(BatchError::Failed(Error::Store(emergent_store::Error::Duplicate { .. })))
@@ -190,8 +230,9 @@ impl Importer {
                     clippy::disallowed_methods,
                     reason = "the importer awaits it before the next batch; if it is dropped, the batch is still written whole"
                 )]
-                let writing =
-                    tokio::spawn(async move { write(graph, actor, batch, renamed, on_error).await });
+                let writing = tokio::spawn(on_behalf_of(Requester::Project(actor.project), async move {
+                    write(graph, actor, batch, renamed, on_error).await
+                }));
                 self.writing = Some((reached, writing));
             }
             if wrote || self.progress.done {
@@ -246,9 +287,11 @@ impl Importer {
                 }
                 Ok(true)
             }
-            Ok(Err(BatchError::Stopped(errors))) => {
-                progress.failed += errors.len() as u64;
-                progress.errors = errors;
+            Ok(Err(BatchError::Stopped(outcome))) => {
+                progress.objects.add(outcome.objects);
+                progress.relationships.add(outcome.relationships);
+                progress.failed += outcome.errors.len() as u64;
+                progress.errors = outcome.errors;
                 progress.stopped = true;
                 Ok(true)
             }

@@ -1,0 +1,330 @@
+//! Reverts in many transactions, for runs that wrote more than one transaction can revert.
+//!
+//! The order is that of a revert in one transaction: edges are deleted, then objects and documents; objects get
+//! their content back and are restored, then edges. So the graph is consistent after each transaction. What is
+//! reverted already needs nothing any more, so a revert that was interrupted is continued by doing all of it again.
+//! A job in the first transaction does so when the request that started it does not get to the end.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
+
+use emergent_domain::{
+    author::Author,
+    ids::{DocumentId, ObjectId, ProjectId, RelationshipId},
+    json::JsonObject,
+    relationship::Relationship,
+    time::Timestamp,
+};
+use emergent_store::{
+    Tx,
+    jobs::{self, NewJob},
+    relationships::CASCADE_BATCH,
+    revert::{self as rows, WrittenVersions},
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::{
+    CHANGED_SINCE, EntityKind, PendingUndo, RevertConflict, RevertReport, RunSet, UndoAction,
+    delete_documents, delete_sources, edges, edges_to_undo, objects, objects_to_undo, version_before,
+    with_common_timestamp, written_by,
+};
+use crate::{
+    Actor, Error, Graph, WriteContext,
+    error::Result,
+    worker::{ClaimedJob, JobOutcome, Worker},
+};
+
+/// The queue of the jobs that continue reverts.
+pub const REVERT_QUEUE: &str = "reverts";
+/// How many entities are reverted in one transaction.
+pub const MAX_AT_ONCE: usize = 200;
+/// A document may have many chunks.
+const DOCUMENTS_AT_ONCE: usize = 10;
+/// How long the request that started a revert has it for itself.
+const JOB_DELAY: Duration = Duration::from_secs(60);
+const MAX_JOB_ATTEMPTS: i64 = 1_000;
+
+/// What runs wrote.
+#[derive(Debug, Clone, Default)]
+pub struct WrittenEntities {
+    pub(super) objects: Vec<WrittenVersions<ObjectId>>,
+    pub(super) edges: Vec<WrittenVersions<RelationshipId>>,
+    pub(super) documents: Vec<DocumentId>,
+}
+
+impl WrittenEntities {
+    pub fn load(tx: &mut Tx<'_>, project: ProjectId, runs: &RunSet) -> Result<Self> {
+        // Objects that the runs deleted with more edges than one transaction writes. These edges are restored with
+        // their object, as when a person restores it, and are not reported one by one.
+        let (mut hubs, mut documents) = (Vec::new(), Vec::new());
+        for run in runs {
+            hubs.extend(rows::list_hubs(tx, project, *run, CASCADE_BATCH)?);
+            documents.extend(rows::documents(tx, project, *run)?);
+        }
+        Ok(Self {
+            objects: written_by(runs, |run| rows::objects(tx, project, run))?,
+            edges: written_by(runs, |run| rows::relationships(tx, project, run, runs, &hubs))?,
+            documents,
+        })
+    }
+
+    pub fn count(&self) -> usize {
+        self.objects.len() + self.edges.len() + self.documents.len()
+    }
+}
+
+/// Has a job continue a revert that is made in many transactions.
+pub fn enqueue(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<()> {
+    let Some(first) = runs.first() else { return Ok(()) };
+    let key = first.to_string();
+    let payload = json!({ "runs": runs, "author": ctx.author });
+    let payload: Map<String, Value> = serde_json::from_value(payload).unwrap_or_default();
+    jobs::enqueue(
+        tx,
+        &NewJob {
+            project: Some(ctx.project.id),
+            key: Some(&key),
+            payload: JsonObject::from_map(&payload),
+            max_attempts: MAX_JOB_ATTEMPTS,
+            run_at: ctx.now + JOB_DELAY,
+            ..NewJob::new(REVERT_QUEUE, ctx.now)
+        },
+    )?;
+    Ok(())
+}
+
+/// One of the transactions of a revert, in their order.
+#[derive(Clone)]
+enum Batch {
+    DeleteEdges(Vec<WrittenVersions<RelationshipId>>),
+    DeleteObjects(Vec<WrittenVersions<ObjectId>>),
+    DeleteDocuments(Vec<DocumentId>),
+    /// The ids are those of objects that another transaction rolls back.
+    RollBackObjects(Vec<WrittenVersions<ObjectId>>, HashSet<ObjectId>),
+    RestoreObjects(Vec<WrittenVersions<ObjectId>>),
+    RestoreEdges(Vec<PlannedEdge>),
+}
+
+/// An edge that is restored or gets its content back after the objects.
+#[derive(Debug, Clone, Copy)]
+struct PlannedEdge {
+    written: WrittenVersions<RelationshipId>,
+    undo: Option<UndoAction>,
+}
+
+/// What a transaction did, and what it found for later ones.
+#[derive(Default)]
+struct BatchOutcome {
+    report: RevertReport,
+    edges: HashMap<RelationshipId, UndoAction>,
+    dormant: Vec<RelationshipId>,
+    objects: HashMap<ObjectId, UndoAction>,
+    postponed: Vec<ObjectId>,
+    /// The time of its writes. Later transactions do not write earlier versions.
+    at: Option<Timestamp>,
+}
+
+impl Graph {
+    /// Reverts what runs wrote, in transactions of at most `at_once` entities. The caller has checked that the runs
+    /// write no more, and has enqueued a job with [`enqueue`].
+    pub async fn revert_in_batches(
+        &self,
+        actor: Actor,
+        runs: RunSet,
+        at_once: usize,
+    ) -> Result<RevertReport> {
+        let (project, wanted) = (actor.project, runs.clone());
+        let written = self.db().read(move |tx| WrittenEntities::load(tx, project, &wanted)).await?;
+        let report = RevertReport::default();
+        let mut revert = BatchedRevert { graph: self, actor, runs, at_once, report, at: None };
+        revert.run_all(written).await?;
+        Ok(revert.report)
+    }
+
+    /// Continues reverts that were interrupted, until `stop` is set.
+    pub async fn run_reverts(&self, stop: watch::Receiver<bool>) {
+        let graph = self.clone();
+        Worker::new(REVERT_QUEUE)
+            .run(self.db().clone(), self.clock().clone(), stop, move |claimed: ClaimedJob| {
+                let graph = graph.clone();
+                async move { graph.continue_revert(claimed).await }
+            })
+            .await;
+    }
+
+    async fn continue_revert(&self, claimed: ClaimedJob) -> Result<JobOutcome> {
+        let payload = claimed.job.payload.to_map();
+        let field = |name: &str| payload.get(name).cloned().unwrap_or_default();
+        let runs: Option<RunSet> = serde_json::from_value(field("runs")).ok();
+        let author: Option<Author> = serde_json::from_value(field("author")).ok();
+        let (Some(project), Some(runs), Some(author)) = (claimed.job.project, runs, author) else {
+            return Ok(JobOutcome::Done);
+        };
+        match self.revert_in_batches(Actor { project, author }, runs, MAX_AT_ONCE).await {
+            // The project was deleted.
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(JobOutcome::Done),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+struct BatchedRevert<'a> {
+    graph: &'a Graph,
+    actor: Actor,
+    runs: RunSet,
+    at_once: usize,
+    report: RevertReport,
+    at: Option<Timestamp>,
+}
+
+impl BatchedRevert<'_> {
+    async fn run_all(&mut self, written: WrittenEntities) -> Result<()> {
+        let (mut edges, mut dormant) = (HashMap::new(), BTreeSet::new());
+        for chunk in written.edges.chunks(self.at_once) {
+            let outcome = self.run(Batch::DeleteEdges(chunk.to_vec())).await?;
+            edges.extend(outcome.edges);
+            dormant.extend(outcome.dormant);
+        }
+        let mut planned = HashMap::new();
+        for chunk in written.objects.chunks(self.at_once) {
+            planned.extend(self.run(Batch::DeleteObjects(chunk.to_vec())).await?.objects);
+        }
+        for chunk in written.documents.chunks(DOCUMENTS_AT_ONCE) {
+            self.run(Batch::DeleteDocuments(chunk.to_vec())).await?;
+        }
+        let select = |undo: UndoAction| -> Vec<_> {
+            let is_planned = |one: &&WrittenVersions<ObjectId>| planned.get(&one.id) == Some(&undo);
+            written.objects.iter().filter(is_planned).copied().collect()
+        };
+        self.roll_back(select(UndoAction::RolledBack)).await?;
+        for chunk in select(UndoAction::Restored).chunks(self.at_once) {
+            self.run(Batch::RestoreObjects(chunk.to_vec())).await?;
+        }
+        let later: Vec<PlannedEdge> = written
+            .edges
+            .iter()
+            .map(|written| PlannedEdge { written: *written, undo: edges.get(&written.id).copied() })
+            .filter(|edge| edge.undo.is_some() || dormant.contains(&edge.written.id))
+            .collect();
+        for chunk in later.chunks(self.at_once) {
+            self.run(Batch::RestoreEdges(chunk.to_vec())).await?;
+        }
+        let (runs, report) = (self.runs.clone(), self.report.clone());
+        self.graph.write(self.actor, move |tx, ctx| delete_sources(tx, ctx, &runs, &report)).await
+    }
+
+    /// Gives objects their content back. One that needs the key of an object of a later transaction comes last.
+    async fn roll_back(&mut self, objects: Vec<WrittenVersions<ObjectId>>) -> Result<()> {
+        let mut later: HashSet<ObjectId> = objects.iter().map(|one| one.id).collect();
+        for chunk in objects.chunks(self.at_once) {
+            let ids: HashSet<ObjectId> = chunk.iter().map(|one| one.id).collect();
+            let batch = Batch::RollBackObjects(chunk.to_vec(), &later - &ids);
+            let postponed = self.run(batch).await?.postponed;
+            later.retain(|id| !ids.contains(id) || postponed.contains(id));
+        }
+        let postponed: Vec<_> = objects.into_iter().filter(|one| later.contains(&one.id)).collect();
+        for chunk in postponed.chunks(self.at_once) {
+            self.run(Batch::RollBackObjects(chunk.to_vec(), HashSet::new())).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes one transaction, and adds what it did to the report.
+    async fn run(&mut self, batch: Batch) -> Result<BatchOutcome> {
+        let (runs, at) = (self.runs.clone(), self.at);
+        let work = move |tx: &mut Tx<'_>, ctx: &WriteContext| run_batch(tx, ctx, &runs, &batch, at);
+        let mut outcome = self.graph.write(self.actor, work).await?;
+        self.at = self.at.max(outcome.at);
+        self.report.undone.append(&mut outcome.report.undone);
+        for conflict in outcome.report.conflicts.drain(..) {
+            let is_known = |one: &RevertConflict| (one.kind, one.id) == (conflict.kind, conflict.id);
+            if !self.report.conflicts.iter().any(is_known) {
+                self.report.conflicts.push(conflict);
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn run_batch(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    batch: &Batch,
+    not_before: Option<Timestamp>,
+) -> Result<BatchOutcome> {
+    let mut outcome = BatchOutcome::default();
+    let now = not_before.map_or(ctx.now, |time| ctx.now.max(time));
+    // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
+    let ctx = &WriteContext { now, ..ctx.with_links() };
+    let report = &mut outcome.report;
+    match batch {
+        Batch::DeleteEdges(written) => {
+            let (plans, dormant) = edges_to_undo(tx, ctx, runs, written, report)?;
+            let ctx = &with_common_timestamp(ctx, &[], &plans);
+            edges::delete(tx, ctx, runs, &plans, report)?;
+            outcome.at = Some(ctx.now);
+            let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
+            outcome.edges = later.map(|plan| (plan.now.id, plan.undo)).collect();
+            outcome.dormant = dormant;
+        }
+        Batch::DeleteObjects(written) => {
+            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let ctx = &with_common_timestamp(ctx, &plans, &[]);
+            objects::delete(tx, ctx, runs, &plans, report)?;
+            outcome.at = Some(ctx.now);
+            let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
+            outcome.objects = later.map(|plan| (plan.now.id, plan.undo)).collect();
+        }
+        Batch::DeleteDocuments(written) => delete_documents(tx, ctx, written, report)?,
+        Batch::RollBackObjects(written, later) => {
+            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let ctx = &with_common_timestamp(ctx, &plans, &[]);
+            outcome.postponed = objects::roll_back(tx, ctx, &plans, later, report)?;
+            outcome.at = Some(ctx.now);
+        }
+        Batch::RestoreObjects(written) => {
+            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let ctx = &with_common_timestamp(ctx, &plans, &[]);
+            objects::restore(tx, ctx, &plans, report)?;
+            outcome.at = Some(ctx.now);
+        }
+        Batch::RestoreEdges(planned) => {
+            let plans = edges_to_restore(tx, ctx, planned, report)?;
+            let ctx = &with_common_timestamp(ctx, &[], &plans);
+            let dormant = planned.iter().filter(|edge| edge.undo.is_none()).map(|edge| edge.written.id);
+            edges::report_restored(tx, ctx, &dormant.collect::<Vec<_>>(), report)?;
+            edges::restore(tx, ctx, &plans, report)?;
+            edges::roll_back(tx, ctx, &plans, report)?;
+            outcome.at = Some(ctx.now);
+        }
+    }
+    Ok(outcome)
+}
+
+/// The edges that are restored or get their content back. Many have been restored with their objects since they
+/// were planned, so they are not the newest versions of the runs any more. An edge that somebody else has changed
+/// since is a conflict.
+fn edges_to_restore(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    planned: &[PlannedEdge],
+    report: &mut RevertReport,
+) -> Result<Vec<PendingUndo<Relationship>>> {
+    let mut plans = Vec::new();
+    for PlannedEdge { written, undo } in planned {
+        let Some(undo) = *undo else { continue };
+        let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
+        let changed = now.version >= written.first + written.count;
+        if changed && now.author != ctx.author {
+            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, CHANGED_SINCE);
+            continue;
+        }
+        let before = version_before(written, |version| rows::relationship_version(tx, written.id, version))?;
+        plans.push(PendingUndo { now, before, undo });
+    }
+    Ok(plans)
+}
