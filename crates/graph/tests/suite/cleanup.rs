@@ -62,6 +62,8 @@ pub fn ended_run(harness: &Harness, status: RunStatus) -> Run {
         created_at: now,
         started_at: Some(now),
         completed_at: status.is_terminal().then_some(now),
+        waiting_for: None,
+        waiting_since: None,
     }
 }
 
@@ -104,6 +106,8 @@ pub async fn clean_up(harness: &Harness) -> DeletedCounts {
 fn firing(harness: &Harness, status: FiringStatus, settled_at: Option<Timestamp>) -> Firing {
     let now = harness.graph.clock().now();
     Firing {
+        workflow: None,
+        trigger_name: None,
         id: FiringId::new(),
         project: harness.project(),
         agent: AgentId::new(),
@@ -201,7 +205,7 @@ both_engines! {
                 _ => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
-        let trigger = EventTrigger {
+        let trigger = EventTrigger { dispatch: None, name: None, product: None,
             agent: AgentId::new(), project, event: EventKind::EntityCreated, config: EventConfig::default(),
             since: FeedStart { after: FeedPosition::default(), open: Vec::new() },
         };

@@ -112,6 +112,25 @@ both_engines! {
         assert_eq!(stored(&harness.graph).await, (1..=100).collect::<Vec<_>>());
     }
 
+    async fn a_project_with_much_to_embed_does_not_keep_others_waiting(db: TestDb) {
+        let embedder = Lengths::new();
+        *embedder.delay.lock() = Duration::from_millis(50);
+        let graph = Graph::new(db.db.clone(), Clock::system(), Some(embedder.clone()));
+        let busy = Harness { actor: project(&graph, "busy", false).await, graph: graph.clone() };
+        let other = Harness { actor: project(&graph, "other", false).await, graph: graph.clone() };
+        let objects = (0..800).map(|n| new("Note", "", json!({ "text": "x".repeat(n % 9 + 1) }))).collect();
+        graph.bulk_create_objects(busy.actor, objects, true).await.unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let worker = tokio::spawn(async move { graph.run_embedder(stopped).await });
+        until(async || embedder.calls() > 2).await;
+        other.object(new("Note", "", json!({ "text": "mine" }))).await;
+        until(async || other.graph.embedding_progress(other.project()).await.unwrap().done == 1).await;
+        let left = busy.graph.embedding_progress(busy.project()).await.unwrap().pending;
+        assert!(left > 0, "the other project did not wait for the end");
+        stop.send(true).unwrap();
+        worker.await.unwrap();
+    }
+
     async fn a_failure_leaves_the_rest_to_the_next_attempt(db: TestDb) {
         let embedder = Lengths::new();
         let harness = harness(&db, embedder.clone()).await;
@@ -226,6 +245,8 @@ struct Lengths {
     refusing: AtomicBool,
     calls: AtomicUsize,
     failing: AtomicBool,
+    /// How long each call takes.
+    delay: Mutex<Duration>,
     gate: Mutex<Option<Arc<Notify>>>,
     reached: Notify,
 }
@@ -241,6 +262,7 @@ impl Lengths {
             refusing: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             failing: AtomicBool::new(false),
+            delay: Mutex::new(Duration::ZERO),
             gate: Mutex::new(None),
             reached: Notify::new(),
         })
@@ -281,6 +303,8 @@ impl Embedder for Lengths {
     }
     async fn embed(&self, texts: &[String], _: EmbedTask) -> Result<Vec<Vec<f32>>, Error> {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let delay = *self.delay.lock();
+        tokio::time::sleep(delay).await;
         let gate = self.gate.lock().clone();
         if let Some(gate) = gate {
             self.reached.notify_one();

@@ -40,7 +40,7 @@ async fn number(graph: &Graph, sql: &'static str) -> i64 {
 /// How many chunks a search for the word finds.
 async fn found(harness: &Harness, word: &str) -> usize {
     let result =
-        harness.graph.search_chunks(harness.project(), word, SearchMode::Text, 50, None).await.unwrap();
+        harness.graph.search_chunks(harness.project(), word, SearchMode::Text, 50, None, None).await.unwrap();
     result.hits.len()
 }
 

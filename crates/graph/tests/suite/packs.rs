@@ -191,7 +191,7 @@ both_engines! {
             assigned.sort();
             assigned
         };
-        assert_eq!(of(harness.project()).await, ["emergent-coordination 1.2.0", "tasks 1.0.0"]);
+        assert_eq!(of(harness.project()).await, ["emergent-coordination 1.3.0", "tasks 1.0.0"]);
         assert_eq!(of(ahead.project).await, ["emergent-coordination 9.0.0"]);
         assert!(of(other.project).await.is_empty(), "who had none gets none");
         // The new version takes effect at once, and the types of the old one still exist.

@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, json};
 
 use crate::support;
-use support::{Harness, Letters, new, problem, project};
+use support::{Harness, Letters, document, new, problem, project};
 
 fn query(text: &str, mode: SearchMode) -> SearchQuery {
     SearchQuery {
@@ -236,7 +236,7 @@ both_engines! {
         write(&harness, "neither", "invoices are paid on delivery").await;
         embed_all(&harness).await;
         let found = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
-        assert_eq!(found.embedding, EmbeddingUse::Used);
+        assert_eq!(found.embedding, Some(EmbeddingUse::Used));
         let best = &found.hits[0];
         assert_eq!(best.item.key.as_deref(), Some("both"));
         assert_eq!((best.text.unwrap().rank, best.vector.unwrap().rank), (1, 1));
@@ -288,15 +288,22 @@ both_engines! {
         }
     }
 
+    async fn a_search_by_text_only_says_nothing_about_embeddings(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write(&harness, "k", "graphs").await;
+        let found = harness.graph.search(harness.project(), query("graphs", SearchMode::Text)).await.unwrap();
+        assert_eq!((found.hits.len(), found.embedding), (1, None));
+    }
+
     async fn without_an_answer_from_the_embedder_the_text_answers_alone(db: TestDb) {
         let harness = Harness::new(&db).await;
         write(&harness, "k", "graphs").await;
         let failing = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::new(Failing)));
         for graph in [&harness.graph, &failing] {
             let found = graph.search(harness.project(), query("graphs", SearchMode::Hybrid)).await.unwrap();
-            assert_eq!((found.hits.len(), found.embedding), (1, EmbeddingUse::Unavailable));
+            assert_eq!((found.hits.len(), found.embedding), (1, Some(EmbeddingUse::Unavailable)));
             let found = graph.search(harness.project(), query("graphs", SearchMode::Vector)).await.unwrap();
-            assert_eq!((found.hits.len(), found.embedding), (0, EmbeddingUse::Unavailable));
+            assert_eq!((found.hits.len(), found.embedding), (0, Some(EmbeddingUse::Unavailable)));
         }
     }
 
@@ -333,13 +340,13 @@ both_engines! {
         write(&harness, "third", "invoices are paid on delivery").await;
         embed_all(&harness).await;
         let similar = async |id| {
-            let found = harness.graph.similar(harness.project(), id, ObjectFilter::default(), 2).await.unwrap();
+            let found = harness.graph.similar(harness.project(), id, ObjectFilter::default(), 2, None).await.unwrap();
             found.hits.iter().map(|hit| hit.item.key.clone().unwrap()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(similar(first).await, "second", "an object without anything in common is not similar");
         let new = write(&harness, "new", "frozen coasts").await;
         assert_eq!(similar(new).await, "first", "also before it has its vector");
-        let missing = harness.graph.similar(harness.project(), ObjectId::new(), ObjectFilter::default(), 2).await;
+        let missing = harness.graph.similar(harness.project(), ObjectId::new(), ObjectFilter::default(), 2, None).await;
         assert!(matches!(missing, Err(emergent_graph::Error::NotFound { .. })));
     }
 
@@ -359,7 +366,7 @@ both_engines! {
         let second = document("More birds", "Penguins swim under the ice.").await;
         embed_all(&harness).await;
         let search = async |mode, document| {
-            let found = harness.graph.search_chunks(harness.project(), "penguins", mode, 10, document).await.unwrap();
+            let found = harness.graph.search_chunks(harness.project(), "penguins", mode, 10, document, None).await.unwrap();
             let mut found: Vec<_> = found.hits.iter().map(|hit| hit.item.document).collect();
             found.sort();
             found
@@ -372,6 +379,34 @@ both_engines! {
         for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid] {
             assert_eq!(search(mode, None).await, [second], "{mode:?}");
         }
+    }
+
+    async fn searches_for_passages_and_similar_objects_take_a_floor(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let (graph, project) = (&harness.graph, harness.project());
+        document(&harness, "Birds", "Penguins breed on frozen coasts.").await;
+        let first = write(&harness, "first", "penguins on frozen coasts").await;
+        write(&harness, "other", "invoices are paid on delivery").await;
+        embed_all(&harness).await;
+        let passages = async |min| {
+            let found = graph.search_chunks(project, "penguins", SearchMode::Vector, 10, None, min).await;
+            found.map(|found| found.hits.len())
+        };
+        assert_eq!(passages(None).await.unwrap(), 1);
+        assert_eq!(passages(Some(0.99)).await.unwrap(), 0);
+        assert!(problem(passages(Some(1.5)).await).starts_with("minSimilarity"));
+        let similar = async |min| {
+            let found = graph.similar(project, first, ObjectFilter::default(), 5, min).await;
+            found.map(|found| found.hits.len())
+        };
+        assert_eq!(similar(None).await.unwrap(), 0);
+        assert_eq!(similar(Some(-1.0)).await.unwrap(), 1, "it drops nothing");
+        assert!(problem(similar(Some(-2.0)).await).starts_with("minSimilarity"));
+        assert_eq!(graph.min_passage_similarity(), 0.16, "measured");
+        graph.set_min_similarity(0.4);
+        assert_eq!(graph.min_passage_similarity(), 0.2, "half of what is configured for objects");
+        graph.set_min_passage_similarity(0.98);
+        assert_eq!(passages(None).await.unwrap(), 0, "the configured value");
     }
 
     async fn only_vectors_of_the_same_model_are_compared(db: TestDb) {

@@ -4,8 +4,9 @@ use crate::support;
 
 use emergent_domain::{
     author::Author,
-    ids::{ObjectId, RunId, TokenId, WorkflowId},
+    ids::{ObjectId, RunId, WorkflowId},
     object::{Object, ObjectPatch},
+    token::Scope,
     workflow::WorkflowSettings,
 };
 use emergent_graph::{Actor, Error, NewSubgraph, Result};
@@ -23,6 +24,13 @@ async fn workflow(harness: &Harness, started_by_run: Option<RunId>) -> WorkflowI
         harness.graph.db().write(move |tx| workflows::insert(tx, &workflow)).await;
     inserted.unwrap();
     id
+}
+
+/// A token that may change the tasks of workflows, but not their links.
+async fn invoker(harness: &Harness) -> Actor {
+    let scopes = [Scope::GraphWrite, Scope::AgentsInvoke].into();
+    let (token, _) = harness.graph.create_token("t", scopes, Some(harness.project()), None).await.unwrap();
+    Actor { author: Author::Token { id: token.id }, ..harness.actor }
 }
 
 fn properties(value: Value) -> ObjectPatch {
@@ -75,7 +83,7 @@ both_engines! {
         let flow = workflow(&harness, None).await;
         let linked = json!({ "title": "t", "workflow_id": flow, "run_id": RunId::new(), "assigned_agent": "a" });
         let task = harness.object(new("SpecTask", "", linked)).await;
-        let token = Actor { author: Author::Token { id: TokenId::new() }, ..harness.actor };
+        let token = invoker(&harness).await;
         let change = async |value| harness.graph.update_object(token, task, properties(value)).await;
         assert_eq!(refused(change(json!({ "assigned_agent": "b" })).await), ["properties.assigned_agent"]);
         assert_eq!(refused(change(json!({ "collaborators": ["b"] })).await), ["properties.collaborators"]);
@@ -103,7 +111,7 @@ both_engines! {
         let line = |key: &str| {
             json!({ "kind": "object", "type": "SpecTask", "key": key, "properties": links }).to_string()
         };
-        let token = Actor { author: Author::Token { id: TokenId::new() }, ..harness.actor };
+        let token = invoker(&harness).await;
         let lines = vec![(1, line("here")), (2, line("there"))];
         let outcome = harness.graph.import_batch(token, lines).await.unwrap();
         assert_eq!((outcome.objects.updated, outcome.objects.created, outcome.errors), (1, 1, vec![]));

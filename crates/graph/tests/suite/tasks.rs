@@ -64,8 +64,14 @@ async fn as_dispatcher<T: Send + 'static>(
 }
 
 async fn workflow(harness: &Harness, max_tasks: usize) -> WorkflowId {
+    workflow_of(harness, max_tasks, None).await
+}
+
+/// A workflow that a run started.
+async fn workflow_of(harness: &Harness, max_tasks: usize, run: Option<RunId>) -> WorkflowId {
     let settings = WorkflowSettings { max_tasks, ..WorkflowSettings::default() };
-    let workflow = fixtures::workflow(harness.project(), settings, harness.graph.clock().now());
+    let mut workflow = fixtures::workflow(harness.project(), settings, harness.graph.clock().now());
+    workflow.started_by_run = run;
     let id = workflow.id;
     harness
         .graph
@@ -305,7 +311,8 @@ both_engines! {
     async fn whoever_walks_a_workflow_hears_of_every_change_of_its_tasks(db: TestDb) {
         let harness = Harness::new(&db).await.into_system();
         let graph = &harness.graph;
-        let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
+        let (actor, run) = by_run(&harness);
+        let (flow, other) = (workflow_of(&harness, 10, Some(run)).await, workflow(&harness, 10).await);
         let mut seen = 0;
         let mut heard = async |what: &str, whether: bool| {
             let now = revision(&harness, flow).await;
@@ -325,8 +332,10 @@ both_engines! {
         heard("a move elsewhere", false).await;
         become_(&harness, a, "skipped").await.unwrap();
         heard("a move", true).await;
-        let (actor, run) = by_run(&harness);
-        graph.delete_relationship(actor, edge.id, None).await.unwrap();
+        let before = harness.object(in_workflow(flow, "before")).await;
+        let within = harness.edge("blocks", before, a).await;
+        heard("an edge within", true).await;
+        graph.delete_relationship(actor, within.id, None).await.unwrap();
         heard("an edge that goes", true).await;
         graph.revert_run(harness.actor, run).await.unwrap();
         heard("an edge that comes back", true).await;

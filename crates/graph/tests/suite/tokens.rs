@@ -5,11 +5,13 @@ use crate::support;
 use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
+    audit::AuditOrigin,
     ids::{ProjectId, TokenId},
     project::ProjectPatch,
-    token::Scope,
+    token::{Scope, Token},
 };
-use emergent_graph::{Error, Graph};
+use emergent_graph::{Credential, Error, Graph};
+use emergent_store::audit;
 use emergent_testkit::{both_engines, fixed_clock};
 use support::*;
 
@@ -24,6 +26,10 @@ both_engines! {
         let (token, secret) = graph.create_token("ci", reads(), Some(harness.project()), None).await.unwrap();
         assert!(secret.starts_with("emt_") && secret.len() > 40);
         assert_eq!(graph.authenticate(&secret).await.unwrap(), Some(token.clone()));
+        let known = Credential::Token(secret.as_str().into());
+        let each = [Credential::Token("emt_unknown".into()), known.clone(), Credential::Token("".into()), known];
+        let each: Vec<_> = graph.log_in_each(&each).await.unwrap().into_iter().map(|login| login.map(|login| (*login.token).clone())).collect();
+        assert_eq!(each, [None, Some(token.clone()), None, Some(token.clone())]);
         let (_, other) = graph.create_token("ci", reads(), None, None).await.unwrap();
         assert_ne!(secret, other);
         for wrong in ["", "emt_", &secret[1..], &format!("{secret} "), "\0", "emt_\u{e9}"] {
@@ -117,5 +123,31 @@ both_engines! {
         assert!(again.no > made.no, "numbers are never given twice");
         let all = all_pages(async |page| graph.list_projects(page).await).await;
         assert_eq!(all.len(), 2);
+    }
+
+    async fn revoking_a_token_with_its_children_ends_all_that_it_created(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let project = Some(harness.project());
+        let create = async |creator: Option<&Token>, name: &'static str| {
+            let origin = AuditOrigin { token: creator.map(|token| (token.id, token.name.clone())), session: None, address: None };
+            audit::with_origin(origin, graph.create_token(name, reads(), project, None)).await
+        };
+        let (parent, _) = create(None, "parent").await.unwrap();
+        let (child, _) = create(Some(&parent), "child").await.unwrap();
+        let (_, secret) = create(Some(&child), "grandchild").await.unwrap();
+        let (_, stranger) = create(None, "stranger").await.unwrap();
+        graph.revoke_token(None, parent.id).await.unwrap();
+        let names = |tokens: Vec<Token>| tokens.into_iter().map(|token| (token.name, token.revoked_at.is_some())).collect::<Vec<_>>();
+        let open = names(graph.list_created_tokens(project, parent.id).await.unwrap());
+        assert_eq!(open, [("child".to_owned(), false), ("grandchild".to_owned(), false)]);
+        assert!(graph.authenticate(&secret).await.unwrap().is_some(), "it was not asked for");
+        let late = create(Some(&parent), "late").await;
+        assert!(matches!(late, Err(Error::TokenEnded)), "a request that was under way creates none");
+        assert!(graph.revoke_created_tokens(Some(ProjectId::new()), parent.id).await.unwrap().is_empty());
+        let ended = names(graph.revoke_created_tokens(project, parent.id).await.unwrap());
+        assert_eq!(ended, [("child".to_owned(), true), ("grandchild".to_owned(), true)]);
+        assert!(graph.authenticate(&secret).await.unwrap().is_none());
+        assert!(graph.authenticate(&stranger).await.unwrap().is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use emergent_domain::{
@@ -18,6 +18,7 @@ use emergent_graph::{
     Actor, Error, Graph, RelationshipFilter,
     transfer::{Counts, ImportOptions, ImportProgress, LineError, OnError},
 };
+use emergent_store::{Db, TimeLimits, Tx, params};
 use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proptest::{
@@ -491,4 +492,40 @@ fn what_is_exported_and_imported_is_the_same_on_sqlite() {
 #[test]
 fn what_is_exported_and_imported_is_the_same_on_postgres() {
     journeys(60, async { [TestDb::postgres().await, TestDb::postgres().await] });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_takes_too_long_for_one_transaction_is_written_in_several() {
+    let mut db = TestDb::sqlite().await;
+    let limits = TimeLimits { read: Duration::from_secs(10), write: Duration::from_millis(600) };
+    db.db = Db::open_with(db.config().clone(), limits).await.unwrap();
+    let harness = Harness::new(&db).await;
+    // Each new object takes some milliseconds longer.
+    let slow = "CREATE TRIGGER slow_inserts AFTER INSERT ON graph_objects BEGIN
+        SELECT count(*) FROM sqlite_master AS a, sqlite_master AS b, (SELECT 1 FROM sqlite_master LIMIT 3) AS c
+            WHERE a.name || b.name = 'x';
+    END";
+    db.write(move |tx: &mut Tx<'_>| tx.execute(slow, params![])).await.unwrap();
+    let mut file = String::new();
+    for n in 0..120 {
+        file.push_str(&format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n"));
+    }
+    for n in 0..119 {
+        let end = |n: usize| format!("{{\"type\":\"T\",\"key\":\"{n}\"}}");
+        file.push_str(&format!(
+            "{{\"kind\":\"relationship\",\"type\":\"next\",\"from\":{},\"to\":{}}}\n",
+            end(n),
+            end(n + 1)
+        ));
+    }
+    file.push_str("?\n");
+    let options = ImportOptions { on_error: OnError::Skip };
+    let input = stream::iter([Ok::<_, Infallible>(Bytes::from(file))]);
+    let progress: Vec<ImportProgress> =
+        harness.graph.import(harness.actor, input, options).try_collect().await.unwrap();
+    let last = progress.last().unwrap();
+    assert_eq!(
+        (last.objects.created, last.relationships.created, last.failed, last.lines),
+        (120, 119, 1, 240)
+    );
 }
