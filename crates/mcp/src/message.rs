@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Value, value::RawValue};
 
 /// The newest revision: it is stateless, and every request is self-contained.
@@ -99,8 +99,20 @@ pub struct RpcError {
     pub code: i64,
     #[serde(default)]
     pub message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Larger data than `MAX_ERROR_DATA_BYTES` is dropped when an error is read.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "small_data")]
     pub data: Option<Value>,
+}
+
+/// The most bytes of the data of an error that is read.
+const MAX_ERROR_DATA_BYTES: usize = 64 << 10;
+
+fn small_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    let data = <&RawValue>::deserialize(deserializer)?;
+    match data.get().len() > MAX_ERROR_DATA_BYTES {
+        true => Ok(None),
+        false => serde_json::from_str(data.get()).map_err(de::Error::custom),
+    }
 }
 
 impl RpcError {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Client, ClientOptions, Endpoint, Error, Inner, Peer, Target,
+    Client, ClientOptions, Endpoint, Error, Inner, Peer, Sending, Target,
     era::{DiscoverResult, Era, ProbeResult, classify_probe},
     http::HttpTransport,
     inbox::Inbox,
@@ -131,7 +131,7 @@ impl Inner {
             if silence_is_legacy { self.options.probe_timeout } else { self.options.connect_timeout };
         for _ in 0..2 {
             let response =
-                self.send_once(&modern, "server/discover", Map::new(), within, Vec::new(), None).await;
+                self.send_once(&modern, "server/discover", Map::new(), Sending::within(within)).await;
             match classify_probe(response, silence_is_legacy) {
                 ProbeResult::Retry => {}
                 result => return result,
@@ -159,11 +159,11 @@ impl Inner {
         };
         let params = Map::from_iter([
             ("protocolVersion".to_owned(), Value::from(LEGACY[0])),
-            ("capabilities".to_owned(), self.inbox.handler.capabilities()),
+            ("capabilities".to_owned(), self.capabilities(self.options.asks_for_input)),
             ("clientInfo".to_owned(), self.client_info()),
         ]);
         let within = self.options.connect_timeout;
-        let reply = self.send_once(&uninitialized, "initialize", params, within, Vec::new(), None).await?;
+        let reply = self.send_once(&uninitialized, "initialize", params, Sending::within(within)).await?;
         let result = reply.outcome.map_err(|error| match reply.status {
             // A server that knows neither protocol may refuse with a JSON body.
             Some(status @ (400 | 404 | 405)) => Error::Http { status, body: error.to_string() },
@@ -204,7 +204,7 @@ impl Inner {
                 let notifications = json!({ "toolsListChanged": true });
                 let params = Map::from_iter([("notifications".to_owned(), notifications)]);
                 let subscription =
-                    inner.send_once(&peer, "subscriptions/listen", params, NO_TIMEOUT, Vec::new(), None);
+                    inner.send_once(&peer, "subscriptions/listen", params, Sending::within(NO_TIMEOUT));
                 match subscription.await {
                     Ok(reply) if reply.outcome.is_ok() => {}
                     Err(error) if error.is_server_failure() => {}

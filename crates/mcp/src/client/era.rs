@@ -81,11 +81,11 @@ mod tests {
     use crate::message::RpcError;
 
     fn result(value: serde_json::Value) -> Result<Reply, Error> {
-        Ok(Reply { status: None, outcome: Ok(to_raw_value(&value).unwrap()) })
+        Ok(Reply { status: None, outcome: Ok(to_raw_value(&value).unwrap()), held: None })
     }
 
     fn error(code: i64, data: serde_json::Value) -> Result<Reply, Error> {
-        Ok(Reply { status: Some(400), outcome: Err(RpcError::new(code, "no").with_data(data)) })
+        Ok(Reply { status: Some(400), outcome: Err(RpcError::new(code, "no").with_data(data)), held: None })
     }
 
     fn check(response: Result<Reply, Error>, expected: &str) {

@@ -58,8 +58,14 @@ impl Error {
         }
     }
 
-    /// Whether the server itself fails. A server that refuses a call is healthy.
+    /// Whether the server itself fails. A server that refuses a call is healthy, also if it refuses with an HTTP
+    /// status that blames the request: bad arguments of one caller say nothing about the calls of others.
     pub fn is_server_failure(&self) -> bool {
-        !matches!(self, Self::Rpc(_) | Self::NeedsUserInput(_))
+        !matches!(
+            self,
+            Self::Rpc(_)
+                | Self::NeedsUserInput(_)
+                | Self::Http { status: 400 | 406 | 409 | 413 | 414 | 415 | 422 | 431, .. }
+        )
     }
 }

@@ -16,10 +16,11 @@ use tokio::{sync::oneshot, task::AbortHandle};
 use super::{
     ClientOptions, Error, body,
     body::Events,
-    inbox::Inbox,
-    transport::{Reply, Request, Transport, reply_from},
+    inbox::{Inbox, ServerReply},
+    large_messages::LargeMessages,
+    transport::{Incoming, Reply, Request, Transport, receive, reply_from},
 };
-use crate::message::{Kind, Message};
+use crate::message::Message;
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -64,6 +65,7 @@ struct Shared {
     endpoint: Endpoint,
     inbox: Arc<Inbox>,
     max_message_bytes: usize,
+    large: LargeMessages,
     session: RwLock<Session>,
     /// The task that reads the GET stream of a session.
     listening: parking_lot::Mutex<Option<AbortHandle>>,
@@ -77,6 +79,7 @@ impl HttpTransport {
             endpoint,
             inbox,
             max_message_bytes: options.max_message_bytes,
+            large: options.large_messages.clone(),
             session: RwLock::default(),
             listening: parking_lot::Mutex::default(),
             closed: tokio::sync::watch::channel(None).0,
@@ -136,12 +139,22 @@ impl Shared {
         if body::is_stream(&response) {
             return self.read_reply_stream(response, request.id, request.modern).await;
         }
-        let body = body::read_all(response, self.max_message_bytes).await?;
-        if body.is_empty() {
+        let body = body::read_all(response, self.max_message_bytes, &self.large).await?;
+        if body.bytes.is_empty() {
             return Err(Error::InvalidMessage(format!("an empty response to `{}`", request.method)));
         }
-        let message = Message::parse(&body).map_err(|error| Error::InvalidMessage(error.message))?;
-        reply_from(&message, Some(status))
+        let body_bytes = body.bytes.len();
+        let parse = move || {
+            let message = Message::parse(&body.bytes)
+                .map_err(|error| Error::InvalidMessage(body::quoted(error.message)))?;
+            let reply = reply_from(&message, Some(status))?;
+            Ok(Reply { held: body.held, ..reply })
+        };
+        self.large.process(body_bytes, parse).await?
+    }
+
+    fn events(&self, response: Response) -> Events {
+        Events::new(response, self.max_message_bytes, self.large.clone())
     }
 
     /// Reads a stream until the response to `id`. A broken stream of the legacy era is resumed after its last
@@ -152,7 +165,7 @@ impl Shared {
         id: u64,
         modern: bool,
     ) -> Result<Reply, Error> {
-        let mut events = Events::new(response, self.max_message_bytes);
+        let mut events = self.events(response);
         let (mut last_id, mut retry) = (None, DEFAULT_RETRY);
         for _ in 0..=MAX_RESUMES {
             let stream_error = loop {
@@ -160,10 +173,11 @@ impl Shared {
                     Ok(Some(event)) => {
                         last_id = event.id.or(last_id);
                         retry = event.retry.unwrap_or(retry).min(MAX_RETRY);
+                        let held = events.take_held();
                         if let Some(reply) =
-                            self.handle_event(event.data.as_deref().unwrap_or_default(), Some(id))?
+                            self.handle_event(event.data.unwrap_or_default(), Some(id)).await?
                         {
-                            return Ok(reply);
+                            return Ok(Reply { held, ..reply });
                         }
                     }
                     Ok(None) => break Error::Lost("the stream ended before the response".into()),
@@ -182,46 +196,69 @@ impl Shared {
             if !response.status().is_success() || !body::is_stream(&response) {
                 return Err(stream_error);
             }
-            events = Events::new(response, self.max_message_bytes);
+            events = self.events(response);
         }
         Err(Error::Lost(format!("the stream broke {} times", MAX_RESUMES + 1)))
     }
 
     /// Handles the data of one event. Returns the response to `id`; other responses are dropped, and requests
     /// and notifications of the server are handled.
-    fn handle_event(self: &Arc<Self>, data: &str, id: Option<u64>) -> Result<Option<Reply>, Error> {
+    async fn handle_event(self: &Arc<Self>, data: String, id: Option<u64>) -> Result<Option<Reply>, Error> {
         if data.is_empty() {
             return Ok(None);
         }
-        let message =
-            Message::parse(data.as_bytes()).map_err(|error| Error::InvalidMessage(error.message))?;
-        if message.kind() == Kind::Response {
-            let response_id = message.id.and_then(|id| id.get().parse::<u64>().ok());
-            // An error without an id can only be about the request that this stream belongs to.
-            let is_expected =
-                id.is_some() && (response_id == id || (message.id.is_none() && message.error.is_some()));
-            return is_expected.then(|| reply_from(&message, Some(200))).transpose();
-        }
-        if let Some(response) = self.inbox.handle(&message)?
-            && let Some(permit) = self.inbox.try_reply_permit()
-        {
-            let shared = Arc::clone(self);
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "not awaited; permits limit the number of such tasks, and a timeout their duration"
-            )]
-            tokio::spawn(async move {
-                let sent = shared.post(response.into(), None).timeout(RESPONSE_TIMEOUT).send().await;
-                if let Err(error) = sent {
-                    tracing::debug!(
-                        "could not send the response to a server's request: {}",
-                        body::error_chain(error)
-                    );
+        let (bytes, inbox) = (data.len(), Arc::clone(&self.inbox));
+        let received =
+            self.large.process(bytes, move || receive(data.as_bytes(), &inbox, Some(200), id)).await?;
+        let response = match received.map_err(Error::InvalidMessage)? {
+            Incoming::Response { id: response_id, reply } => {
+                // An error without an id can only be about the request that this stream belongs to.
+                let is_error = reply.as_ref().is_ok_and(|reply| reply.outcome.is_err());
+                let is_expected = id.is_some() && (response_id == id || (response_id.is_none() && is_error));
+                return if is_expected { reply.map(Some) } else { Ok(None) };
+            }
+            Incoming::Handled(response) => response?,
+        };
+        match response {
+            Some(ServerReply::Ready(response)) => {
+                if let Some(permit) = self.inbox.try_reply_permit() {
+                    let shared = Arc::clone(self);
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "not awaited; permits limit the number of such tasks, and a timeout their duration"
+                    )]
+                    tokio::spawn(async move {
+                        shared.post_response(response).await;
+                        drop(permit);
+                    });
                 }
-                drop(permit);
-            });
+            }
+            Some(ServerReply::Later(reply)) => {
+                let shared = Arc::clone(self);
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "it ends with the call that the request belongs to, and the number of such requests is limited"
+                )]
+                tokio::spawn(async move {
+                    if let Some(response) = reply.await {
+                        shared.post_response(response).await;
+                    }
+                });
+            }
+            None => {}
         }
         Ok(None)
+    }
+
+    /// Sends the response to a request of the server.
+    async fn post_response(&self, response: Vec<u8>) {
+        let sent = self.post(response.into(), None).timeout(RESPONSE_TIMEOUT).send().await;
+        if let Err(error) = sent {
+            tracing::debug!(
+                "could not send the response to a server's request: {}",
+                body::error_chain(error)
+            );
+        }
     }
 
     /// Reads the GET stream of a legacy session until it breaks too often. Many servers have no such stream,
@@ -246,15 +283,16 @@ impl Shared {
                     continue;
                 }
             };
-            let mut events = Events::new(response, self.max_message_bytes);
+            let mut events = self.events(response);
             loop {
                 match events.next().await {
                     Ok(Some(event)) => {
                         failures = 0;
                         last_id = event.id.or(last_id);
                         retry = event.retry.unwrap_or(retry).clamp(MIN_RETRY, MAX_RETRY);
-                        if let Err(error) = self.handle_event(event.data.as_deref().unwrap_or_default(), None)
-                        {
+                        let _held = events.take_held();
+                        let handled = self.handle_event(event.data.unwrap_or_default(), None).await;
+                        if let Err(error) = handled {
                             self.closed.send_replace(Some(error));
                             return;
                         }
@@ -280,7 +318,7 @@ async fn error_reply(response: Response) -> Result<Reply, Error> {
         && let Some(error) = message.error
         && status < 500
     {
-        return Ok(Reply { status: Some(status), outcome: Err(error) });
+        return Ok(Reply { status: Some(status), outcome: Err(error), held: None });
     }
     Err(Error::Http { status, body: body::excerpt(&body) })
 }

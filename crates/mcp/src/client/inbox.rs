@@ -3,16 +3,17 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::Instant,
 };
 use tracing::debug;
 
-use super::{Error, Progress};
+use super::{Error, Progress, input, open_calls::OpenCalls};
 use crate::message::{Kind, Message, Response, RpcError, code};
 
 /// The maximum number of unsolicited messages per second. A well-behaved server sends a handful.
@@ -21,7 +22,8 @@ pub const MAX_MESSAGES_PER_SECOND: usize = 5_000;
 /// connection.
 const MAX_CONCURRENT_REPLIES: usize = 16;
 
-/// Answers requests of a server to its client, such as `elicitation/create`.
+/// Answers requests of a server to its client that need no person. Requests for input that it refuses go to the
+/// person behind the tool call ([`super::InputHandler`]).
 pub trait RequestHandler: Send + Sync {
     /// The capabilities that are declared to servers.
     fn capabilities(&self) -> Value {
@@ -44,9 +46,18 @@ impl RequestHandler for NoRequestHandler {
 /// Is called with each progress notification of a call.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// The response to a request of a server.
+pub enum ServerReply {
+    Ready(Vec<u8>),
+    /// It needs a person. `None` if the server no longer waits for it.
+    Later(BoxFuture<'static, Option<Vec<u8>>>),
+}
+
 /// Handles the unsolicited messages of one connection.
 pub struct Inbox {
     pub handler: Arc<dyn RequestHandler>,
+    /// The tool calls in progress.
+    pub calls: Arc<OpenCalls>,
     tools_changed: watch::Sender<u64>,
     /// The callbacks for progress, by progress token.
     progress: Mutex<HashMap<u64, OnProgress>>,
@@ -59,6 +70,7 @@ impl Inbox {
     pub fn new(handler: Arc<dyn RequestHandler>) -> Self {
         Self {
             handler,
+            calls: Arc::default(),
             tools_changed: watch::channel(0).0,
             progress: Mutex::default(),
             rate_window: Mutex::new((Instant::now(), 0)),
@@ -76,28 +88,45 @@ impl Inbox {
         ProgressGuard { inbox: Arc::clone(self), token }
     }
 
-    /// Handles a request or notification and returns the response to send, if any. An error concerns the
-    /// whole connection, which is closed if the server floods it.
-    pub fn handle(&self, message: &Message<'_>) -> Result<Option<Vec<u8>>, Error> {
+    /// Handles a request or notification and returns the response to send, if any. `stream_of` is the request on
+    /// whose stream the message arrived. An error concerns the whole connection, which is closed if the server
+    /// floods it.
+    pub fn handle(
+        &self,
+        message: &Message<'_>,
+        stream_of: Option<u64>,
+    ) -> Result<Option<ServerReply>, Error> {
         self.check_rate()?;
         let Some(method) = message.method.as_deref() else { return Ok(None) };
         match (message.kind(), message.id) {
             (Kind::Request, Some(id)) => {
                 let params = message.params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                let params = params.unwrap_or_default();
                 let answer = match method {
                     "ping" => Some(json!({})),
-                    _ => self.handler.answer(method, &params.unwrap_or_default()),
+                    _ => self.handler.answer(method, &params),
                 };
                 let refusal = RpcError::new(code::METHOD_NOT_FOUND, format!("`{method}` is not supported"));
-                let text = match answer {
-                    Some(answer) => Response::result(id, answer).to_bytes(),
-                    None => Response::error(Some(id), &refusal).to_bytes(),
+                let outcome = match answer {
+                    Some(answer) => Ok(answer),
+                    None if method == input::METHOD => {
+                        return Ok(Some(self.answer_later(id.to_owned(), params, stream_of)));
+                    }
+                    None => Err(refusal),
                 };
-                return Ok(text.ok());
+                return Ok(response_text(id, outcome).map(ServerReply::Ready));
             }
             _ => self.handle_notification(method, message),
         }
         Ok(None)
+    }
+
+    fn answer_later(&self, id: Box<RawValue>, params: Value, stream_of: Option<u64>) -> ServerReply {
+        let calls = Arc::clone(&self.calls);
+        ServerReply::Later(Box::pin(async move {
+            let outcome = calls.answer(&id, params, stream_of).await?;
+            response_text(&id, outcome)
+        }))
     }
 
     /// Returns a permit for a response that is sent in its own task. The caller holds it until
@@ -123,6 +152,14 @@ impl Inbox {
                     });
                 }
             }
+            "notifications/cancelled" => {
+                let cancelled = message
+                    .params
+                    .and_then(|raw| serde_json::from_str::<CancelledParams<'_>>(raw.get()).ok());
+                if let Some(cancelled) = cancelled {
+                    self.calls.cancel_request(cancelled.request_id);
+                }
+            }
             // Server logs appear only at trace level, because they may contain anything.
             "notifications/message" => tracing::trace!("a server sent a log message"),
             other => debug!(method = other, "ignored a notification of a server"),
@@ -142,6 +179,21 @@ impl Inbox {
             Ok(())
         }
     }
+}
+
+/// Returns the text of a response.
+fn response_text(id: &RawValue, outcome: Result<Value, RpcError>) -> Option<Vec<u8>> {
+    match outcome {
+        Ok(result) => Response::result(id, result).to_bytes().ok(),
+        Err(error) => Response::error(Some(id), &error).to_bytes().ok(),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelledParams<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
 }
 
 #[derive(Deserialize)]

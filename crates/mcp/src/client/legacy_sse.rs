@@ -15,11 +15,11 @@ use super::{
     ClientOptions, Error, body,
     body::Events,
     http::Endpoint,
-    inbox::Inbox,
+    inbox::{Inbox, ServerReply},
+    large_messages::LargeMessages,
     pending::PendingReplies,
-    transport::{Reply, Request, Transport},
+    transport::{Incoming, Reply, Request, Transport, receive},
 };
-use crate::message::{Kind, Message};
 
 /// The maximum number of events before the one that names the URL.
 const MAX_EVENTS_BEFORE_ENDPOINT: usize = 10;
@@ -62,7 +62,8 @@ impl LegacySseTransport {
             401 | 403 => return Err(Error::Unauthorised(status)),
             _ => return Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }
-        let mut events = Events::new(response, options.max_message_bytes);
+        let large = options.large_messages.clone();
+        let mut events = Events::new(response, options.max_message_bytes, large.clone());
         let url = read_post_url(&mut events, &endpoint.url).await?;
         let (post, pending) = (PostTarget { endpoint, url }, PendingReplies::new());
         #[expect(
@@ -72,7 +73,7 @@ impl LegacySseTransport {
         let reading = tokio::spawn({
             let (post, pending) = (post.clone(), Arc::clone(&pending));
             async move {
-                let error = read_loop(&mut events, &post, &pending, &inbox).await;
+                let error = read_loop(&mut events, &post, &pending, &inbox, &large).await;
                 pending.close_with(&error);
             }
         });
@@ -100,37 +101,60 @@ async fn read_post_url(events: &mut Events, stream_url: &Url) -> Result<Url, Err
 }
 
 /// Reads messages until the stream ends; returns the reason.
-async fn read_loop(events: &mut Events, post: &PostTarget, pending: &PendingReplies, inbox: &Inbox) -> Error {
+async fn read_loop(
+    events: &mut Events,
+    post: &PostTarget,
+    pending: &PendingReplies,
+    inbox: &Arc<Inbox>,
+    large: &LargeMessages,
+) -> Error {
     loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
             Ok(None) => return Error::Lost("the stream ended".into()),
             Err(error) => return error,
         };
-        let data = event.data.unwrap_or_default();
+        let (held, data) = (events.take_held(), event.data.unwrap_or_default());
         if data.is_empty() || !matches!(event.event.as_deref(), None | Some("message")) {
             continue;
         }
-        match Message::parse(data.as_bytes()) {
-            Ok(message) if message.kind() == Kind::Response => pending.resolve(&message),
-            Ok(message) => match inbox.handle(&message) {
-                Ok(Some(response)) => {
-                    if let Some(permit) = inbox.try_reply_permit() {
-                        let post = post.clone();
-                        #[expect(
-                            clippy::disallowed_methods,
-                            reason = "not awaited; permits limit the number of such tasks, and a timeout their duration"
-                        )]
-                        tokio::spawn(async move {
-                            let _ = post.send(response.into()).await;
-                            drop(permit);
-                        });
-                    }
-                }
+        let (bytes, handler) = (data.len(), Arc::clone(inbox));
+        let received = large.process(bytes, move || receive(data.as_bytes(), &handler, None, None)).await;
+        match received.and_then(|received| received.map_err(Error::InvalidMessage)) {
+            Ok(Incoming::Response { id, reply }) => {
+                pending.resolve(id, reply.map(|reply| Reply { held, ..reply }));
+            }
+            Ok(Incoming::Handled(handled)) => match handled {
+                Ok(Some(reply)) => send_reply(post, inbox, reply),
                 Ok(None) => {}
                 Err(flood) => return flood,
             },
-            Err(error) => return Error::InvalidMessage(error.message),
+            Err(error) => return error,
+        }
+    }
+}
+
+/// Sends the response to a request of the server, in a task of its own.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not awaited; permits limit the number of such tasks, and a timeout or their call limits their duration"
+)]
+fn send_reply(post: &PostTarget, inbox: &Inbox, reply: ServerReply) {
+    let post = post.clone();
+    match reply {
+        ServerReply::Ready(response) => {
+            let Some(permit) = inbox.try_reply_permit() else { return };
+            tokio::spawn(async move {
+                let _ = post.send(response.into()).await;
+                drop(permit);
+            });
+        }
+        ServerReply::Later(reply) => {
+            tokio::spawn(async move {
+                if let Some(response) = reply.await {
+                    let _ = post.send(response.into()).await;
+                }
+            });
         }
     }
 }

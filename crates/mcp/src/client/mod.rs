@@ -10,21 +10,25 @@ use std::{
     time::Duration,
 };
 
-use emergent_net::trace_context;
 use parking_lot::RwLock;
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
 
 mod body;
+mod call_clock;
+mod calls;
 mod connect;
 mod era;
 mod error;
 mod headers;
 mod http;
 mod inbox;
+mod input;
+mod large_messages;
 mod legacy_sse;
 mod lines;
 mod listing;
+mod open_calls;
 mod pending;
 mod process;
 mod sandbox;
@@ -38,10 +42,14 @@ mod transport;
 #[cfg(target_os = "linux")]
 pub use self::supervisor::run_if_requested as run_supervisor_if_requested;
 pub use self::{
+    call_clock::{CallClock, ClockPause},
+    calls::CallOptions,
     era::Era,
     error::Error,
     http::Endpoint,
     inbox::{NoRequestHandler, OnProgress, RequestHandler},
+    input::{CallInput, Form, FormAnswer, InputHandler},
+    large_messages::{HeldMessage, LargeMessages},
     process::Program,
     sandbox::Sandbox,
     tools::{Progress, RemoteCallResult, RemoteTool},
@@ -49,7 +57,6 @@ pub use self::{
 use self::{
     inbox::Inbox,
     listing::{MAX_PAGES, ToolListing},
-    tools::{CallOutcome, parse_call_response},
     transport::{Reply, Request, Transport},
 };
 use crate::message::{MODERN, OutgoingMessage, meta};
@@ -76,12 +83,17 @@ pub struct ClientOptions {
     pub client_version: String,
     /// The maximum size of one message or one body.
     pub max_message_bytes: usize,
+    /// The limits for large messages, which connections share.
+    pub large_messages: LargeMessages,
     /// The timeout of the whole connection setup.
     pub connect_timeout: Duration,
     /// How long a program may stay silent before it counts as a legacy server.
     pub probe_timeout: Duration,
     /// Answers requests that the server sends to this client.
     pub request_handler: Arc<dyn RequestHandler>,
+    /// Whether calls of this connection may ask a person for input. It is declared to legacy servers when the
+    /// connection is opened, and to modern ones with each call that has somebody to ask.
+    pub asks_for_input: bool,
     /// Receives the lines that a program writes to its standard error.
     pub on_stderr: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -92,9 +104,11 @@ impl Default for ClientOptions {
             client_name: "emergent".into(),
             client_version: env!("CARGO_PKG_VERSION").into(),
             max_message_bytes: 8 << 20,
+            large_messages: LargeMessages::default(),
             connect_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(3),
             request_handler: Arc::new(NoRequestHandler),
+            asks_for_input: false,
             on_stderr: Arc::new(|_| {}),
         }
     }
@@ -197,7 +211,14 @@ impl Client {
                 params.insert("cursor".into(), Value::from(cursor.clone()));
             }
             let result = self.request("tools/list", params, within).await?;
-            match listing.add(&result, |tool| self.is_callable(tool))? {
+            let (bytes, era) = (result.get().len(), self.era());
+            let add = move || {
+                let next = listing.add(&result, |tool| is_callable(tool, era));
+                (listing, next)
+            };
+            let (extended, next) = self.large_messages().process(bytes, add).await?;
+            listing = extended;
+            match next? {
                 Some(next) if cursor.as_ref() == Some(&next) => {
                     return Err(Error::InvalidMessage("a list of tools whose pages form a cycle".into()));
                 }
@@ -208,75 +229,8 @@ impl Client {
         Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_PAGES} pages")))
     }
 
-    /// Whether the client can send the headers that a tool's schema requests.
-    fn is_callable(&self, tool: &RemoteTool) -> bool {
-        if self.era() == Era::Legacy || !tool.input_schema.get().contains("x-mcp-header") {
-            return true;
-        }
-        let schema = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
-        headers::mirrored_arguments(&schema).is_some()
-    }
-
-    /// Calls a tool. `schema` is its input schema, which may request arguments in headers.
-    pub async fn call_tool(
-        &self,
-        name: &str,
-        schema: &Value,
-        arguments: Map<String, Value>,
-        within: Duration,
-        progress: Option<OnProgress>,
-    ) -> Result<RemoteCallResult, Error> {
-        let work = self.call_with_input(name, schema, arguments, within, progress);
-        timeout(within, work).await.map_err(|_| Error::Timeout(within))?
-    }
-
-    /// Calls a tool, and again with the handler's answers as long as the server requests input.
-    async fn call_with_input(
-        &self,
-        name: &str,
-        schema: &Value,
-        arguments: Map<String, Value>,
-        within: Duration,
-        progress: Option<OnProgress>,
-    ) -> Result<RemoteCallResult, Error> {
-        let mut call_headers = vec![("mcp-name".to_owned(), headers::encode_header(name))];
-        if self.era() == Era::Modern {
-            call_headers.extend(headers::argument_headers(
-                &headers::mirrored_arguments(schema).unwrap_or_default(),
-                &arguments,
-            ));
-        }
-        let first_params = Map::from_iter([
-            ("name".to_owned(), Value::from(name)),
-            ("arguments".to_owned(), Value::Object(arguments)),
-        ]);
-        let mut params = first_params.clone();
-        // Servers on stdio have no headers, so the context is in the request as well.
-        if let Some(context) = trace_context::outgoing() {
-            meta_mut(&mut params).insert(trace_context::TRACEPARENT.to_owned(), Value::from(context));
-        }
-        for _ in 0..MAX_INPUT_ROUNDS {
-            let result = self
-                .send_request("tools/call", params, within, call_headers.clone(), progress.clone())
-                .await?;
-            let (questions, state) = match parse_call_response(&result)? {
-                CallOutcome::Done(result) => return Ok(result),
-                CallOutcome::NeedsInput { questions, state } => (questions, state),
-            };
-            let mut answers = Map::new();
-            for (key, question) in questions {
-                let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
-                let question_params = question.get("params").cloned().unwrap_or_default();
-                let answer = self.inner().inbox.handler.answer(method, &question_params);
-                answers.insert(key, answer.ok_or_else(|| Error::NeedsUserInput(method.to_owned()))?);
-            }
-            params = first_params.clone();
-            params.insert("inputResponses".into(), Value::Object(answers));
-            if let Some(state) = state {
-                params.insert("requestState".into(), Value::from(state));
-            }
-        }
-        Err(Error::NeedsUserInput(format!("the server requested input {MAX_INPUT_ROUNDS} times in one call")))
+    fn large_messages(&self) -> &LargeMessages {
+        &self.inner().options.large_messages
     }
 
     /// Sends a request of any kind and returns its result.
@@ -289,32 +243,45 @@ impl Client {
         let name = params.get("uri").or_else(|| params.get("name")).and_then(Value::as_str);
         let headers =
             name.map(|name| ("mcp-name".to_owned(), headers::encode_header(name))).into_iter().collect();
-        self.send_request(method, params, within, headers, None).await
+        Ok(self.send_held(method, params, Sending { headers, ..Sending::within(within) }).await?.0)
     }
 
-    /// Sends a request, and once more in a new session if the server no longer knows the current one.
-    async fn send_request(
+    /// Sends a request, and returns its result with the place in memory of a large one. The request is sent once more
+    /// in a new session if the server no longer knows the current one.
+    async fn send_held(
         &self,
         method: &str,
         params: Map<String, Value>,
-        within: Duration,
-        headers: Vec<(String, String)>,
-        progress: Option<OnProgress>,
-    ) -> Result<Box<RawValue>, Error> {
+        sending: Sending,
+    ) -> Result<(Box<RawValue>, Option<HeldMessage>), Error> {
         let peer = self.inner().peer.read().clone();
-        let first = self
-            .inner()
-            .send_once(&peer, method, params.clone(), within, headers.clone(), progress.clone())
-            .await;
+        let first = self.inner().send_once(&peer, method, params.clone(), sending.clone()).await;
         let reply = match first {
             Err(Error::SessionGone) => {
                 connect::restart_session(self.inner(), peer.session).await?;
                 let peer = self.inner().peer.read().clone();
-                self.inner().send_once(&peer, method, params, within, headers, progress).await?
+                self.inner().send_once(&peer, method, params, sending).await?
             }
             other => other?,
         };
-        Ok(reply.outcome?)
+        Ok((reply.outcome?, reply.held))
+    }
+}
+
+/// How a request is sent.
+#[derive(Clone)]
+struct Sending {
+    within: Duration,
+    /// Headers of a modern request.
+    headers: Vec<(String, String)>,
+    progress: Option<OnProgress>,
+    /// Who is asked for input during a tool call.
+    input: Option<CallInput>,
+}
+
+impl Sending {
+    fn within(within: Duration) -> Self {
+        Self { within, headers: Vec::new(), progress: None, input: None }
     }
 }
 
@@ -325,10 +292,9 @@ impl Inner {
         peer: &Peer,
         method: &str,
         mut params: Map<String, Value>,
-        within: Duration,
-        headers: Vec<(String, String)>,
-        progress: Option<OnProgress>,
+        sending: Sending,
     ) -> Result<Reply, Error> {
+        let Sending { within, headers, progress, input } = sending;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let progress_guard = progress.map(|progress| self.inbox.subscribe_progress(id, progress));
         if progress_guard.is_some() {
@@ -336,8 +302,10 @@ impl Inner {
         }
         let modern = peer.era == Era::Modern;
         if modern {
-            meta_mut(&mut params).extend(self.modern_meta());
+            meta_mut(&mut params).extend(self.modern_meta(input.is_some()));
         }
+        let clock = input.as_ref().map(|input| input.clock.clone()).unwrap_or_default();
+        let _call = (method == "tools/call").then(|| self.inbox.calls.register(id, input));
         let version = (!peer.version.is_empty()).then(|| peer.version.clone());
         let text = request_text(id, method, params)?;
         let headers = if modern { headers } else { Vec::new() };
@@ -347,22 +315,31 @@ impl Inner {
             id,
             armed: !(modern && self.transport.cancels_on_drop()),
         };
-        match timeout(within, self.transport.request(request)).await {
-            Ok(reply) => {
+        match clock.timeout(within, self.transport.request(request)).await {
+            Some(reply) => {
                 cancel.disarm();
                 reply
             }
-            Err(_) => Err(Error::Timeout(within)),
+            None => Err(Error::Timeout(within)),
         }
     }
 
     /// The `_meta` of every modern request.
-    fn modern_meta(&self) -> Map<String, Value> {
+    fn modern_meta(&self, may_ask: bool) -> Map<String, Value> {
         Map::from_iter([
             (meta::PROTOCOL_VERSION.to_owned(), Value::from(MODERN)),
             (meta::CLIENT_INFO.to_owned(), self.client_info()),
-            (meta::CLIENT_CAPABILITIES.to_owned(), self.inbox.handler.capabilities()),
+            (meta::CLIENT_CAPABILITIES.to_owned(), self.capabilities(may_ask)),
         ])
+    }
+
+    /// What is declared to the server. `may_ask` says that there is somebody who can be asked for input.
+    fn capabilities(&self, may_ask: bool) -> Value {
+        let mut capabilities = self.inbox.handler.capabilities();
+        if may_ask {
+            input::declare(&mut capabilities);
+        }
+        capabilities
     }
 
     fn client_info(&self) -> Value {
@@ -383,6 +360,15 @@ impl Drop for ClientHandle {
             listening.abort();
         }
     }
+}
+
+/// Whether a client of this era can send the headers that a tool's schema requests.
+fn is_callable(tool: &RemoteTool, era: Era) -> bool {
+    if era == Era::Legacy || !tool.input_schema.get().contains("x-mcp-header") {
+        return true;
+    }
+    let schema = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+    headers::mirrored_arguments(&schema).is_some()
 }
 
 /// Returns the `_meta` of a request, which is created if it does not exist.

@@ -5,11 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use super::{
-    Error,
-    transport::{Reply, reply_from},
-};
-use crate::message::Message;
+use super::{Error, transport::Reply};
 
 /// The waiting calls of one connection, by the id of their request.
 pub struct PendingReplies {
@@ -41,11 +37,10 @@ impl PendingReplies {
     }
 
     /// Passes a response to the call that waits for it; a response without a waiting call is dropped.
-    pub fn resolve(&self, message: &Message<'_>) {
-        let id = message.id.and_then(|id| id.get().parse::<u64>().ok());
+    pub fn resolve(&self, id: Option<u64>, reply: Result<Reply, Error>) {
         let sender = id.and_then(|id| self.waiting.lock().remove(&id));
         if let Some(sender) = sender {
-            let _ = sender.send(reply_from(message, None));
+            let _ = sender.send(reply);
         }
     }
 

@@ -2,12 +2,7 @@
 //! group, and ended together with all its descendants. If this process is killed, the operating system
 //! ends it (see `spawner`). With a supervisor, this is also true for descendants that left the process group.
 
-use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
-    process::Stdio,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
@@ -35,7 +30,7 @@ const SUPERVISOR_TIME: Duration = Duration::from_secs(5);
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
-    /// The whole environment besides `PATH`. Values may be secret, so it is never printed.
+    /// The whole environment besides `PATH` and `HOME`. Values may be secret, so it is never printed.
     pub env: BTreeMap<String, String>,
     /// How long the program has to end by itself, and again after SIGTERM.
     pub grace: Duration,
@@ -64,10 +59,11 @@ impl Process {
             clippy::disallowed_methods,
             reason = "not a setting: a program finds others where this server does"
         )]
-        let path = std::env::var_os("PATH");
+        let (path, home) = (std::env::var_os("PATH"), std::env::var_os("HOME"));
         let path = path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
+        let inherited = Inherited { path, home };
         let is_supervised = program.sandbox.supervisor.is_some();
-        let mut command = build_command(program, &path).map_err(|error| failed(error.to_string()))?;
+        let mut command = build_command(program, &inherited).map_err(|error| failed(error.to_string()))?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -106,35 +102,51 @@ impl Process {
     }
 }
 
+/// The variables that a program gets from this process, unless it has its own.
+struct Inherited {
+    path: OsString,
+    /// Programs such as `npx` keep their packages there. Without it they take the home folder of the user, which a
+    /// user without rights does not have.
+    home: Option<OsString>,
+}
+
+impl Inherited {
+    /// The environment of a program.
+    fn environment(&self, program: &Program) -> BTreeMap<String, OsString> {
+        let path = ("PATH".to_owned(), self.path.clone());
+        let home = self.home.clone().map(|home| ("HOME".to_owned(), home));
+        let own = program.env.iter().map(|(name, value)| (name.clone(), OsString::from(value)));
+        [path].into_iter().chain(home).chain(own).collect()
+    }
+}
+
 /// The command that starts the program, or its supervisor.
 #[cfg(target_os = "linux")]
-fn build_command(program: &Program, path: &OsStr) -> std::io::Result<Command> {
-    let Some(binary) = &program.sandbox.supervisor else { return Ok(plain_command(program, path)) };
+fn build_command(program: &Program, inherited: &Inherited) -> std::io::Result<Command> {
+    let Some(binary) = &program.sandbox.supervisor else { return Ok(plain_command(program, inherited)) };
     // The supervisor could only report a missing program by its exit code.
-    find_program(&program.command, path)?;
+    find_program(&program.command, &inherited.path)?;
     let mut command = Command::new(binary);
-    command
-        .args(supervisor::arguments(program.grace, &program.command, &program.args))
-        .env_clear()
-        .env(supervisor::variable("PATH"), path)
-        .envs(program.env.iter().map(|(name, value)| (supervisor::variable(name), value)));
+    command.args(supervisor::arguments(program.grace, &program.command, &program.args)).env_clear().envs(
+        inherited.environment(program).into_iter().map(|(name, value)| (supervisor::variable(&name), value)),
+    );
     Ok(command)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn build_command(program: &Program, path: &OsStr) -> std::io::Result<Command> {
-    Ok(plain_command(program, path))
+fn build_command(program: &Program, inherited: &Inherited) -> std::io::Result<Command> {
+    Ok(plain_command(program, inherited))
 }
 
-fn plain_command(program: &Program, path: &OsStr) -> Command {
+fn plain_command(program: &Program, inherited: &Inherited) -> Command {
     let mut command = Command::new(&program.command);
-    command.args(&program.args).env_clear().env("PATH", path).envs(&program.env);
+    command.args(&program.args).env_clear().envs(inherited.environment(program));
     command
 }
 
 /// Fails if there is no such program, as starting it would.
 #[cfg(target_os = "linux")]
-fn find_program(command: &str, path: &OsStr) -> std::io::Result<()> {
+fn find_program(command: &str, path: &std::ffi::OsStr) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
 
     let candidates: Vec<_> = match command.contains('/') {
@@ -228,5 +240,30 @@ fn exit_reason(ended: std::io::Result<std::process::ExitStatus>) -> String {
     match ended {
         Ok(status) => format!("its process ended ({status})"),
         Err(error) => format!("its process could not be waited for: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_the_home_folder_of_the_server_unless_it_has_its_own() {
+        let inherited = Inherited { path: "/bin".into(), home: Some("/var/cache/emergent".into()) };
+        let environment = |env: &[(&str, &str)]| {
+            let program = Program {
+                command: "npx".into(),
+                args: Vec::new(),
+                env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+                grace: Duration::ZERO,
+                sandbox: Sandbox::default(),
+            };
+            let all = inherited.environment(&program).into_iter();
+            let texts: Vec<String> =
+                all.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect();
+            texts.join(" ")
+        };
+        assert_eq!(environment(&[]), "HOME=/var/cache/emergent PATH=/bin");
+        assert_eq!(environment(&[("HOME", "/own"), ("KEY", "x")]), "HOME=/own KEY=x PATH=/bin");
     }
 }

@@ -12,13 +12,13 @@ use tokio::{
 
 use super::{
     ClientOptions, Error,
-    inbox::Inbox,
+    inbox::{Inbox, ServerReply},
+    large_messages::{LargeMessages, MAX_UNCOUNTED_BYTES},
     lines::{self, Line},
     pending::PendingReplies,
     process::{Process, Program},
-    transport::{Reply, Request, Transport},
+    transport::{Incoming, Reply, Request, Transport, receive},
 };
-use crate::message::{Kind, Message};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 /// The maximum number of messages that wait until the program reads them.
@@ -51,6 +51,7 @@ impl StdioTransport {
             // A weak reference, because the reader must not keep the program's input open.
             out: out.downgrade(),
             max_message_bytes: options.max_message_bytes,
+            large: options.large_messages.clone(),
         };
         let read = tokio::spawn({
             let (process, pending) = (Arc::clone(&process), Arc::clone(&pending));
@@ -158,6 +159,7 @@ struct Reader {
     inbox: Arc<Inbox>,
     out: mpsc::WeakSender<Bytes>,
     max_message_bytes: usize,
+    large: LargeMessages,
 }
 
 impl Reader {
@@ -175,18 +177,25 @@ impl Reader {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let message = Message::parse(&line);
-            received_message |= message.is_ok();
-            match message {
-                Ok(message) if message.kind() == Kind::Response => self.pending.resolve(&message),
-                Ok(message) => match self.inbox.handle(&message) {
-                    Ok(Some(response)) => {
-                        // The send is not awaited: a program that sends requests without reading must not
-                        // block the reader.
-                        if let Some(out) = self.out.upgrade() {
-                            let _ = out.try_send(response.into());
-                        }
-                    }
+            // A program has at most one line in memory that is not counted yet.
+            let held = match line.len() > MAX_UNCOUNTED_BYTES {
+                true => self.large.hold().await.ok(),
+                false => None,
+            };
+            let (bytes, inbox) = (line.len(), Arc::clone(&self.inbox));
+            let received =
+                self.large.process(bytes, move || (receive(&line, &inbox, None, None), line)).await;
+            let (received, line) = match received {
+                Ok(received) => received,
+                Err(error) => return error,
+            };
+            received_message |= received.is_ok();
+            match received {
+                Ok(Incoming::Response { id, reply }) => {
+                    self.pending.resolve(id, reply.map(|reply| Reply { held, ..reply }));
+                }
+                Ok(Incoming::Handled(handled)) => match handled {
+                    Ok(Some(reply)) => self.send_reply(reply),
                     Ok(None) => {}
                     Err(flood) => return flood,
                 },
@@ -196,9 +205,35 @@ impl Reader {
                     plain_lines += 1;
                     let is_greeting = !received_message && is_plain_text(&line);
                     if plain_lines > MAX_PLAIN_LINES || (!self.pending.is_empty() && !is_greeting) {
-                        return Error::InvalidMessage(error.message);
+                        return Error::InvalidMessage(error);
                     }
                 }
+            }
+        }
+    }
+}
+
+impl Reader {
+    /// Sends the response to a request of the program.
+    fn send_reply(&self, reply: ServerReply) {
+        match reply {
+            // The send is not awaited: a program that sends requests without reading must not block the reader.
+            ServerReply::Ready(response) => {
+                if let Some(out) = self.out.upgrade() {
+                    let _ = out.try_send(response.into());
+                }
+            }
+            ServerReply::Later(reply) => {
+                let out = self.out.clone();
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "it ends with the call that the request belongs to, and the number of such requests is limited"
+                )]
+                tokio::spawn(async move {
+                    if let (Some(response), Some(out)) = (reply.await, out.upgrade()) {
+                        let _ = out.send(response.into()).await;
+                    }
+                });
             }
         }
     }

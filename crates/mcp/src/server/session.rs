@@ -28,6 +28,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_PER_CALLER: usize = 100;
 /// The maximum number of sessions of all callers together.
 const MAX_TOTAL: usize = 10_000;
+/// Expired sessions are removed after so many starts, and at each start while there are no more sessions.
+const CLEANUP_STARTS: usize = 100;
 /// The capabilities of a client are stored as long as its session, so their size is limited.
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 
@@ -159,35 +161,42 @@ impl Drop for StreamGuard {
 }
 
 /// All sessions by creator and id.
-pub(super) struct Sessions<C>(Mutex<HashMap<C, HashMap<String, Arc<Session>>>>);
+pub(super) struct Sessions<C> {
+    by_caller: Mutex<HashMap<C, HashMap<String, Arc<Session>>>>,
+    /// How many sessions were started.
+    starts: AtomicU64,
+}
 
 impl<C> Default for Sessions<C> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { by_caller: Mutex::default(), starts: AtomicU64::new(0) }
     }
 }
 
 impl<C: Eq + Hash> Sessions<C> {
-    /// Creates a session. A caller at its limit loses the session that was idle the longest; busy sessions
-    /// and those of other callers are not affected.
+    /// Creates a session. A caller at its limit loses the session that was idle the longest. If the server has
+    /// too many, the caller with the most sessions loses one that is idle, so that many tokens of one project
+    /// cannot keep others out. Busy sessions are not affected.
     pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Result<Arc<Session>, Fault> {
         if capabilities.is_some_and(|text| text.get().len() > MAX_CAPABILITIES_BYTES) {
             let limit = MAX_CAPABILITIES_BYTES / 1024;
             return Err(Fault::invalid(format!("`params.capabilities` must not be longer than {limit} KiB")));
         }
-        let mut sessions = self.0.lock();
-        remove_expired(&mut sessions);
-        let total: usize = sessions.values().map(HashMap::len).sum();
+        let mut sessions = self.by_caller.lock();
+        self.clean_up(&mut sessions, &caller);
+        let total = count_sessions(&sessions);
         let own_count = sessions.get(&caller).map_or(0, HashMap::len);
-        if own_count >= MAX_PER_CALLER || total >= MAX_TOTAL {
+        if own_count >= MAX_PER_CALLER {
             let idle = sessions.get_mut(&caller).and_then(take_idle);
             let Some(idle) = idle else {
-                let reason = if own_count >= MAX_PER_CALLER {
-                    format!("all {MAX_PER_CALLER} sessions of this token are busy: end one first")
-                } else {
-                    "this server has too many sessions; try again later".to_owned()
-                };
-                return Err(Fault::LimitReached { why: reason });
+                let why = format!("all {MAX_PER_CALLER} sessions of this token are busy: end one first");
+                return Err(Fault::LimitReached { why });
+            };
+            idle.end();
+        } else if total >= MAX_TOTAL {
+            let Some(idle) = take_idle_from_largest(&mut sessions, own_count) else {
+                let why = "this server has too many sessions; try again later".to_owned();
+                return Err(Fault::LimitReached { why });
             };
             idle.end();
         }
@@ -206,9 +215,24 @@ impl<C: Eq + Hash> Sessions<C> {
         Ok(session)
     }
 
+    /// Removes expired sessions. That inspects all sessions, so it does not happen at every start if there are many;
+    /// but at the limit of the server, an expired session must not cost another caller one of its own.
+    fn clean_up(&self, sessions: &mut HashMap<C, HashMap<String, Arc<Session>>>, caller: &C) {
+        let is_turn = self
+            .starts
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(CLEANUP_STARTS.try_into().unwrap_or(1));
+        let total = count_sessions(sessions);
+        let takes_from_others =
+            total >= MAX_TOTAL && sessions.get(caller).is_none_or(|own| own.len() < MAX_PER_CALLER);
+        if is_turn || takes_from_others || total <= CLEANUP_STARTS {
+            remove_expired(sessions);
+        }
+    }
+
     /// Returns the caller's session with this id; `None` if there is none, or it has expired.
     pub fn get(&self, id: &str, caller: &C) -> Option<Arc<Session>> {
-        let mut sessions = self.0.lock();
+        let mut sessions = self.by_caller.lock();
         let own = sessions.get_mut(caller)?;
         let session = Arc::clone(own.get(id)?);
         if session.is_expired() {
@@ -221,7 +245,7 @@ impl<C: Eq + Hash> Sessions<C> {
     }
 
     pub fn end(&self, session: &Session, caller: &C) {
-        let mut sessions = self.0.lock();
+        let mut sessions = self.by_caller.lock();
         if let Some(own) = sessions.get_mut(caller) {
             own.remove(&session.id);
             if own.is_empty() {
@@ -230,6 +254,10 @@ impl<C: Eq + Hash> Sessions<C> {
         }
         session.end();
     }
+}
+
+fn count_sessions<C>(sessions: &HashMap<C, HashMap<String, Arc<Session>>>) -> usize {
+    sessions.values().map(HashMap::len).sum()
 }
 
 /// Removes the sessions of clients that left without ending them.
@@ -245,6 +273,17 @@ fn take_idle(own: &mut HashMap<String, Arc<Session>>) -> Option<Arc<Session>> {
     let idle = own.values().filter(|session| !session.is_busy());
     let oldest = Arc::clone(idle.min_by_key(|session| *session.last_used.lock())?);
     own.remove(&oldest.id)
+}
+
+/// Removes the session that was idle the longest from the caller that has the most, and more than `own_count`;
+/// callers without an idle session are passed over.
+fn take_idle_from_largest<C: Eq + Hash>(
+    sessions: &mut HashMap<C, HashMap<String, Arc<Session>>>,
+    own_count: usize,
+) -> Option<Arc<Session>> {
+    let has_idle = |own: &HashMap<String, Arc<Session>>| own.values().any(|session| !session.is_busy());
+    let candidates = sessions.values_mut().filter(|own| own.len() > own_count && has_idle(own));
+    candidates.max_by_key(|own| own.len()).and_then(take_idle)
 }
 
 #[cfg(test)]
@@ -264,7 +303,7 @@ mod tests {
         assert!(sessions.get("another", &"ada").is_none());
         sessions.end(&session, &"ada");
         assert!(sessions.get(&session.id, &"ada").is_none());
-        assert!(sessions.0.lock().is_empty());
+        assert!(sessions.by_caller.lock().is_empty());
     }
 
     #[test]
@@ -278,7 +317,7 @@ mod tests {
         for _ in 0..2 * MAX_PER_CALLER {
             sessions.start("ada", None).unwrap();
         }
-        assert_eq!(sessions.0.lock()["ada"].len(), MAX_PER_CALLER);
+        assert_eq!(sessions.by_caller.lock()["ada"].len(), MAX_PER_CALLER);
         assert!(sessions.get(&idle.id, &"ada").is_none());
         for (session, creator) in [(&other, "eve"), (&working, "ada"), (&listening, "ada")] {
             assert!(sessions.get(&session.id, &creator).is_some());
@@ -301,6 +340,23 @@ mod tests {
     }
 
     #[test]
+    fn many_tokens_with_idle_sessions_do_not_keep_others_out() {
+        let sessions = Sessions::default();
+        for caller in 0..MAX_TOTAL / MAX_PER_CALLER {
+            for _ in 0..MAX_PER_CALLER {
+                sessions.start(caller, None).unwrap();
+            }
+        }
+        let newcomer = sessions.start(usize::MAX, None).expect("an idle session of another caller ends");
+        assert!(sessions.get(&newcomer.id, &usize::MAX).is_some());
+        assert_eq!(sessions.by_caller.lock().values().map(HashMap::len).sum::<usize>(), MAX_TOTAL);
+        for _ in 0..MAX_TOTAL {
+            let _ = sessions.start(7, None);
+        }
+        assert!(sessions.get(&newcomer.id, &usize::MAX).is_some(), "those with fewer sessions keep theirs");
+    }
+
+    #[test]
     fn idle_sessions_expire_and_busy_ones_do_not() {
         let Some(long_ago) = Instant::now().checked_sub(2 * IDLE_TIMEOUT) else { return };
         let sessions = Sessions::default();
@@ -310,7 +366,7 @@ mod tests {
             *session.last_used.lock() = long_ago;
         }
         sessions.start("eve", None).unwrap();
-        assert_eq!(sessions.0.lock()["ada"].keys().collect::<Vec<_>>(), [&working.id]);
+        assert_eq!(sessions.by_caller.lock()["ada"].keys().collect::<Vec<_>>(), [&working.id]);
         drop(running);
         assert!(sessions.get(&working.id, &"ada").is_some(), "the timeout starts when the request ends");
     }
