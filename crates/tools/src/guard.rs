@@ -77,16 +77,20 @@ impl Guard {
             on_behalf_of(Requester::Project(context.project), async { tool.call(context, input).await });
         let call = AssertUnwindSafe(call).catch_unwind();
         let timeout = tool.timeout().unwrap_or(self.timeout);
-        match tokio::time::timeout(timeout, call).await {
-            Ok(Ok(Ok(ToolOutput::Answer(answer)))) => GuardedOutput::Answer(self.truncate_for(info, answer)),
-            Ok(Ok(Ok(ToolOutput::External { answer, content }))) => {
+        // The time in which a person is asked for input does not count.
+        let clock = context.input.as_ref().map(|input| input.clock.clone()).unwrap_or_default();
+        match clock.timeout(timeout, call).await {
+            Some(Ok(Ok(ToolOutput::Answer(answer)))) => {
+                GuardedOutput::Answer(self.truncate_for(info, answer))
+            }
+            Some(Ok(Ok(ToolOutput::External { answer, content }))) => {
                 *external = Some(content);
                 GuardedOutput::Answer(self.truncate_for(info, answer))
             }
-            Ok(Ok(Ok(ToolOutput::Change(change)))) => GuardedOutput::Change(change),
-            Ok(Ok(Err(ToolError::Refused(reason)))) => GuardedOutput::Error(reason),
-            Ok(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),
-            Ok(Err(panic)) => {
+            Some(Ok(Ok(ToolOutput::Change(change)))) => GuardedOutput::Change(change),
+            Some(Ok(Err(ToolError::Refused(reason)))) => GuardedOutput::Error(reason),
+            Some(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),
+            Some(Err(panic)) => {
                 let message = errors::panic_message(panic.as_ref()).unwrap_or("no message");
                 error!(tool = info.name, "tool `{}` panicked: {message}", info.name);
                 GuardedOutput::Error(format!(
@@ -94,7 +98,7 @@ impl Guard {
                     info.name
                 ))
             }
-            Err(_) => {
+            None => {
                 warn!(tool = info.name, "tool `{}` gave no answer within {timeout:?}", info.name);
                 let advice = match info.effect {
                     Effect::External { read_only: false, idempotent: false } => {

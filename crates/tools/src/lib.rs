@@ -18,6 +18,7 @@ mod tool;
 mod unavailable_tool;
 
 pub use conflicts::{NameConflicts, SharedName};
+pub use emergent_mcp::client::{CallInput, Form, FormAnswer, InputHandler};
 pub use guard::{Guard, GuardedOutput};
 pub use labels::{BareNameOwner, LabelledTool, hex_hash};
 pub use pool::{ToolPool, ToolSet};

@@ -82,6 +82,18 @@ pub fn unmatched_names(whitelist: &[String], labelled: &[LabelledTool]) -> Vec<S
     whitelist.iter().filter(is_bare_name).filter(|entry| !matches_any(entry, labelled)).cloned().collect()
 }
 
+/// The names of a whitelist that no tool of the project has. A tool that is held back exists.
+pub fn missing_names(whitelist: &[String], labelled: &[LabelledTool], held: &[HeldTool]) -> Vec<String> {
+    let is_held = |entry: &String| {
+        let entry = std::slice::from_ref(entry);
+        let names =
+            |held: &HeldTool| tool_name::grant_for(entry, &GrantNames::external(&held.server, &held.name));
+        held.iter().any(|held| names(held).is_some())
+    };
+    let names = whitelist.iter().filter(|entry| !tool_name::is_glob(entry));
+    names.filter(|entry| !matches_any(entry, labelled) && !is_held(entry)).cloned().collect()
+}
+
 /// Why a tool that a model calls is not there; `None` if nothing is known of it.
 pub fn explain(
     name: &str,

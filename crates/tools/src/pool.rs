@@ -17,7 +17,7 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use crate::{
-    NameConflicts, Tool,
+    Effect, NameConflicts, Tool,
     labels::{LabelledTool, is_plain, label_tools, qualified_name},
     missing,
     remote::{FailedServers, HeldTool, McpServers, RemoteTools},
@@ -150,13 +150,16 @@ impl ToolPool {
             tools.push(info.name.clone());
         }
         // A server that was never reached may have tools that this list does not contain.
-        let tools_are_complete = match &self.remote {
-            Some(servers) => servers.project_tools(project).await.is_complete(),
-            None => true,
+        let (tools_complete, unreached_servers) = match &self.remote {
+            Some(servers) => {
+                let remote = servers.project_tools(project).await;
+                (remote.is_complete(), remote.unreached_servers())
+            }
+            None => (true, Vec::new()),
         };
         // Tools that are held back are not among the tools of the project, so each of these was accepted.
         let unaccepted_tools = BTreeSet::new();
-        AvailableNames { tools, tools_complete: tools_are_complete, unaccepted_tools, agents }
+        AvailableNames { tools, tools_complete, unreached_servers, unaccepted_tools, agents }
     }
 
     /// The tools that a whitelist selects. Servers that were never reached, and that the whitelist may mean,
@@ -223,6 +226,7 @@ impl ToolPool {
         set.unmatched = missing::unmatched_names(whitelist, &labelled);
         set.unavailable.extend(missing::absent_servers(whitelist, &set.unmatched, &remote));
         set.held = missing::held_tools(whitelist, &remote);
+        set.missing = missing::missing_names(whitelist, &labelled, &set.held);
         set.add_disabled_tools();
         set
     }
@@ -253,6 +257,8 @@ pub struct ToolSet {
     held: Vec<HeldTool>,
     /// The bare names of the whitelist that no tool has.
     unmatched: Vec<String>,
+    /// The names of the whitelist, bare or as `server.tool`, that no tool has.
+    missing: Vec<String>,
 }
 
 impl ToolSet {
@@ -264,7 +270,9 @@ impl ToolSet {
             let Some(grant) = tool_name::grant_for(whitelist, &labelled.grant_names()) else { continue };
             let coordinates =
                 info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
-            if !coordinates || caller.may_coordinate(grant) {
+            // A pattern must not make an agent wait for people.
+            let is_named_if_required = info.effect != Effect::Asks || grant == Grant::Named;
+            if is_named_if_required && (!coordinates || caller.may_coordinate(grant)) {
                 set.tools.insert(labelled.label.clone(), Arc::clone(&labelled.tool));
             }
         }
@@ -340,6 +348,11 @@ impl ToolSet {
     pub fn servers(&self) -> BTreeMap<&str, &str> {
         let tools = self.tools.iter();
         tools.filter_map(|(label, tool)| Some((label.as_str(), tool.info().server.as_deref()?))).collect()
+    }
+
+    /// The names of the whitelist that no tool had when the set was resolved.
+    pub fn missing_tools(&self) -> &[String] {
+        &self.missing
     }
 
     /// The servers that the whitelist names, and that could not be used when the set was resolved.

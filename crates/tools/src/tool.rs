@@ -9,6 +9,7 @@ use emergent_domain::{
     token::Scope,
 };
 use emergent_graph::{Graph, WriteContext};
+use emergent_mcp::client::CallInput;
 use emergent_store::Tx;
 use serde_json::Value;
 
@@ -40,6 +41,8 @@ pub enum Effect {
     External { read_only: bool, idempotent: bool },
     /// Starts, reads or controls other runs. The executor implements these tools.
     Coordinates,
+    /// Asks a person, and waits for the answer. The executor implements this tool.
+    Asks,
 }
 
 /// Who makes a tool call. The tool has access to the data of this project only.
@@ -49,6 +52,15 @@ pub struct ToolContext {
     pub project: ProjectId,
     /// The run that makes the call; `None` for an API or MCP client.
     pub run: Option<RunId>,
+    /// Who is asked if an external server requests input during the call. `None` if there is nobody: such requests
+    /// are declined.
+    pub input: Option<CallInput>,
+}
+
+impl ToolContext {
+    pub fn new(graph: Graph, project: ProjectId, run: Option<RunId>) -> Self {
+        Self { graph, project, run, input: None }
+    }
 }
 
 /// What a tool returns.
@@ -108,6 +120,17 @@ pub trait Tool: Send + Sync {
     /// leaves out, such as the length of a text, because every model call pays for the offered one.
     fn checked_schema(&self) -> &Schema {
         &self.info().input_schema
+    }
+
+    /// The digest of the definition of an external tool, as the run got it. A person who approves a call
+    /// approves it for this definition. `None` for a built-in tool.
+    fn definition_digest(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the tool is on an external server that marks it as destructive.
+    fn is_marked_destructive(&self) -> bool {
+        false
     }
 
     /// The time limit of a call; `None`: the guard's default.

@@ -34,6 +34,7 @@ fn the_table_of_tools_is_true() {
                 Effect::Writes { destructive: true } => "deletes",
                 Effect::External { .. } => "external",
                 Effect::Coordinates => "coordinates",
+                Effect::Asks => "asks",
             };
             let aliases = tool_name::aliases(&info.name).map(str::to_owned).collect();
             let scope = info.scope.map_or("agents only", |scope| scope.as_str());

@@ -134,18 +134,21 @@ struct SearchInput {
     /// Number of hits.
     #[serde(default)]
     limit: Count<10, 1, 100>,
+    /// Drops matches by meaning below this cosine.
+    #[schemars(range(min = -1, max = 1))]
+    min_similarity: Option<f64>,
     /// Return only these fields, such as text; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolError> {
-    let SearchInput { query, mode, document_id, limit, fields } = input;
+    let SearchInput { query, mode, document_id, limit, min_similarity, fields } = input;
     let (graph, project) = (&context.graph, context.project);
     if let Some(id) = document_id {
         graph.get_document(project, id).await?;
     }
-    let result = graph.search_chunks(project, &query, mode, limit.get(), document_id).await?;
+    let result = graph.search_chunks(project, &query, mode, limit.get(), document_id, min_similarity).await?;
     let ids: Vec<DocumentId> = result.hits.iter().map(|hit| hit.item.document).collect();
     let titles = graph.db().read(move |tx| load_titles(tx, project, ids)).await?;
     let chunk_hit_json = |hit: &Hit<Chunk>| {

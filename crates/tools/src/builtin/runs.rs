@@ -80,7 +80,12 @@ async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError
     let (agent, status, parent) = (input.agent, input.status, input.parent_id);
     let read = move |tx: &mut Tx<'_>| {
         let agent = agent.map(|agent| find_agent(tx, project, &agent)).transpose()?;
-        Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, status, parent }, &page)?)
+        Ok::<_, Error>(history::list(
+            tx,
+            project,
+            &RunFilter { agent, status, parent, ..RunFilter::default() },
+            &page,
+        )?)
     };
     let page_of_runs = context.graph.db().snapshot(read).await?;
     let summary_json = |summary: &history::RunSummary| {

@@ -76,6 +76,10 @@ struct TextInput {
     /// Also tasks, sessions, messages and discussions.
     #[serde(default, rename = "includeSystem")]
     include_system: bool,
+    /// Drops matches by meaning below this cosine.
+    #[serde(default, rename = "minSimilarity")]
+    #[schemars(range(min = -1, max = 1))]
+    min_similarity: Option<f64>,
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -136,13 +140,13 @@ async fn search(
     mode: SearchMode,
     weights: Weights,
 ) -> Result<Value, ToolError> {
-    let TextInput { query, limit, include_system, fields } = text;
+    let TextInput { query, limit, include_system, min_similarity, fields } = text;
     let query = SearchQuery {
         query,
         mode,
         filter: filter.into(),
         include_system,
-        min_similarity: None,
+        min_similarity,
         limit: limit.get(),
         weights,
     };
@@ -158,6 +162,10 @@ struct SimilarInput {
     /// Number of hits.
     #[serde(default)]
     limit: Count<10, 1, 100>,
+    /// Leaves out entities below this cosine.
+    #[serde(default, rename = "minSimilarity")]
+    #[schemars(range(min = -1, max = 1))]
+    min_similarity: Option<f64>,
     #[serde(flatten)]
     filter: ObjectFilterInput,
     #[serde(default)]
@@ -166,7 +174,8 @@ struct SimilarInput {
 
 async fn similar(context: ToolContext, input: SimilarInput) -> Result<Value, ToolError> {
     let id = input.id.resolve_in_read(&context).await?;
-    let result = context.graph.similar(context.project, id, input.filter.into(), input.limit.get()).await;
+    let (limit, min_similarity) = (input.limit.get(), input.min_similarity);
+    let result = context.graph.similar(context.project, id, input.filter.into(), limit, min_similarity).await;
     let result = result.map_err(|error| match error {
         Error::NotFound { .. } => input.id.not_found(),
         other => other,
@@ -193,10 +202,12 @@ pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
 
 /// Adds whether embeddings were used. Without this, a search by meaning that was not possible would look as
 /// if nothing matched.
-pub(super) fn add_embedding_notice(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
-    if mode == SearchMode::Text {
-        return answer;
-    }
+pub(super) fn add_embedding_notice(
+    mut answer: Value,
+    embedding: Option<EmbeddingUse>,
+    mode: SearchMode,
+) -> Value {
+    let Some(embedding) = embedding else { return answer };
     answer["embedding"] = json!(embedding);
     if embedding == EmbeddingUse::Unavailable {
         answer["note"] = Value::from(match mode {

@@ -87,6 +87,13 @@ pub(super) fn sources_json(sources: &[Source]) -> Value {
         if source.deleted {
             view["documentDeleted"] = json!(true);
         }
+        if let (Some(message), Some(conversation), Some(run)) =
+            (source.message, source.conversation, source.run)
+        {
+            view["messageId"] = json!(message);
+            view["conversationId"] = json!(conversation);
+            view["runId"] = json!(run);
+        }
         view
     };
     sources.iter().map(source_json).collect()

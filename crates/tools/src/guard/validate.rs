@@ -25,6 +25,8 @@ const INPUT: &str = "input";
 const MAX_PROBLEMS: usize = 8;
 /// A longer example is left out of the message.
 const MAX_EXAMPLE_BYTES: usize = 600;
+/// A longer text that was sent is not repeated in an example.
+const MAX_SENT_BYTES: usize = 100;
 /// Objects and lists of an example are empty at this depth.
 const MAX_EXAMPLE_DEPTH: usize = 4;
 
@@ -43,7 +45,7 @@ pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Valu
     if let Some(validator) = validator_for(tool, schema)
         && let Err(invalid) = validator.check_object(INPUT, &map, true)
     {
-        return Err(error_message(tool, schema, &invalid.problems));
+        return Err(error_message(tool, schema, &map, &invalid.problems));
     }
     if let Value::Object(schema) = schema.as_value() {
         normalise_fields(schema, &mut map);
@@ -94,10 +96,13 @@ fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {
         Value::Array(_) => "a list",
         _ => "a single value",
     };
-    format!("The input of `{tool}` must be a JSON object, and this is {actual}.{}", example(schema))
+    format!(
+        "The input of `{tool}` must be a JSON object, and this is {actual}.{}",
+        example(schema, &Map::new(), &[])
+    )
 }
 
-fn error_message(tool: &str, schema: &Schema, problems: &[Problem]) -> String {
+fn error_message(tool: &str, schema: &Schema, sent: &Map<String, Value>, problems: &[Problem]) -> String {
     let mut texts: Vec<String> = problems
         .iter()
         .take(MAX_PROBLEMS)
@@ -106,7 +111,7 @@ fn error_message(tool: &str, schema: &Schema, problems: &[Problem]) -> String {
     if problems.len() > MAX_PROBLEMS {
         texts.push(format!("and {} problems more", problems.len() - MAX_PROBLEMS));
     }
-    format!("The input of `{tool}` does not fit: {}.{}", texts.join("; "), example(schema))
+    format!("The input of `{tool}` does not fit: {}.{}", texts.join("; "), example(schema, sent, problems))
 }
 
 /// Describes one problem, with the description of its field from the schema.
@@ -173,13 +178,39 @@ fn properties(schema: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     map.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
 }
 
-/// A sentence with an input that is valid, or nothing if that would be too long.
-fn example(schema: &Schema) -> String {
-    let example = example_value(schema.as_value(), 0).to_string();
+/// A sentence with an input that is valid, or nothing if that would be too long. What was sent and is valid stays, so
+/// that the example says the same: a judge who says FAIL must not read an example that says PASS.
+fn example(schema: &Schema, sent: &Map<String, Value>, problems: &[Problem]) -> String {
+    let mut example = example_value(schema.as_value(), 0);
+    if let Value::Object(fields) = &mut example
+        && schema.as_value().get("examples").is_none()
+    {
+        for (name, value) in fields {
+            let is_wrong = problems.iter().any(|problem| top_field(problem) == name);
+            if let Some(sent) = sent.get(name).filter(|sent| !is_wrong && is_short(sent)) {
+                value.clone_from(sent);
+            }
+        }
+    }
+    let example = example.to_string();
     if example.len() > MAX_EXAMPLE_BYTES {
         return String::new();
     }
     format!(" An input that fits: {example}")
+}
+
+/// The field of the input that a problem is in.
+fn top_field(problem: &Problem) -> &str {
+    let field = problem.field.strip_prefix("properties").unwrap_or(&problem.field);
+    field.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default()
+}
+
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() <= MAX_SENT_BYTES,
+        Value::Bool(_) | Value::Number(_) => true,
+        _ => false,
+    }
 }
 
 /// A value that fits the schema: its example, its default, its first enum value, or one built from its type

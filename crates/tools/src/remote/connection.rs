@@ -15,7 +15,7 @@ use emergent_domain::{
     redact::{HeldSecret, Redactor},
     time::Timestamp,
 };
-use emergent_mcp::client::{Client, ClientOptions, Error as McpError, Target};
+use emergent_mcp::client::{Client, ClientOptions, Error as McpError, LargeMessages, Target};
 use emergent_net::backoff::Backoff;
 use emergent_store::mcp_servers;
 use parking_lot::{Mutex, RwLock};
@@ -25,7 +25,9 @@ use tracing::{debug, info, warn};
 use super::{
     McpServers,
     breaker::{Breaker, FailureKind},
+    content,
     target::{self, ResolvedTarget},
+    tool::MAX_FAILURE_BYTES,
     wait_for_stop,
 };
 
@@ -34,6 +36,9 @@ const MAX_RECONNECTS: u32 = 6;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
 /// The minimum time between two listings, for a server that announces changes all the time.
 const MIN_LISTING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How many values that a server was sent are remembered; the current ones come first, then the newest.
+const MAX_SENT_SECRETS: usize = 200;
 
 /// The connection to one version of one server, open or not.
 pub struct ServerConnection {
@@ -48,15 +53,18 @@ pub struct ServerConnection {
     closed: watch::Sender<bool>,
     /// The digest of each tool in the last listing, by the name of the tool.
     pub listed: RwLock<HashMap<String, String>>,
-    /// The secrets that the last connection sent, and that the server may say.
+    /// The secrets that the server was sent, now or earlier, and that it may say.
     sent: RwLock<Arc<[HeldSecret]>>,
     connected: AtomicBool,
+    /// The project's share of the limits for large messages.
+    pub large_messages: LargeMessages,
     /// Whether the row of the server has an error that this process stored.
     pub has_stored_error: AtomicBool,
 }
 
 impl ServerConnection {
-    pub fn new(server: McpServer) -> Arc<Self> {
+    /// `sent`: the secrets that earlier connections of the server were given.
+    pub fn new(server: McpServer, sent: Arc<[HeldSecret]>, large_messages: LargeMessages) -> Arc<Self> {
         Arc::new(Self {
             server,
             breaker: Mutex::default(),
@@ -64,8 +72,9 @@ impl ServerConnection {
             attempts: AtomicU64::new(0),
             closed: watch::channel(false).0,
             listed: RwLock::default(),
-            sent: RwLock::default(),
+            sent: RwLock::new(sent),
             connected: AtomicBool::new(false),
+            large_messages,
             has_stored_error: AtomicBool::new(false),
         })
     }
@@ -83,9 +92,23 @@ impl ServerConnection {
         self.listed.read().get(tool).cloned()
     }
 
-    /// The secrets that the server was sent.
+    /// The secrets that the server was sent, now or earlier.
     pub fn sent_secrets(&self) -> Arc<[HeldSecret]> {
         Arc::clone(&self.sent.read())
+    }
+
+    /// Adds secrets that the server is about to be sent. Those of earlier connections stay: a server may have
+    /// stored what it was given.
+    fn add_sent(&self, mut secrets: Vec<HeldSecret>) -> Arc<[HeldSecret]> {
+        let mut sent = self.sent.write();
+        let max = secrets.len().max(MAX_SENT_SECRETS);
+        for earlier in sent.iter() {
+            if secrets.len() < max && !secrets.iter().any(|secret| secret.is_same(earlier)) {
+                secrets.push(earlier.clone());
+            }
+        }
+        *sent = secrets.into();
+        Arc::clone(&sent)
     }
 
     /// Closes a client that was lost or fails. A client that was connected in the meantime stays open.
@@ -110,11 +133,16 @@ impl ServerConnection {
 }
 
 impl McpServers {
-    /// Hides the secrets that a server was sent in what the server says, on the way to a model or a caller. Those
-    /// of other servers are not searched for: a placeholder would come back to the server with the next call,
-    /// and confirm a guess. Records are searched for all secrets of the project.
+    /// Hides the secrets that a server was sent in what the server says, whoever reads it: a model, a caller, a
+    /// record or the status of the server. Those of other servers are not searched for: a placeholder would
+    /// confirm a guess, to the server with the next call, or to whoever configured the server and reads the record.
     pub(super) fn sent_redactor(&self, connection: &ServerConnection) -> Redactor {
         self.redactor().for_secrets(&connection.sent_secrets())
+    }
+
+    /// What is shown of an error of a server: without the secrets that the server was sent, and then shortened.
+    pub(super) fn shown_error(&self, connection: &ServerConnection, reason: &str) -> String {
+        content::redact_error(&self.sent_redactor(connection), reason, MAX_FAILURE_BYTES)
     }
 
     /// The open client of a connection; connects if there is none. The error completes a sentence that begins
@@ -159,7 +187,7 @@ impl McpServers {
         let resolved = target::resolve_target(&connection.server, self.secrets(), self.settings()).await;
         let target = match resolved {
             Ok(ResolvedTarget { target, sent }) => {
-                *connection.sent.write() = sent.into();
+                self.remember_sent(connection, sent).await;
                 target
             }
             Err(reason) => return Err(self.record_failed_connect(connection, &reason).await),
@@ -196,9 +224,10 @@ impl McpServers {
     /// server.
     async fn record_failed_connect(&self, connection: &ServerConnection, reason: &str) -> String {
         let name = connection.server.name();
+        let reason = self.shown_error(connection, reason);
         warn!(server = name, "MCP server `{name}` {reason}");
-        self.record_error(connection, reason).await;
-        self.sent_redactor(connection).redact_text(reason).into_owned()
+        self.record_error(connection, &reason).await;
+        reason
     }
 
     /// Connects and lists the tools. A tool is called only after its current digest is known, so that a
@@ -212,8 +241,10 @@ impl McpServers {
             (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());
         let options = ClientOptions {
             max_message_bytes: self.settings().max_message_bytes,
+            large_messages: connection.large_messages.clone(),
             connect_timeout: self.settings().connect_timeout,
             probe_timeout: self.settings().probe_timeout,
+            asks_for_input: true,
             on_stderr: Arc::new(move |line| debug!(server = name, "{}", redactor.redact_text(line))),
             ..ClientOptions::default()
         };
@@ -230,11 +261,33 @@ impl McpServers {
         }
     }
 
-    /// Stores the last error of a server, without any secret of the project, so that every process shows it.
+    /// Adds the secrets that a server is about to be sent, and those that it may have been sent before this
+    /// process started: it has a binding for them.
+    async fn remember_sent(&self, connection: &ServerConnection, mut sent: Vec<HeldSecret>) {
+        match self.secrets().hold_bound(&connection.server).await {
+            Ok(bound) => sent.extend(bound),
+            // The connection needs only those that it sends, which could be read.
+            Err(error) => {
+                let name = connection.server.name();
+                warn!(server = name, error = %error, "the other secrets of MCP server `{name}` could not be read");
+            }
+        }
+        let mut distinct: Vec<HeldSecret> = Vec::with_capacity(sent.len());
+        for secret in sent {
+            if !distinct.iter().any(|one| one.is_same(&secret)) {
+                distinct.push(secret);
+            }
+        }
+        let all = connection.add_sent(distinct);
+        if !all.is_empty() {
+            self.0.sent_secrets.lock().insert(connection.server.id, all);
+        }
+    }
+
+    /// Stores the last error of a server, without the secrets that it was sent, so that every process shows it.
     pub(super) async fn record_error(&self, connection: &ServerConnection, reason: &str) {
         connection.has_stored_error.store(true, Ordering::Release);
-        let redactor = self.redactor().for_project(connection.server.project);
-        let (reason, now) = (redactor.redact_text(reason).replace('\0', ""), self.clock().now());
+        let (reason, now) = (self.shown_error(connection, reason).replace('\0', ""), self.clock().now());
         self.record_contact(connection, Some((reason, now))).await;
     }
 

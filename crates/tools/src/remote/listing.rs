@@ -8,6 +8,7 @@ use std::{
 
 use emergent_domain::{
     mcp_server::{McpServer, PinPolicy, ToolStatus},
+    redact::Redactor,
     time::Timestamp,
     tool_name::external,
 };
@@ -30,7 +31,7 @@ impl McpServers {
         client: &Client,
     ) -> Result<(), String> {
         let Err(reason) = self.refresh(connection, client).await else { return Ok(()) };
-        let reason = self.sent_redactor(connection).redact_text(&reason).into_owned();
+        let reason = self.shown_error(connection, &reason);
         connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
         self.record_error(connection, &reason).await;
         Err(reason)
@@ -44,18 +45,10 @@ impl McpServers {
     ) -> Result<(), String> {
         let tools =
             client.list_tools(self.settings().connect_timeout).await.map_err(|error| error.to_string())?;
-        let (mut listed, mut usable, mut skipped) = (HashMap::new(), Vec::new(), 0);
-        for tool in tools {
-            let tool = match self.without_secrets(connection, tool) {
-                Ok(tool) if external::is_announceable(&tool.name) => tool,
-                _ => {
-                    skipped += 1;
-                    continue;
-                }
-            };
-            listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
-            usable.push(tool);
-        }
+        let (bytes, redactor) =
+            (tools.iter().map(|tool| tool.text.get().len()).sum(), self.sent_redactor(connection));
+        let read = connection.large_messages.process(bytes, move || UsableTools::select(tools, &redactor));
+        let UsableTools { listed, usable, skipped } = read.await.map_err(|error| error.to_string())?;
         if skipped > 0 {
             warn!(
                 server = connection.server.name(),
@@ -81,10 +74,33 @@ impl McpServers {
         report.log(&connection.server);
         Ok(())
     }
+}
+
+/// The tools of a listing that can be offered, without secrets, and their digests.
+#[derive(Default)]
+struct UsableTools {
+    listed: HashMap<String, String>,
+    usable: Vec<RemoteTool>,
+    skipped: usize,
+}
+
+impl UsableTools {
+    fn select(tools: Vec<RemoteTool>, redactor: &Redactor) -> Self {
+        let mut selected = Self::default();
+        for tool in tools {
+            match Self::without_secrets(redactor, tool) {
+                Ok(tool) if external::is_announceable(&tool.name) => {
+                    selected.listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
+                    selected.usable.push(tool);
+                }
+                _ => selected.skipped += 1,
+            }
+        }
+        selected
+    }
 
     /// Redacts the description of a tool, since a server may put the secrets that it was given into it.
-    fn without_secrets(&self, connection: &ServerConnection, tool: RemoteTool) -> Result<RemoteTool, String> {
-        let redactor = self.sent_redactor(connection);
+    fn without_secrets(redactor: &Redactor, tool: RemoteTool) -> Result<RemoteTool, String> {
         let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
         let redacted = RawValue::from_string(redacted).or_else(|_| {
             // The JSON became invalid, because a secret of digits was redacted inside of a number.

@@ -11,9 +11,10 @@ use std::{
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
     mcp_server::{McpServer, ProgramPatterns},
-    redact::Redactor,
+    redact::{HeldSecret, Redactor},
     time::Clock,
 };
+use emergent_mcp::client::LargeMessages;
 use emergent_secrets::Secrets;
 use emergent_store::{Db, mcp_servers};
 use futures_util::future::join_all;
@@ -44,6 +45,8 @@ pub use status::{Inspection, ServerWithCounts, Status, is_held_back};
 
 /// The tools of this many projects are cached.
 const CACHE_CAPACITY: usize = 1_000;
+/// The secrets that so many servers were sent are remembered; those of open connections in any case.
+const MAX_REMEMBERED_SERVERS: usize = 10_000;
 /// How often the servers are read from the database if no notification arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -110,8 +113,13 @@ struct Inner {
     settings: RemoteSettings,
     /// The connection of each server, for the newest version of the server that was used.
     connections: Mutex<HashMap<McpServerId, Arc<ServerConnection>>>,
+    /// The secrets that each server was sent. A connection of a later version begins with them.
+    sent_secrets: Mutex<LruCache<McpServerId, Arc<[HeldSecret]>>>,
     /// The tools of each project, with the revision at which they were read.
     tool_cache: Mutex<LruCache<ProjectId, RemoteTools>>,
+    /// The limits for large messages of all servers, and the share of each project.
+    large_messages: LargeMessages,
+    large_message_shares: Mutex<LruCache<ProjectId, LargeMessages>>,
     stop: watch::Sender<bool>,
 }
 
@@ -123,7 +131,10 @@ impl McpServers {
             secrets,
             settings,
             connections: Mutex::default(),
+            sent_secrets: Mutex::new(LruCache::new(MAX_REMEMBERED_SERVERS)),
             tool_cache: Mutex::new(LruCache::new(CACHE_CAPACITY)),
+            large_messages: LargeMessages::default(),
+            large_message_shares: Mutex::new(LruCache::new(CACHE_CAPACITY)),
             stop: watch::channel(false).0,
         }))
     }
@@ -166,6 +177,17 @@ impl McpServers {
         self.0.connections.lock().values().filter(|connection| connection.is_connected()).count()
     }
 
+    /// The share of a project of the limits for large messages.
+    fn large_messages(&self, project: ProjectId) -> LargeMessages {
+        let mut shares = self.0.large_message_shares.lock();
+        if let Some(share) = shares.get(&project) {
+            return share.clone();
+        }
+        let share = self.0.large_messages.new_share();
+        shares.insert(project, share.clone());
+        share
+    }
+
     /// The connection of this version of a server, connected or not.
     fn connection(&self, server: &McpServer) -> Arc<ServerConnection> {
         let mut connections = self.0.connections.lock();
@@ -181,7 +203,9 @@ impl McpServers {
             Some(connection) if connection.server.version > server.version => return Arc::clone(connection),
             _ => {}
         }
-        let connection = ServerConnection::new(server.clone());
+        let sent = self.0.sent_secrets.lock().get(&server.id).map(Arc::clone).unwrap_or_default();
+        let large = self.large_messages(server.project);
+        let connection = ServerConnection::new(server.clone(), sent, large);
         if let Some(old) = connections.insert(server.id, Arc::clone(&connection)) {
             #[expect(
                 clippy::disallowed_methods,

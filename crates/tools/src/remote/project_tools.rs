@@ -88,9 +88,21 @@ impl RemoteTools {
 
     /// Whether these are all external tools: they were read, and every enabled server was listed.
     pub fn is_complete(&self) -> bool {
-        let is_unlisted = |server: &McpServer| server.enabled && server.listed_at.is_none();
-        self.revision >= 0 && !self.servers.iter().any(is_unlisted)
+        self.revision >= 0 && !self.servers.iter().any(is_unreached)
     }
+
+    /// The names of the enabled servers that were never reached.
+    pub fn unreached_servers(&self) -> Vec<String> {
+        self.servers
+            .iter()
+            .filter(|server| is_unreached(server))
+            .map(|server| server.name().to_owned())
+            .collect()
+    }
+}
+
+fn is_unreached(server: &McpServer) -> bool {
+    server.enabled && server.listed_at.is_none()
 }
 
 /// The rows that the external tools of a project are built from.

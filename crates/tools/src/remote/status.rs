@@ -128,10 +128,7 @@ impl McpServers {
         };
         let (protocol, error) = match listed {
             Ok(version) => (Some(version), None),
-            // An admin sees it, and the server does not: nothing of the project's secrets is shown.
-            Err(reason) => {
-                (None, Some(self.redactor().for_project(server.project).redact_text(&reason).into_owned()))
-            }
+            Err(reason) => (None, Some(self.sent_redactor(&connection).redact_text(&reason).into_owned())),
         };
         let tools = match &error {
             None => self

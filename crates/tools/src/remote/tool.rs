@@ -6,10 +6,13 @@ use async_trait::async_trait;
 use emergent_domain::{
     json::Schema,
     mcp_server::{McpServer, PinPolicy},
+    redact::Redactor,
     token::Scope,
     tool_name::external,
 };
-use emergent_mcp::client::{Error as McpError, RemoteTool};
+use emergent_mcp::client::{
+    CallInput, CallOptions, Error as McpError, Form, FormAnswer, InputHandler, RemoteTool,
+};
 use serde_json::Value;
 use tracing::debug;
 
@@ -18,6 +21,10 @@ use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 /// The guard waits this much longer than the call, since the error of the call itself says more.
 const GRACE: Duration = Duration::from_secs(5);
+/// The most bytes that a caller reads of the reason why a server refused a call.
+const MAX_REFUSAL_BYTES: usize = 4 << 10;
+/// The most bytes that are shown of the error of a server that fails, such as the body of an HTTP response.
+pub const MAX_FAILURE_BYTES: usize = 400;
 
 /// One tool of an external MCP server.
 pub struct ServerTool {
@@ -26,6 +33,7 @@ pub struct ServerTool {
     announced: String,
     /// The digest of the tool when it was offered.
     digest: String,
+    is_destructive: bool,
     connection: Arc<ServerConnection>,
     timeout: Duration,
     servers: WeakMcpServers,
@@ -45,6 +53,7 @@ impl ServerTool {
         let server = &connection.server;
         let read_only = tool.hint("readOnlyHint");
         let effect = Effect::External { read_only, idempotent: read_only || tool.hint("idempotentHint") };
+        let is_destructive = !read_only && tool.hint("destructiveHint");
         let info = ToolInfo {
             description: description(server, &tool).into(),
             name: external::escape(&tool.name).into_owned(),
@@ -55,7 +64,7 @@ impl ServerTool {
         };
         let timeout = Duration::from_secs(u64::try_from(server.timeout_seconds).unwrap_or(60).max(1));
         let (announced, connection) = (tool.name, Arc::clone(connection));
-        Some(Arc::new(Self { info, announced, digest, connection, timeout, servers }))
+        Some(Arc::new(Self { info, announced, digest, is_destructive, connection, timeout, servers }))
     }
 
     /// An error of the server. `reason` completes a sentence that begins with its name.
@@ -78,10 +87,14 @@ impl ServerTool {
         &self,
         servers: &McpServers,
         connection: &Arc<ServerConnection>,
+        context: &ToolContext,
         input: Value,
     ) -> Result<ToolOutput, ToolError> {
         let client = servers.client(connection).await.map_err(|reason| self.failed(&reason))?;
         self.check_pin(connection)?;
+        // A server may return the secrets that it was given. What the caller sent stays, so that the answer
+        // confirms no guess.
+        let redactor = servers.sent_redactor(connection).except(&input);
         let Value::Object(arguments) = input else {
             return Err(ToolError::Refused("the input must be an object".into()));
         };
@@ -96,15 +109,26 @@ impl ServerTool {
             );
         });
         let schema = self.info.input_schema.as_value();
-        let result = client.call_tool(&self.announced, schema, arguments, self.timeout, Some(progress)).await;
+        let input = context.input.as_ref().map(|input| RedactedInput::wrap(input, &redactor));
+        let options = CallOptions { within: self.timeout, progress: Some(progress), input };
+        let result = client.call_tool(&self.announced, schema, arguments, options).await;
         servers.record_call(connection, &client, result.as_ref().map(|_| ())).await;
         match result {
-            Ok(result) => content::to_output(result).map_err(ToolError::Refused),
-            Err(McpError::Rpc(error)) => Err(ToolError::Refused(format!(
-                "the MCP server `{}` refused the call: {error}",
-                connection.server.name()
-            ))),
-            Err(error) => Err(self.failed(&error.to_string())),
+            Ok(result) => {
+                let bytes = result.bytes();
+                let convert = move || content::to_output(&result, &redactor).map_err(ToolError::Refused);
+                let converted = connection.large_messages.process(bytes, convert).await;
+                converted.map_err(|error| self.failed(&error.to_string()))?
+            }
+            Err(McpError::Rpc(error)) => {
+                let said = content::redact_error(&redactor, &error.to_string(), MAX_REFUSAL_BYTES);
+                let server = connection.server.name();
+                Err(ToolError::Refused(format!("the MCP server `{server}` refused the call: {said}")))
+            }
+            Err(error) => {
+                let said = content::redact_error(&redactor, &error.to_string(), MAX_FAILURE_BYTES);
+                Err(self.failed(&said))
+            }
         }
     }
 
@@ -128,6 +152,28 @@ impl ServerTool {
     }
 }
 
+/// Passes the requests of a server on without the secrets that the server was sent.
+struct RedactedInput {
+    input: CallInput,
+    redactor: Redactor,
+}
+
+impl RedactedInput {
+    fn wrap(input: &CallInput, redactor: &Redactor) -> CallInput {
+        let handler = Self { input: input.clone(), redactor: redactor.clone() };
+        CallInput { handler: Arc::new(handler), clock: input.clock.clone() }
+    }
+}
+
+#[async_trait]
+impl InputHandler for RedactedInput {
+    async fn ask(&self, mut form: Form) -> Result<FormAnswer, String> {
+        form.message = self.redactor.redact_text(&form.message).into_owned();
+        self.redactor.redact_value(&mut form.schema);
+        self.input.handler.ask(form).await
+    }
+}
+
 /// The description for the model: that of the server, or else the title of the tool.
 fn description(server: &McpServer, tool: &RemoteTool) -> String {
     match (tool.description.is_empty(), &tool.title) {
@@ -143,39 +189,23 @@ impl Tool for ServerTool {
         &self.info
     }
 
+    fn definition_digest(&self) -> Option<&str> {
+        Some(&self.digest)
+    }
+
+    fn is_marked_destructive(&self) -> bool {
+        self.is_destructive
+    }
+
     fn timeout(&self) -> Option<Duration> {
         Some(self.timeout + GRACE)
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
         let connection = self.current_connection(&servers).await?;
-        let sent_by_caller = input.clone();
-        let result = self.call_server(&servers, &connection, input).await;
-        // A server may return the secrets that it was given. What the caller sent stays, so that the answer
-        // confirms no guess.
-        let redactor = servers.sent_redactor(&connection).except(&sent_by_caller);
-        match result {
-            Ok(mut output) => {
-                match &mut output {
-                    ToolOutput::Answer(answer) => redactor.redact_value(answer),
-                    ToolOutput::External { answer, content } => {
-                        redactor.redact_value(answer);
-                        content.blocks.iter_mut().for_each(|block| redactor.redact_value(block));
-                        content.structured.iter_mut().for_each(|value| redactor.redact_value(value));
-                    }
-                    ToolOutput::Change(_) => {}
-                }
-                Ok(output)
-            }
-            Err(ToolError::Refused(reason)) => {
-                Err(ToolError::Refused(redactor.redact_text(&reason).into_owned()))
-            }
-            Err(ToolError::Failed(reason)) => {
-                Err(ToolError::Failed(redactor.redact_text(&reason).into_owned()))
-            }
-        }
+        self.call_server(&servers, &connection, context, input).await
     }
 }

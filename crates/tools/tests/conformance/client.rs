@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use emergent_mcp::client::{Client, ClientOptions, Endpoint, Error, RemoteTool, RequestHandler, Target};
+use emergent_mcp::client::{
+    CallOptions, Client, ClientOptions, Endpoint, Error, RemoteTool, RequestHandler, Target,
+};
 use emergent_net::http;
 use serde_json::{Map, Value, json};
 
@@ -98,8 +100,12 @@ impl Caller {
     }
 
     async fn call(&self, name: &str, arguments: Map<String, Value>) -> Result<(), Error> {
-        self.client.call_tool(name, &self.schema(name), arguments, WITHIN, None).await.map(drop)
+        self.client.call_tool(name, &self.schema(name), arguments, options()).await.map(drop)
     }
+}
+
+fn options() -> CallOptions {
+    CallOptions { within: WITHIN, progress: None, input: None }
 }
 
 fn schema_of(tool: &RemoteTool) -> Value {
@@ -135,7 +141,7 @@ impl RequestHandler for Agreeable {
 
     fn answer(&self, method: &str, params: &Value) -> Option<Value> {
         if let Some(client) = self.between.get() {
-            let call = client.call_tool("test_mrtr_unrelated", &Value::Null, Map::new(), WITHIN, None);
+            let call = client.call_tool("test_mrtr_unrelated", &Value::Null, Map::new(), options());
             let done = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(call));
             if let Err(error) = done {
                 eprintln!("conformance client: the call in between failed: {error}");

@@ -20,7 +20,7 @@ use axum::{
 };
 use emergent_domain::time::Clock;
 use emergent_testkit::TestDb;
-use emergent_tools::remote::RemoteSettings;
+use emergent_tools::{CallInput, Form, FormAnswer, InputHandler, remote::RemoteSettings};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
@@ -36,8 +36,12 @@ struct Rogue {
     session: Mutex<Option<String>>,
     /// Every request, as `method` or HTTP verb.
     heard: Mutex<Vec<String>>,
+    /// The trace contexts of the calls, in the header and in the message.
+    traces: Mutex<Vec<(Option<String>, Value)>>,
     /// Answers to its own questions are let go; until then it holds on to each.
     lets_go: AtomicBool,
+    /// The answer to its request for input.
+    input: Mutex<Option<Value>>,
 }
 
 impl Rogue {
@@ -73,6 +77,10 @@ async fn answer(
     let method = message["method"].as_str().unwrap_or("(answer)").to_owned();
     rogue.heard.lock().unwrap().push(method.clone());
     let Some(id) = message.get("id").cloned() else { return StatusCode::ACCEPTED.into_response() };
+    if id == "question" {
+        *rogue.input.lock().unwrap() = Some(message["result"].clone());
+        return StatusCode::ACCEPTED.into_response();
+    }
     if message.get("method").is_none() {
         while !rogue.lets_go.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -111,11 +119,16 @@ async fn answer(
             _ => {}
         }
     }
+    if method == "tools/call" {
+        let trace = (header("traceparent"), message["params"]["_meta"]["traceparent"].clone());
+        rogue.traces.lock().unwrap().push(trace);
+    }
     match (method.as_str(), message["params"]["name"].as_str().unwrap_or_default()) {
         ("tools/list", _) => {
             let names =
-                ["echo", "hang", "die", "flood", "garbage", "big", "big_event", "forget", "broken", "pings"];
-            let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+                "echo hang die flood garbage big big_event forget broken pings refuses asks".split(' ');
+            let tools: Vec<Value> =
+                names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
             json_of(&id, json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
         }
         ("tools/call", "echo") => {
@@ -142,6 +155,33 @@ async fn answer(
             let text = format!("a stack trace of {}", message["params"]["arguments"]);
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
+        ("tools/call", "refuses") => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "`a` must be a number").into_response()
+        }
+        ("tools/call", "asks") if rogue.modern => match message["params"].get("inputResponses") {
+            Some(answers) => {
+                json_of(&id, json!({ "content": [{ "type": "text", "text": answers["name"].to_string() }] }))
+            }
+            None => json_of(
+                &id,
+                json!({ "resultType": "input_required", "requestState": "s", "inputRequests": {
+                    "name": { "method": "elicitation/create", "params": question() } } }),
+            ),
+        },
+        ("tools/call", "asks") => {
+            let request = json!({ "jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": question() });
+            let reply = async move {
+                loop {
+                    if let Some(answer) = rogue.input.lock().unwrap().take() {
+                        let content = json!([{ "type": "text", "text": answer.to_string() }]);
+                        let reply = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": content } });
+                        return Ok(format!("data: {reply}\n\n"));
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            events(stream::iter([Ok(format!("data: {request}\n\n"))]).chain(stream::once(reply)))
+        }
         ("tools/call", "flood") => {
             let notice =
                 json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "x" } });
@@ -160,6 +200,27 @@ async fn answer(
             json_of(&id, json!({ "content": [] }))
         }
         _ => refuse(&id, -32601, "no such method"),
+    }
+}
+
+/// What the server asks a person.
+fn question() -> Value {
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    json!({ "message": "What is your name?", "requestedSchema": schema })
+}
+
+/// A person who takes longer than the timeout of the call.
+struct SlowPerson;
+
+#[async_trait::async_trait]
+impl InputHandler for SlowPerson {
+    async fn ask(&self, form: Form) -> Result<FormAnswer, String> {
+        assert_eq!(
+            (form.message.as_str(), &form.schema),
+            ("What is your name?", &question()["requestedSchema"])
+        );
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
+        Ok(FormAnswer::Accept(json!({ "name": "Ada" })))
     }
 }
 
@@ -182,6 +243,45 @@ fn events(
 
 fn spec(name: &str, at: &str) -> Value {
     json!({ "name": name, "transport": "http", "url": format!("{at}/mcp") })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_either_era_gets_the_input_that_it_asks_for_and_the_time_of_the_person_does_not_count() {
+    let _alone = alone().await;
+    for modern in [false, true] {
+        let site = Site::open(TestDb::sqlite().await).await;
+        let (_, at, serving) = Rogue::start(modern).await;
+        let server = site.add(spec("rogue", &at)).await;
+        site.timeout(server.id, 1).await;
+        let asks = site.tool("asks").await.unwrap();
+        let person = CallInput::new(Arc::new(SlowPerson));
+        let answered =
+            site.call_with_input(asks.as_ref(), json!({}), Some(person)).await.unwrap().to_string();
+        assert!(answered.contains("accept") && answered.contains("Ada"), "modern {modern}: {answered}");
+        // A modern server is told with each call whether there is somebody to ask, and is not obliged to answer.
+        match site.call_with_input(asks.as_ref(), json!({}), None).await {
+            Ok(declined) => assert!(!modern && declined.to_string().contains("decline"), "{declined}"),
+            Err(error) => assert!(modern && error.contains("needs input from a person"), "{error}"),
+        }
+        assert!(site.call("echo", json!({})).await.is_ok());
+        site.close().await;
+        serving.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_arguments_of_one_caller_do_not_close_the_server_for_the_others() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let (_, at, serving) = Rogue::start(false).await;
+    site.add(spec("rogue", &at)).await;
+    for _ in 0..4 {
+        let refused = site.call("refuses", json!({ "a": "x" })).await.unwrap_err();
+        assert!(refused.contains("`a` must be a number"), "{refused}");
+    }
+    assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")), "the breaker is closed");
+    site.close().await;
+    serving.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,6 +319,25 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_carries_the_trace_context_of_its_run() {
+    use emergent_net::trace_context;
+    let _alone = alone().await;
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for modern in [false, true] {
+        let site = Site::open(TestDb::sqlite().await).await;
+        let (rogue, at, serving) = Rogue::start(modern).await;
+        site.add(spec("rogue", &at)).await;
+        let within = trace_context::with_parent(trace_context::parse(context), site.call("echo", json!({})));
+        within.await.unwrap();
+        site.call("echo", json!({})).await.unwrap();
+        let expected = [(Some(context.to_owned()), json!(context)), (None, Value::Null)];
+        assert_eq!(*rogue.traces.lock().unwrap(), expected, "modern {modern}");
+        site.close().await;
+        serving.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_error_of_a_server_confirms_no_guess_of_a_caller() {
     let _alone = alone().await;
     let site = Site::open(TestDb::sqlite().await).await;
@@ -245,6 +364,62 @@ async fn the_last_error_of_a_server_confirms_no_guess_of_a_caller() {
     assert_eq!(told[0], told[1], "a right guess and a wrong one look the same");
     site.close().await;
     serving.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_fails_in_one_project_is_not_left_alone_in_another() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let (_, at, serving) = Rogue::start(false).await;
+    site.add(spec("rogue", &at)).await;
+    for _ in 0..3 {
+        site.call("broken", json!({})).await.unwrap_err();
+    }
+    assert!(site.call("echo", json!({})).await.unwrap_err().contains("left alone until"));
+    let other = site.call_in_other_project(spec("rogue", &at), "echo").await;
+    assert_eq!(other, Ok(json!("{}")), "the breaker belongs to a project");
+    site.close().await;
+    serving.abort();
+}
+
+/// The longest prefix of a secret that occurs in a text.
+fn shown_prefix<'a>(text: &str, secret: &'a str) -> &'a str {
+    let prefixes = (0..=secret.len()).rev().map(|length| &secret[..length]);
+    prefixes.into_iter().find(|prefix| text.contains(prefix)).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_body_shows_no_part_of_a_secret_wherever_it_is_cut() {
+    let _alone = alone().await;
+    let secret = "Zq7-value-of-the-key-0123456789";
+    let site = Site::open(TestDb::sqlite().await).await;
+    site.put_secret("KEY", secret).await;
+    let at = Arc::new(AtomicUsize::new(0));
+    let app =
+        Router::new().route("/mcp", any(fail_with_secret)).with_state((secret.to_owned(), Arc::clone(&at)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let server = site
+        .add(json!({ "name": "rogue", "transport": "http", "url": url, "headers": { "X-Key": "${KEY}" } }))
+        .await;
+    for offset in (230..420).step_by(7) {
+        at.store(offset, Ordering::SeqCst);
+        let seen = site.servers.inspect(site.project, server.id).await.unwrap();
+        let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
+        for shown in [seen.error.unwrap(), row.last_error.unwrap()] {
+            assert!(shown_prefix(&shown, secret).len() < 4, "{offset}: {shown}");
+            assert!(shown.len() < 500, "{shown}");
+        }
+    }
+    site.close().await;
+    serving.abort();
+}
+
+/// Fails with a body that repeats the secret at an offset.
+async fn fail_with_secret(State((secret, at)): State<(String, Arc<AtomicUsize>)>) -> Response {
+    let body = format!("{}{secret} {}", "x".repeat(at.load(Ordering::SeqCst)), "y".repeat(2_000));
+    (StatusCode::INTERNAL_SERVER_ERROR, body).into_response()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

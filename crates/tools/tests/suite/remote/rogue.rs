@@ -36,6 +36,10 @@ fn main() {
             continue;
         };
         match message["method"].as_str().unwrap_or_default() {
+            "initialize" if std::env::var_os("ROGUE_REFUSES").is_some() => {
+                let message = std::env::var("ROGUE_REFUSES").unwrap_or_default();
+                say(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32000, "message": message } }));
+            }
             "initialize" => answer(
                 &id,
                 json!({ "protocolVersion": message["params"]["protocolVersion"],

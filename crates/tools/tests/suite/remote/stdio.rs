@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use emergent_domain::mcp_server::ConfiguredBy;
 use emergent_secrets::Secret;
 use emergent_testkit::TestDb;
+use emergent_tools::remote::ServerPatch;
 use serde_json::json;
 
 use crate::remote::support::{Site, alone, eventually, memory, open_ends};
@@ -111,8 +112,10 @@ async fn a_program_sees_only_what_it_is_given_and_secrets_stay_out_of_what_it_sa
     let env = site.call("env", json!({})).await.unwrap();
     let mut env: Vec<&str> = env.as_str().unwrap().lines().collect();
     env.sort_unstable();
-    let path = format!("PATH={}", std::env::var("PATH").unwrap());
-    assert_eq!(env, [path.as_str(), "PLAIN=value", "ROGUE_KEY=[secret ROGUE_KEY]"]);
+    let given = ["HOME", "PATH"].map(|name| std::env::var(name).map(|value| format!("{name}={value}")));
+    let given: Vec<String> = given.into_iter().flatten().collect();
+    let expected = given.iter().map(String::as_str).chain(["PLAIN=value", "ROGUE_KEY=[secret ROGUE_KEY]"]);
+    assert_eq!(env, expected.collect::<Vec<_>>());
     assert!(site.processes().iter().all(|line| !line.contains(secret)));
     // Nor is it kept with a tool that was given it as a description.
     let keyed = site.tool("keyed").await.unwrap();
@@ -144,6 +147,52 @@ async fn what_a_server_says_is_not_searched_for_the_secrets_of_others() {
     let env = site.call("env", json!({})).await.unwrap().to_string();
     assert!(env.contains("MINE=[secret OWN]"), "{env}");
     site.servers.delete(site.project, server.id).await.unwrap();
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_a_server_was_sent_earlier_stays_hidden() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let first = "the-first-value-of-it";
+    site.put_secret("OWN", first).await;
+    let mut spec = site.rogue("rogue");
+    // The program remembers what it was sent first.
+    spec["env"] = json!({ "MINE": "${OWN}", "REMEMBERED": first });
+    let server = site.add(spec).await;
+    let hidden = async |when: &str| {
+        let env = site.call("env", json!({})).await.unwrap().to_string();
+        assert!(env.contains("REMEMBERED=[secret OWN]"), "{when}: {env}");
+    };
+    hidden("as long as it is the value").await;
+    for turn in 0..4 {
+        site.put_secret("OWN", &format!("{turn} is the newest value")).await;
+    }
+    hidden("though the secret has other values").await;
+    let _ = site.call("die", json!({})).await;
+    hidden("after the program was started again with another value").await;
+    let spec = json!({ "env": { "REMEMBERED": first } }).as_object().cloned().unwrap();
+    let patch = ServerPatch { spec, ..ServerPatch::default() };
+    site.servers.update(site.project, ConfiguredBy::Operator, server.id, patch).await.unwrap();
+    hidden("though its configuration does not refer to the secret any more").await;
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_error_of_a_server_confirms_no_guess_of_the_server() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    site.put_secret("OWN", "sent-to-this-server").await;
+    site.put_secret("OTHER", "sent-to-another-one").await;
+    let mut spec = site.rogue("rogue");
+    let said = "is it sent-to-another-one, not sent-to-this-server?";
+    spec["env"] = json!({ "MINE": "${OWN}", "ROGUE_REFUSES": said });
+    let server = site.add(spec).await;
+    let inspected = site.servers.inspect(site.project, server.id).await.unwrap().error.unwrap();
+    let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
+    for shown in [inspected, row.last_error.unwrap()] {
+        assert!(shown.contains("sent-to-another-one, not [secret OWN]"), "{shown}");
+    }
     site.close().await;
 }
 

@@ -12,7 +12,7 @@ use emergent_graph::Graph;
 use emergent_secrets::{KeySource, Secret, Secrets};
 use emergent_testkit::TestDb;
 use emergent_tools::{
-    Guard, GuardedOutput, Tool, ToolContext, ToolPool,
+    CallInput, Guard, GuardedOutput, Tool, ToolContext, ToolPool,
     remote::{McpServers, NewServer, RemoteSettings},
 };
 use serde_json::{Value, json};
@@ -110,8 +110,33 @@ impl Site {
         self.call_tool(tool.as_ref(), input).await
     }
 
+    /// Adds a server to another project, and calls a tool of it there.
+    pub async fn call_in_other_project(&self, spec: Value, name: &str) -> Result<Value, String> {
+        let project = self.graph.create_project("other", false).await.unwrap().id;
+        let spec: ServerSpec = serde_json::from_value(spec).unwrap();
+        self.servers.create(project, ConfiguredBy::Operator, NewServer::new(spec)).await.unwrap();
+        let tools = self.pool.resolve(project, &["*".into()], 0, false).await;
+        let context = ToolContext::new(self.graph.clone(), project, None);
+        match self.guard.call(tools.get(name).unwrap().as_ref(), &context, json!({})).await {
+            GuardedOutput::Answer(answer) => Ok(answer),
+            GuardedOutput::Error(why) => Err(why),
+            GuardedOutput::Change(_) => Err("a change".into()),
+        }
+    }
+
     pub async fn call_tool(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
-        let context = ToolContext { graph: self.graph.clone(), project: self.project, run: None };
+        self.call_with_input(tool, input, None).await
+    }
+
+    /// Calls a tool with somebody who can be asked for input, or with nobody.
+    pub async fn call_with_input(
+        &self,
+        tool: &dyn Tool,
+        input: Value,
+        person: Option<CallInput>,
+    ) -> Result<Value, String> {
+        let context =
+            ToolContext { input: person, ..ToolContext::new(self.graph.clone(), self.project, None) };
         match self.guard.call(tool, &context, input).await {
             GuardedOutput::Answer(answer) => Ok(answer),
             GuardedOutput::Error(why) => Err(why),

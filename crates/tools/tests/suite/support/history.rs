@@ -61,6 +61,8 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         created_at: now,
         started_at: Some(now),
         completed_at: Some(now),
+        waiting_for: None,
+        waiting_since: None,
     };
     runs::insert(tx, &run)?;
     let text = |text: &str| MessageContent::Text { text: text.to_owned(), injected: None };
@@ -95,6 +97,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         result_seq: Some(5),
         duration_ms: Some(12),
         at: now,
+        effect: None,
     };
     runs::record::insert_calls(tx, run.id, &[made])?;
     Ok(run.id)

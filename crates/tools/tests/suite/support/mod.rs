@@ -53,7 +53,7 @@ impl World {
     }
 
     pub fn context(&self) -> ToolContext {
-        ToolContext { graph: self.graph.clone(), project: self.project, run: Some(self.run) }
+        ToolContext::new(self.graph.clone(), self.project, Some(self.run))
     }
 
     pub fn actor(&self) -> Actor {
