@@ -8,12 +8,14 @@ use emergent_domain::{
     run::MessageRole,
     run_event::{MessageContent, RecordedMessage},
 };
-use emergent_llm::{ChatRequest, RequestMeta};
+use emergent_llm::{ChatRequest, Delta, RequestMeta};
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
     RunDriver,
     model_budget::{BudgetCheck, is_truncated_by_budget},
+    model_call::ModelCaller,
 };
 use crate::{
     Result,
@@ -30,8 +32,9 @@ const MIN_GROWTH_DIVISOR: u64 = 10;
 
 impl RunDriver {
     /// Shortens the turns for the model if they are too long, or if `forced` because the provider refused
-    /// them. Returns false if nothing could be shortened.
-    pub async fn compact(&mut self, forced: bool) -> Result<bool> {
+    /// them. The summary of old turns has time until `deadline`, which is that of the model call that follows.
+    /// Returns false if nothing could be shortened.
+    pub async fn compact(&mut self, forced: bool, deadline: Instant) -> Result<bool> {
         let window = self.executor.models().window(&self.run.model);
         let tokens_before = self.context.estimated_tokens();
         if !forced
@@ -46,7 +49,13 @@ impl RunDriver {
             self.record_compaction(tokens_before, upto, false).await?;
             shortened = self.context.byte_length() < length_before;
         }
-        if (!shortened || self.context.is_full(window)) && self.summarize_history(window).await? {
+        // After the run's own deadline, the little time that is left is for its final summary, unless the
+        // provider refuses that one without a shorter conversation.
+        let has_time = forced || Instant::now() < self.deadline;
+        if has_time
+            && (!shortened || self.context.is_full(window))
+            && self.summarize_history(window, deadline).await?
+        {
             shortened = true;
         }
         self.compacted_at = self.context.estimated_tokens();
@@ -68,14 +77,14 @@ impl RunDriver {
 
     /// Asks the model for a summary of all but the newest turns. Returns false if that fails; the run then
     /// continues with the full conversation.
-    async fn summarize_history(&mut self, window: u64) -> Result<bool> {
+    async fn summarize_history(&mut self, window: u64, deadline: Instant) -> Result<bool> {
         let Some((turn_count, upto)) = self.context.summary_split(window) else { return Ok(false) };
         let tokens_before = self.context.estimated_tokens();
         let mut old_turns: Vec<Turn> = self.context.turns()[..turn_count].to_vec();
         old_turns.push(Turn::user(SUMMARY_PROMPT));
         let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old_turns);
         let estimate = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
-        let BudgetCheck::Granted(reservation) = self.reserve_call(estimate, self.deadline).await? else {
+        let BudgetCheck::Granted(reservation) = self.reserve_call(estimate, deadline).await? else {
             return Ok(false);
         };
         let mut meter = StreamMeter::default();
@@ -91,11 +100,14 @@ impl RunDriver {
             cache: None,
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let answer = match Self::chat(&self.executor, &self.run, request, self.deadline, &mut |delta| {
-            meter.record(&delta)
-        })
-        .await
-        {
+        let caller = ModelCaller {
+            executor: &self.executor,
+            run: &self.run,
+            recorder: &mut self.recorder,
+            steps: self.machine.steps(),
+        };
+        let mut on_delta = |delta: Delta| meter.record(&delta);
+        let answer = match caller.chat_with_retries(request, deadline, &mut on_delta).await? {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 warn!(run.id = %self.run.id, error = %error, "could not summarise the conversation, continuing with all of it");

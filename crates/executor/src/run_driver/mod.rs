@@ -1,7 +1,10 @@
 //! Drives one run: executes the actions that the state machine of `emergent_rules::run` decides, and records
 //! everything. A driver may be dropped at any await: a later driver continues from the record.
 
+pub(crate) mod approvals;
+pub(crate) mod ask_user;
 mod compaction;
+mod input_requests;
 mod model_budget;
 mod model_call;
 mod replay;
@@ -12,6 +15,7 @@ use std::sync::Arc;
 
 use emergent_domain::{
     agent::AgentDefinition,
+    approval::Approval,
     chat::{Part, ToolCall, Turn, join_text},
     ids::MessageId,
     run::{MessageRole, Reason, Run, RunEnd, ToolCallStatus},
@@ -25,11 +29,12 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use self::{
+    approvals::CallVerdict,
     model_budget::{RunBudget, is_truncated_by_budget},
     replay::{ends_in_call, result_views},
 };
 use crate::{
-    Executor, Result,
+    Error, Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
     loaded_run::{LoadedRun, has_tool_patterns},
@@ -57,6 +62,8 @@ pub(crate) struct RunDriver {
     /// after it has grown.
     pub compacted_at: u64,
     pub budget: RunBudget,
+    /// The requests to people that were made for calls of this run.
+    pub approvals: Vec<Approval>,
 }
 
 impl RunDriver {
@@ -86,6 +93,7 @@ impl RunDriver {
             slot,
             compacted_at: 0,
             budget: RunBudget::new(loaded.limited),
+            approvals: loaded.approvals,
         }
     }
 
@@ -93,7 +101,7 @@ impl RunDriver {
     /// when the run was admitted.
     pub async fn drive(mut self, own: &Conversation, started: bool) -> Result<()> {
         match started {
-            true => self.report_unavailable_servers().await?,
+            true => self.report_missing_tools().await?,
             false => self.start(own).await?,
         }
         let mut next = self.replay(own);
@@ -109,29 +117,33 @@ impl RunDriver {
         }
     }
 
-    /// Records that the run was started, or recovered.
+    /// Records that the run was started, recovered, or goes on after it waited.
     async fn start(&mut self, own: &Conversation) -> Result<()> {
         let recovered = self.run.seq > first_seq(own);
         let mut batch = RecordBatch::default();
+        if self.run.waiting_since.is_some() {
+            self.recorder.add_continued(&mut batch);
+            return self.recorder.commit(batch, self.machine.steps()).await;
+        }
         let tools = (has_tool_patterns(&self.definition) && own.tools.is_none()).then_some(&self.tools);
         self.recorder.add_started(&mut batch, recovered, tools);
-        self.recorder.add_unavailable_servers(&mut batch, self.tools.unavailable_servers());
+        self.recorder.add_missing_tools(&mut batch, &self.tools);
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Records the servers that the whitelist names and that cannot be used, for a run whose start is recorded
-    /// already.
-    async fn report_unavailable_servers(&mut self) -> Result<()> {
-        if self.tools.unavailable_servers().is_empty() {
+    /// Records the tools that the whitelist names and that are missing, and the servers that cannot be used, for a
+    /// run whose start is recorded already.
+    async fn report_missing_tools(&mut self) -> Result<()> {
+        if self.tools.unavailable_servers().is_empty() && self.tools.missing_tools().is_empty() {
             return Ok(());
         }
         let mut batch = RecordBatch::default();
-        self.recorder.add_unavailable_servers(&mut batch, self.tools.unavailable_servers());
+        self.recorder.add_missing_tools(&mut batch, &self.tools);
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Records an answer together with what follows from it: refused calls, detected loops, and the end of
-    /// the run if it is the last answer.
+    /// Records an answer together with what follows from it: refused calls, detected loops, calls that are held
+    /// until a person has decided about them, and the end of the run if it is the last answer.
     async fn record_answer(
         &mut self,
         mut answer: Answer,
@@ -143,7 +155,7 @@ impl RunDriver {
         let text = join_text(&answer.parts);
         let view = AnswerView {
             text: &text,
-            calls: self.call_views(&answer.parts),
+            calls: self.call_views(&answer.parts, &[]),
             stop: &answer.stop,
             ends_in_call: ends_in_call(&answer.parts),
         };
@@ -178,8 +190,8 @@ impl RunDriver {
             }
             _ => &[],
         };
-        let mut calls = Vec::with_capacity(view.calls.len());
-        for (CallView { call, .. }, decision) in view.calls.iter().zip(decisions) {
+        let (mut calls, mut held) = (Vec::with_capacity(view.calls.len()), Vec::new());
+        for (CallView { call, effect }, decision) in view.calls.iter().zip(decisions) {
             let mut recorded = RecordedToolCall {
                 id: call.id,
                 seq: 0,
@@ -192,11 +204,19 @@ impl RunDriver {
                 result_seq: None,
                 duration_ms: None,
                 at: now,
+                effect: Some(*effect),
             };
-            if let Some(reason) = self.refusal_reason(call, decision) {
-                let exists = self.tools.get(&call.name).is_some();
-                self.executor.telemetry().record_refused_call(exists.then_some(call.name.as_str()));
-                (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(reason)));
+            match self.call_verdict(call, decision, now) {
+                CallVerdict::Make => {}
+                CallVerdict::Refuse(reason) => {
+                    let exists = self.tools.get(&call.name).is_some();
+                    self.executor.telemetry().record_refused_call(exists.then_some(call.name.as_str()));
+                    (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(reason)));
+                }
+                CallVerdict::Hold(request) => {
+                    recorded.status = ToolCallStatus::Held;
+                    held.push(*request);
+                }
             }
             recorded.seq = self.recorder.add_call(&mut batch, recorded.clone());
             calls.push(recorded);
@@ -210,7 +230,7 @@ impl RunDriver {
         let answer_seq = self.recorder.last_seq();
         match &next {
             NextAction::End { end, .. } => {
-                Recorder::set_end(&mut batch, self.explain_budget_end(end.clone()));
+                Recorder::set_end(&mut batch, end.clone());
             }
             // The answer and the request to go on are one commit, so that a recovered run knows of both.
             NextAction::AskAgain { reason, text } => {
@@ -221,6 +241,12 @@ impl RunDriver {
             _ => {}
         }
         self.calls = calls;
+        if !held.is_empty() {
+            self.recorder.add_requests(&mut batch, held);
+            self.recorder.commit(batch, self.machine.steps()).await?;
+            self.executor.telemetry().record_step();
+            return Err(Error::Waiting(self.run.id));
+        }
         if self.first_call_is_local() {
             self.recorder.buffer(batch);
         } else {
@@ -237,16 +263,6 @@ impl RunDriver {
                 Ok(self.machine.next_action())
             }
             next => Ok(next),
-        }
-    }
-
-    /// Returns why a call is not made: the machine refuses it, or the run does not have the tool. `None` if
-    /// the call is made.
-    fn refusal_reason(&self, call: &ToolCall, decision: &CallDecision) -> Option<String> {
-        match decision {
-            CallDecision::Refuse { text, .. } => Some(text.clone()),
-            CallDecision::Make(_) if self.tools.get(&call.name).is_some() => None,
-            CallDecision::Make(_) => Some(self.unknown_tool_message(&call.name)),
         }
     }
 
@@ -314,7 +330,7 @@ impl RunDriver {
             return Ok(());
         }
         let mut batch = RecordBatch::default();
-        Recorder::set_end(&mut batch, self.explain_budget_end(end));
+        Recorder::set_end(&mut batch, end);
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
@@ -331,7 +347,9 @@ impl RunDriver {
 fn first_seq(own: &Conversation) -> i64 {
     own.messages
         .iter()
-        .take_while(|message| matches!(message.content, MessageContent::Text { injected: None, .. }))
+        .take_while(|message| {
+            message.step == 0 || matches!(message.content, MessageContent::Text { injected: None, .. })
+        })
         .map(|message| message.seq)
         .max()
         .unwrap_or(0)

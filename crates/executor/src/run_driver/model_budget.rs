@@ -1,9 +1,6 @@
 //! The budget of a run: reserves each model call before it is made, and settles it afterwards.
 
-use emergent_domain::{
-    chat::{Part, Turn},
-    run::{Reason, RunEnd},
-};
+use emergent_domain::run::Reason;
 use emergent_llm::Answer;
 use emergent_net::backoff::Backoff;
 use emergent_store::budget::{self as rows, NewModelCall};
@@ -153,42 +150,6 @@ impl RunDriver {
         let mut batch = RecordBatch::default();
         batch.set_settlement(settlement);
         self.recorder.commit(batch, self.machine.steps()).await
-    }
-
-    /// Adds a summary to a run that its budget ended before the model could write one.
-    pub fn explain_budget_end(&self, end: RunEnd) -> RunEnd {
-        match end {
-            RunEnd::Failed { reason: Reason::Budget, error, summary } => {
-                let summary = if summary.trim().is_empty() { self.progress_summary() } else { summary };
-                RunEnd::Failed { reason: Reason::Budget, error, summary }
-            }
-            other => other,
-        }
-    }
-
-    fn progress_summary(&self) -> String {
-        let steps = self.run.steps_before + self.machine.steps();
-        let mut tools: Vec<(&str, usize)> = Vec::new();
-        for part in self.context.turns().iter().flat_map(|turn: &Turn| &turn.parts) {
-            let Part::Result(result) = part else { continue };
-            match tools.iter_mut().find(|(name, _)| *name == result.name) {
-                Some((_, count)) => *count += 1,
-                None => tools.push((&result.name, 1)),
-            }
-        }
-        let steps = format!("{steps} step{}", if steps == 1 { "" } else { "s" });
-        let called = match tools.is_empty() {
-            true => "called no tool".to_owned(),
-            false => {
-                let tools: Vec<String> =
-                    tools.iter().map(|(name, count)| format!("`{name}` ({count})")).collect();
-                format!("called {}", tools.join(", "))
-            }
-        };
-        format!(
-            "The budget ended this run before it could sum up. It took {steps} and {called}; the record of the run \
-             has everything."
-        )
     }
 }
 

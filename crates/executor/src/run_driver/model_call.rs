@@ -17,8 +17,9 @@ use super::{RunDriver, model_budget::BudgetCheck};
 use crate::{
     Executor,
     budget::{CallOutcome, Reservation, StreamMeter},
-    recorder::RecordBatch,
-    spans,
+    recorder::{RecordBatch, Recorder},
+    scrub, spans,
+    streamed_text::StreamedText,
     telemetry::ModelCall,
 };
 
@@ -33,25 +34,29 @@ impl RunDriver {
         if tools && Instant::now() >= self.deadline {
             return Ok(self.machine.on_deadline());
         }
-        self.compact(false).await?;
-        let reservation =
-            match self.reserve_call(|driver| driver.estimate_call(tools), self.call_deadline(tools)).await? {
-                BudgetCheck::Granted(reservation) => reservation,
-                BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
-                BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
-            };
-        let mut meter = StreamMeter::default();
-        match self.call_model_once(tools, reservation.as_ref(), &mut meter).await? {
+        let deadline = self.call_deadline(tools);
+        self.compact(false, deadline).await?;
+        let reservation = match self.reserve_call(|driver| driver.estimate_call(tools), deadline).await? {
+            BudgetCheck::Granted(reservation) => reservation,
+            BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
+            BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
+        };
+        let (mut meter, mut streamed) = (StreamMeter::default(), StreamedText::default());
+        match self.call_model_once(tools, reservation.as_ref(), &mut meter, &mut streamed).await? {
             ModelReply::Answer(answer) => self.record_answer(*answer, reservation.as_ref(), &meter).await,
             ModelReply::TimedOut => {
+                self.executor.hub().end_answer(self.run.id);
+                self.record_unfinished_answer(streamed);
                 self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
                 Ok(self.on_timeout(tools))
             }
             ModelReply::Failed(error) => {
+                self.executor.hub().end_answer(self.run.id);
+                self.record_unfinished_answer(streamed);
                 self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
                     .await?;
                 let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
-                if too_long && self.compact(true).await? {
+                if too_long && self.compact(true, deadline).await? {
                     return Ok(NextAction::CallModel { tools });
                 }
                 Ok(self.machine.on_model_error(error.to_string()))
@@ -59,16 +64,23 @@ impl RunDriver {
         }
     }
 
+    fn record_unfinished_answer(&mut self, streamed: StreamedText) {
+        let mut text = streamed.into_text();
+        scrub::scrub_text(&mut text);
+        self.machine.record_unfinished_answer(&text);
+    }
+
     fn on_timeout(&mut self, tools: bool) -> NextAction {
         if tools { self.machine.on_deadline() } else { self.machine.on_grace_expired() }
     }
 
-    /// Calls the model, and records each failure that is retried while the call waits.
+    /// Calls the model, and publishes its answer while it arrives.
     async fn call_model_once(
         &mut self,
         tools: bool,
         reservation: Option<&Reservation>,
         meter: &mut StreamMeter,
+        streamed: &mut StreamedText,
     ) -> crate::Result<ModelReply> {
         let deadline = self.call_deadline(tools);
         let steps = self.machine.steps();
@@ -84,28 +96,14 @@ impl RunDriver {
             cache: Some(self.context.request_cache()),
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let (executor, run, recorder) = (&self.executor, &self.run, &mut self.recorder);
-        let (retries, mut failed_attempts) = mpsc::unbounded_channel();
-        let mut on_delta = |delta: Delta| match delta {
-            // The receiver lives as long as the call.
-            Delta::Retry(retry) => drop(retries.send(retry)),
-            delta => {
-                meter.record(&delta);
-                publish_delta(executor, run.id, step, delta);
-            }
+        let (executor, run, after_seq) = (&self.executor, &self.run, self.recorder.last_seq());
+        let mut on_delta = |delta: Delta| {
+            meter.record(&delta);
+            streamed.record(&delta);
+            publish_delta(executor, run.id, step, after_seq, delta);
         };
-        let mut chat = std::pin::pin!(Self::chat(executor, run, request, deadline, &mut on_delta));
-        let reply = loop {
-            tokio::select! {
-                biased;
-                Some(retry) = failed_attempts.recv() => {
-                    let mut batch = RecordBatch::default();
-                    recorder.add_model_retry(&mut batch, step, &retry);
-                    recorder.commit(batch, steps).await?;
-                }
-                reply = &mut chat => break reply,
-            }
-        };
+        let caller = ModelCaller { executor, run, recorder: &mut self.recorder, steps };
+        let reply = caller.chat_with_retries(request, deadline, &mut on_delta).await?;
         Ok(match reply {
             Err(_) => ModelReply::TimedOut,
             Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
@@ -113,41 +111,81 @@ impl RunDriver {
             Ok(Err(error)) => ModelReply::Failed(error),
         })
     }
+}
 
-    /// Calls the model and records the call in the metrics. The outer error means that the deadline came
-    /// first.
-    pub(super) async fn chat(
-        executor: &Executor,
-        run: &Run,
+/// The run for which a model is called, and the recorder of what happens meanwhile.
+pub(super) struct ModelCaller<'a> {
+    pub executor: &'a Executor,
+    pub run: &'a Run,
+    pub recorder: &'a mut Recorder,
+    /// The steps that the run has taken.
+    pub steps: i64,
+}
+
+impl ModelCaller<'_> {
+    /// Calls the model, and records each failure that is retried while the call waits. `on_delta` receives
+    /// everything else. The inner error means that the deadline came first.
+    pub async fn chat_with_retries(
+        self,
         request: ChatRequest<'_>,
         deadline: Instant,
         on_delta: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Result<Answer, Error>, Elapsed> {
-        let (model, models) = (&run.model, executor.models());
-        let span = spans::chat_span(run);
-        let capture = !span.is_disabled() && executor.settings().capture_content;
-        if capture {
-            spans::record_request(&span, &request);
-        }
-        let started_at = tokio::time::Instant::now();
-        let reply = timeout_at(deadline, models.chat(model, request, deadline, on_delta))
-            .instrument(span.clone())
-            .await;
-        let answer = reply.as_ref().ok().and_then(|reply| reply.as_ref().ok());
-        let usage = answer.map(|answer| answer.usage);
-        let call = ModelCall {
-            model,
-            took: started_at.elapsed(),
-            error: spans::error_class(&reply, deadline),
-            usage,
-            cost: usage.and_then(|usage| models.cost(model, &usage)),
+    ) -> crate::Result<Result<Result<Answer, Error>, Elapsed>> {
+        let Self { executor, run, recorder, steps } = self;
+        let step = request.meta.step;
+        let (retries, mut failed_attempts) = mpsc::unbounded_channel();
+        let mut on_delta = |delta: Delta| match delta {
+            // The receiver lives as long as the call.
+            Delta::Retry(retry) => drop(retries.send(retry)),
+            delta => on_delta(delta),
         };
-        executor.telemetry().record_model_call(&call);
-        if !span.is_disabled() {
-            spans::record_chat_outcome(&span, call.error, answer, capture);
+        let mut chat = std::pin::pin!(chat(executor, run, request, deadline, &mut on_delta));
+        loop {
+            tokio::select! {
+                biased;
+                Some(retry) = failed_attempts.recv() => {
+                    let mut batch = RecordBatch::default();
+                    recorder.add_model_retry(&mut batch, step, &retry);
+                    recorder.commit(batch, steps).await?;
+                }
+                reply = &mut chat => return Ok(reply),
+            }
         }
-        reply
     }
+}
+
+/// Calls the model and records the call in the metrics. The outer error means that the deadline came
+/// first.
+async fn chat(
+    executor: &Executor,
+    run: &Run,
+    request: ChatRequest<'_>,
+    deadline: Instant,
+    on_delta: &mut (dyn FnMut(Delta) + Send),
+) -> Result<Result<Answer, Error>, Elapsed> {
+    let (model, models) = (&run.model, executor.models());
+    let span = spans::chat_span(run);
+    let capture = !span.is_disabled() && executor.settings().capture_content;
+    if capture {
+        spans::record_request(&span, &request);
+    }
+    let started_at = tokio::time::Instant::now();
+    let reply =
+        timeout_at(deadline, models.chat(model, request, deadline, on_delta)).instrument(span.clone()).await;
+    let answer = reply.as_ref().ok().and_then(|reply| reply.as_ref().ok());
+    let usage = answer.map(|answer| answer.usage);
+    let call = ModelCall {
+        model,
+        took: started_at.elapsed(),
+        error: spans::error_class(&reply, deadline),
+        usage,
+        cost: usage.and_then(|usage| models.cost(model, &usage)),
+    };
+    executor.telemetry().record_model_call(&call);
+    if !span.is_disabled() {
+        spans::record_chat_outcome(&span, call.error, answer, capture);
+    }
+    reply
 }
 
 enum ModelReply {
@@ -156,18 +194,17 @@ enum ModelReply {
     Failed(emergent_llm::Error),
 }
 
-/// Publishes a part of the answer to the followers of the run while the model writes it.
-fn publish_delta(executor: &Executor, run: RunId, step: i64, delta: Delta) {
+/// Publishes a part of the answer to the followers of the run while the model writes it. The hub holds the text also
+/// for those that come later.
+fn publish_delta(executor: &Executor, run: RunId, step: i64, after_seq: i64, delta: Delta) {
     let hub = executor.hub();
-    if !hub.has_subscribers(run) {
-        return;
-    }
     let body = match delta {
         Delta::Text(text) => RunEventBody::TextDelta { step, text },
+        Delta::Thought(_) if !hub.has_subscribers(run) => return,
         Delta::Thought(text) => RunEventBody::ThoughtDelta { step, text },
         Delta::Restart { why } => RunEventBody::StepRestarted { step, why },
         // The driver records it.
         Delta::Retry(_) => return,
     };
-    hub.publish(RunEvent { run, seq: None, at: executor.clock().now(), body });
+    hub.publish_delta(RunEvent { run, seq: None, at: executor.clock().now(), body }, after_seq);
 }

@@ -2,7 +2,7 @@
 //! sees.
 
 use emergent_domain::{
-    chat::{Part, StopReason, join_text},
+    chat::{Part, StopReason, ToolCall, join_text},
     loops::CallEffect,
     run::{Reason, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
@@ -19,6 +19,8 @@ impl RunDriver {
         let mut last_calls = Vec::new();
         for (index, message) in own.messages.iter().enumerate() {
             match &message.content {
+                // It was said before this run.
+                _ if message.step == 0 => {}
                 // The machine has replayed these with the answer before them.
                 MessageContent::Text { injected: Some(Reason::Truncated | Reason::Empty), .. } => {}
                 MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
@@ -51,7 +53,7 @@ impl RunDriver {
         let stop = if is_truncated { StopReason::MaxTokens } else { StopReason::End };
         let view = AnswerView {
             text: &text,
-            calls: self.call_views(parts),
+            calls: self.call_views(parts, calls),
             stop: &stop,
             ends_in_call: ends_in_call(parts),
         };
@@ -62,17 +64,26 @@ impl RunDriver {
         }
     }
 
-    /// Returns the tool calls of an answer, with what their tools may change.
-    pub(super) fn call_views<'a>(&self, parts: &'a [Part]) -> Vec<CallView<'a>> {
-        let calls = tool_calls_in(parts).into_iter();
-        calls.map(|call| CallView { call, effect: self.loop_effect(&call.name) }).collect()
+    /// Returns the tool calls of an answer, with what each may change. For a call in `recorded` that is what it
+    /// could change when it was made, so that the loop guard decides as it did then.
+    pub(super) fn call_views<'a>(
+        &self,
+        parts: &'a [Part],
+        recorded: &[RecordedToolCall],
+    ) -> Vec<CallView<'a>> {
+        let recorded_effect = |id| recorded.iter().find(|call| call.id == id).and_then(|call| call.effect);
+        let view = |call: &'a ToolCall| {
+            let effect = recorded_effect(call.id).unwrap_or_else(|| self.loop_effect(&call.name));
+            CallView { call, effect }
+        };
+        tool_calls_in(parts).into_iter().map(view).collect()
     }
 
-    /// Returns what a call may change, as the loop guard distinguishes it.
+    /// Returns what a call of a tool may change now, as the loop guard distinguishes it.
     fn loop_effect(&self, tool: &str) -> CallEffect {
         match self.tools.get(tool).map(|tool| tool.info().effect) {
             Some(Effect::Reads | Effect::External { read_only: true, .. }) => CallEffect::Reads,
-            Some(Effect::Writes { .. } | Effect::Coordinates) => CallEffect::Writes,
+            Some(Effect::Writes { .. } | Effect::Coordinates | Effect::Asks) => CallEffect::Writes,
             Some(Effect::External { .. }) | None => CallEffect::External,
         }
     }

@@ -1,12 +1,12 @@
 //! The tools `spawn_agents` and `list_available_agents`, with which agents find and start one another.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     json::Schema,
-    run::{DEFAULT_TIMEOUT_SECONDS, Origin, Reason, Run, RunStatus, ToolCallStatus},
+    run::{Origin, Run, RunStatus, ToolCallStatus},
     workflow::Limit,
 };
 use emergent_store::{Tx, agents, runs};
@@ -29,7 +29,7 @@ use crate::{
     admission::{self, Admission},
     budget,
     child_runs::{self, Child, ChildBatch},
-    internal_agents, resume,
+    child_timeout, internal_agents, resume,
     start_options::StartOptions,
 };
 
@@ -108,7 +108,7 @@ impl RunDriver {
                     i64::try_from(child_index).unwrap_or(0),
                 );
                 // A child that waited for its turn has less time than the first ones.
-                let max_timeout = max_child_timeout(deadline, grace);
+                let max_timeout = child_timeout::max_child_timeout(deadline, grace);
                 start_child(tx, &executor, &parent, &tasks[child_index], admission, max_timeout)
             })
         };
@@ -122,15 +122,15 @@ impl RunDriver {
             deadline: self.deadline,
             admit,
         };
-        let children = child_runs::run_children(&executor, &parent, batch).await;
+        let steps = self.machine.steps();
+        let children = child_runs::run_children(&executor, &parent, &mut self.recorder, steps, batch).await?;
         self.slot.acquire().await;
-        let children = children?;
-        let wanted_timeouts = self.wanted_timeouts(&children, &tasks).await?;
+        let default_timeouts = child_timeout::default_timeouts(&executor, &children).await?;
         let results: Vec<SpawnResult> = children
             .into_iter()
             .zip(tasks.iter())
-            .zip(wanted_timeouts)
-            .map(|((child, task), wanted_timeout)| spawn_result(child, task, wanted_timeout))
+            .zip(default_timeouts)
+            .map(|((child, task), default_timeout)| spawn_result(child, task, default_timeout))
             .collect();
         let all_failed =
             results.iter().all(|result| matches!(result.status, RunStatus::Failed | RunStatus::Cancelled));
@@ -138,47 +138,6 @@ impl RunDriver {
         let output = self.executor.settings().guard.truncate(json!(results));
         self.record_result(index, status, output, started_at).await
     }
-}
-
-impl RunDriver {
-    /// Returns how many seconds each child should have had, if that is worth telling: those of its task, or
-    /// those of its definition if the child ran out of time. For others it is 0.
-    async fn wanted_timeouts(&self, children: &[Child], tasks: &[SpawnTask]) -> Result<Vec<i64>> {
-        let runs: Vec<_> = children
-            .iter()
-            .zip(tasks)
-            .map(|(child, task)| match (child, task.timeout) {
-                (Child::Run(run), None)
-                    if run.reason == Some(Reason::Timeout) && run.resumed_from.is_none() =>
-                {
-                    Err((run.agent, run.agent_version))
-                }
-                (_, timeout) => Ok(timeout.unwrap_or(0)),
-            })
-            .collect();
-        if runs.iter().all(Result::is_ok) {
-            return Ok(runs.into_iter().flatten().collect());
-        }
-        let work = move |tx: &mut Tx<'_>| {
-            let wanted = runs.iter().map(|run| match *run {
-                Ok(timeout) => Ok(timeout),
-                Err((agent, version)) => {
-                    let definition = agents::get_version(tx, agent, version)?;
-                    let default_timeout = definition.and_then(|definition| definition.default_timeout);
-                    Ok(default_timeout.map_or(DEFAULT_TIMEOUT_SECONDS, i64::from))
-                }
-            });
-            wanted.collect::<Result<Vec<i64>, emergent_store::Error>>()
-        };
-        Ok(self.executor.db().read(work).await?)
-    }
-}
-
-/// Returns the maximum timeout of a child, in seconds. The parent needs time to use its result.
-fn max_child_timeout(deadline: Instant, grace: Duration) -> i64 {
-    let remaining = deadline.saturating_duration_since(Instant::now());
-    let usable = remaining.saturating_sub(grace).max(remaining / 2);
-    i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
 }
 
 /// Refuses an agent that the definition of the parent does not list in `config.may_spawn`.
@@ -205,10 +164,10 @@ fn start_child(
     let Some(id) = task.resume_run_id else {
         let agent = agents::get_by_name(tx, parent.project, &task.agent_name)?
             .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
-        let default_timeout = agent.definition.default_timeout.map_or(DEFAULT_TIMEOUT_SECONDS, i64::from);
+        let timeout = task.timeout.unwrap_or_else(|| child_timeout::default_timeout(&agent.definition));
         let start = StartOptions {
             input: task.task.clone(),
-            timeout_seconds: Some(task.timeout.unwrap_or(default_timeout).min(max_timeout)),
+            timeout_seconds: Some(timeout.min(max_timeout)),
             limit: task.limit(),
             ..StartOptions::default()
         };
@@ -221,10 +180,13 @@ fn start_child(
     if !paused.parent.is_some_and(|id| own_runs.contains(&id)) || paused.agent_name != task.agent_name {
         return Err(Error::not_found("paused run of this agent among your own", id));
     }
-    let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(max_timeout);
+    let timeout = match task.timeout {
+        Some(timeout) => timeout,
+        None => child_timeout::resumed_timeout(tx, &paused)?,
+    };
     let start = StartOptions {
         input: task.task.clone(),
-        timeout_seconds: Some(timeout),
+        timeout_seconds: Some(timeout.min(max_timeout)),
         limit: task.limit(),
         ..StartOptions::default()
     };
@@ -237,12 +199,14 @@ impl SpawnTask {
     }
 }
 
-fn spawn_result(child: Child, task: &SpawnTask, wanted_timeout: i64) -> SpawnResult {
+/// Returns what the model reads about a child. It is told of a timeout that was shortened: of one that it asked for,
+/// and of that of the definition (`default_timeout`) if the child ran out of it.
+fn spawn_result(child: Child, task: &SpawnTask, default_timeout: Option<i64>) -> SpawnResult {
     match child {
         Child::Run(run) => SpawnResult {
-            note: (run.timeout_seconds < wanted_timeout).then(|| {
+            note: task.timeout.or(default_timeout).filter(|wanted| run.timeout_seconds < *wanted).map(|wanted| {
                 format!(
-                    "its timeout was shortened from {wanted_timeout} to {} seconds, because your own time ends soon after",
+                    "its timeout was shortened from {wanted} to {} seconds, because your own time ends soon after",
                     run.timeout_seconds
                 )
             }),
@@ -253,7 +217,17 @@ fn spawn_result(child: Child, task: &SpawnTask, wanted_timeout: i64) -> SpawnRes
             steps: run.step_count,
             error: run.error,
         },
-        Child::Refused(reason) => SpawnResult {
+        Child::Refused(reason) => SpawnResult::without_run(task, reason),
+        Child::NotStarted => {
+            SpawnResult::without_run(task, "not started: your own time was up".to_owned())
+        }
+    }
+}
+
+impl SpawnResult {
+    /// The result of a task whose agent was not started.
+    fn without_run(task: &SpawnTask, reason: String) -> Self {
+        Self {
             run_id: None,
             agent_name: task.agent_name.clone(),
             status: RunStatus::Failed,
@@ -261,7 +235,7 @@ fn spawn_result(child: Child, task: &SpawnTask, wanted_timeout: i64) -> SpawnRes
             steps: 0,
             error: Some(reason),
             note: None,
-        },
+        }
     }
 }
 

@@ -10,14 +10,14 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracing::Instrument;
 
-use super::{RunDriver, error_output};
+use super::{RunDriver, error_output, input_requests::input_channel};
 use crate::{
     Error, Result,
     recorder::{RecordBatch, elapsed_ms},
     spans::{self, OpenSpan, tool_ended},
 };
 
-const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the run is up.";
+pub(super) const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the run is up.";
 const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was being made. Whether it took effect is not known, and \
                         it was not made again. Find out before you repeat it.";
 
@@ -25,8 +25,9 @@ const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was be
 const BUFFER_TIME: Duration = Duration::from_millis(5);
 
 impl RunDriver {
-    /// Executes all open calls of the newest answer.
+    /// Executes all open calls of the newest answer. The held ones among them are decided.
     pub async fn run_tool_calls(&mut self) -> Result<NextAction> {
+        self.apply_decisions().await?;
         while let Some(index) = self.calls.iter().position(|call| !call.status.is_terminal()) {
             if Instant::now() >= self.deadline {
                 self.interrupt_remaining_calls().await?;
@@ -47,7 +48,7 @@ impl RunDriver {
                     }
                     let span = self.tool_span(index);
                     self.run_tool_call(index, effect).instrument(span.span()).await?;
-                    self.record_tool_span(&span, &self.without_secrets(index, self.calls[index].clone()));
+                    self.record_tool_span(&span, &self.calls[index]);
                 }
                 // The tool was removed from the definition while nobody drove the run, or its server cannot be
                 // used any more.
@@ -73,6 +74,11 @@ impl RunDriver {
                 self.run_external_call(index, read_only || idempotent).await
             }
             Effect::Coordinates => self.run_spawn_call(index).await,
+            // Such a call is held, and its decision is its result. This one was recorded as another tool's.
+            Effect::Asks => {
+                let output = error_output("the question was not asked: ask it again");
+                self.record_result(index, ToolCallStatus::Error, output, Instant::now()).await
+            }
         }
     }
 
@@ -118,11 +124,7 @@ impl RunDriver {
     }
 
     fn tool_context(&self) -> ToolContext {
-        ToolContext {
-            graph: self.executor.graph().clone(),
-            project: self.run.project,
-            run: Some(self.run.id),
-        }
+        ToolContext::new(self.executor.graph().clone(), self.run.project, Some(self.run.id))
     }
 
     /// Executes read-only calls concurrently. Results that arrive together are recorded in one transaction.
@@ -216,13 +218,14 @@ impl RunDriver {
             self.calls[index].status = ToolCallStatus::Running;
         }
         let guard = self.executor.settings().guard.clone();
-        let (context, input, started_at) =
-            (self.tool_context(), self.calls[index].input.clone(), Instant::now());
-        let output = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input)).await;
-        let (status, output) = match output {
-            Ok(output) => recorded_outcome(Some(output)),
+        let (call_input, requests) = input_channel();
+        let context = ToolContext { input: Some(call_input), ..self.tool_context() };
+        let (input, started_at) = (self.calls[index].input.clone(), Instant::now());
+        let call = guard.call(tool.as_ref(), &context, input);
+        let (status, output) = match self.wait_for_external_call(index, call, requests).await? {
+            Some(output) => recorded_outcome(Some(output)),
             // The call was in progress, so its effect outside is unknown.
-            Err(_) => (ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE)),
+            None => (ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE)),
         };
         self.record_result(index, status, output, started_at).await
     }
@@ -241,9 +244,9 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Records the result of one call in a transaction of its own. The record of an external tool has none of the
-    /// project's secrets. The model gets the result as the tool returns it, without those that its server was
-    /// sent: a placeholder for any other would come back to the server, and confirm a guess.
+    /// Records the result of one call in a transaction of its own, as the model gets it: a recovered run shows the
+    /// model the same. An external tool has removed the secrets that its server was sent; a placeholder for any
+    /// other would confirm a guess of the server. Values in the graph belong to the user and are not redacted.
     pub(crate) async fn record_result(
         &mut self,
         index: usize,
@@ -252,22 +255,9 @@ impl RunDriver {
         started_at: Instant,
     ) -> Result<()> {
         let call = self.finished_call(index, status, output, started_at);
-        let shown = call.output.clone();
         let mut batch = RecordBatch::default();
-        let call = self.without_secrets(index, call);
-        let recorded = self.recorder.add_result(&mut batch, call);
-        self.calls[index] = RecordedToolCall { output: shown, ..recorded };
+        self.calls[index] = self.recorder.add_result(&mut batch, call);
         self.recorder.commit(batch, self.machine.steps()).await
-    }
-
-    /// Returns a call of an external tool without the secrets of the project. Values in the graph belong to the
-    /// user and are not redacted: an agent that sees a placeholder would write the placeholder back.
-    fn without_secrets(&self, index: usize, mut call: RecordedToolCall) -> RecordedToolCall {
-        if let (Some(Effect::External { .. }), Some(output)) = (self.call_effect(index), &mut call.output) {
-            let redactor = self.executor.settings().redactor.for_project(self.run.project);
-            redactor.except(&call.input).redact_value(output);
-        }
-        call
     }
 
     /// Returns a call with its result, scrubbed as it is recorded.

@@ -1,0 +1,197 @@
+//! Requests to people: lists them, stores decisions about them, and ends those whose time is up.
+
+use emergent_domain::{
+    approval::{
+        Approval, ApprovalRule, ApprovalStatus, Choice, Decision, DecisionError, NewDecision, OnExpiry,
+    },
+    audit::{AuditAction, NewAuditEntry},
+    cursor::{Page, ResultPage},
+    ids::{ApprovalId, ProjectId, TokenId},
+};
+use emergent_graph::worker::{ClaimedJob, JobOutcome, Worker};
+use emergent_store::{
+    Tx, agents,
+    approvals::{self as rows, Decided},
+    audit, runs,
+};
+use emergent_tools::ToolSet;
+use serde_json::Value;
+use tokio::sync::watch;
+use tracing::info;
+
+pub use emergent_store::approvals::ApprovalFilter;
+
+use crate::{
+    Error, Executor, Result,
+    run_driver::{approvals::denying_rule, ask_user},
+};
+
+/// The reason of the decision about a request whose time is up.
+const EXPIRED_REASON: &str = "nobody decided in time";
+
+impl Executor {
+    /// Lists the requests of a project, newest first.
+    pub async fn list_approvals(
+        &self,
+        project: ProjectId,
+        filter: ApprovalFilter,
+        page: Page,
+    ) -> Result<ResultPage<Approval>> {
+        Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
+    }
+
+    pub async fn get_approval(&self, project: ProjectId, id: ApprovalId) -> Result<Approval> {
+        self.db().read(move |tx| get(tx, project, id)).await
+    }
+
+    /// Stores a decision about a request. The run goes on when it was the last one that it waited for. Of several
+    /// decisions about one request the first counts; the others fail with [`Error::Decided`].
+    pub async fn decide_approval(
+        &self,
+        project: ProjectId,
+        id: ApprovalId,
+        new: NewDecision,
+        by: TokenId,
+    ) -> Result<Approval> {
+        let approval = self.get_approval(project, id).await?;
+        let mut new = new;
+        // An input that is no object is refused by the check below.
+        let checked = match new.edited_input.take_if(|input| input.is_object()) {
+            Some(input) if approval.status == ApprovalStatus::Pending => {
+                Some(self.check_edited_input(&approval, input).await?)
+            }
+            _ => None,
+        };
+        let check_input = match checked {
+            Some(Ok(input)) => {
+                new.edited_input = Some(input);
+                Ok(())
+            }
+            Some(Err(reason)) => {
+                new.edited_input = Some(Value::Object(serde_json::Map::new()));
+                Err(reason)
+            }
+            None => Ok(()),
+        };
+        let now = self.clock().now();
+        let checked = new.check(&approval, by, now, |_| check_input, ask_user::check_answer);
+        let decision = checked.map_err(|error| match error {
+            DecisionError::NotPending(_) => Error::Decided(Box::new(approval.clone())),
+            DecisionError::OtherCall(_) => Error::Conflict(error.to_string()),
+            DecisionError::Invalid(invalid) => Error::Invalid(invalid),
+        })?;
+        let choice = decision.choice;
+        let work = move |tx: &mut Tx<'_>| {
+            match rows::decide(tx, &approval, &decision)? {
+                Decided::Stored { .. } => {}
+                Decided::NotPending(current) => return Err(Error::Decided(current)),
+            }
+            audit::record(tx, &audit_entry(&approval, &decision), now)?;
+            get(tx, project, id)
+        };
+        let decided = self.db().write(work).await?;
+        self.telemetry().record_decision(decided.kind, Some(choice));
+        info!(approval.id = %id, run.id = %decided.run, "request `{id}` of run `{}` was decided: {choice}", decided.run);
+        Ok(decided)
+    }
+
+    /// Checks an edited input against the schema of the tool and the rules of the agent, and returns it as the tool
+    /// gets it. The inner error says what is wrong with the input.
+    async fn check_edited_input(&self, approval: &Approval, input: Value) -> Result<Result<Value, String>> {
+        let (tools, rules) = self.tools_of_run(approval).await?;
+        Ok(match tools.get(&approval.tool) {
+            Some(tool) => self.settings().guard.check(tool.as_ref(), input).and_then(|input| {
+                match denying_rule(&rules, &approval.tool, tool.as_ref(), &input) {
+                    None => Ok(input),
+                    Some(rule) => Err(format!(
+                        "makes a call that rule {rule} of the agent's approvals denies, and nobody can approve \
+                         such a call: change the input, or deny the call"
+                    )),
+                }
+            }),
+            None => Err(format!(
+                "cannot be checked, because the tool `{}` is not available at the moment: approve the call as it \
+                 is, or try again later",
+                approval.tool
+            )),
+        })
+    }
+
+    /// The tools of the run that made a request, as they are now, and the rules that the run has.
+    async fn tools_of_run(&self, approval: &Approval) -> Result<(ToolSet, Vec<ApprovalRule>)> {
+        let (project, id) = (approval.project, approval.run);
+        let read = self.db().read(move |tx| {
+            let run = runs::get(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))?;
+            let definition = agents::get_version(tx, run.agent, run.agent_version)?;
+            Ok::<_, Error>((run, definition))
+        });
+        let (run, Some(definition)) = read.await? else { return Ok((ToolSet::default(), Vec::new())) };
+        let may_delegate = definition.allows_delegation();
+        let mut tools = self.tools().resolve(project, &definition.tools, run.depth, may_delegate).await;
+        if let Some(hooks) = self.hooks_for(&run) {
+            (hooks.add_tools)(&run, &mut tools);
+        }
+        Ok((tools, definition.approvals))
+    }
+
+    /// Ends requests whose time is up, until `stop` becomes true.
+    pub async fn run_approval_expiry(&self, stop: watch::Receiver<bool>) {
+        let executor = self.clone();
+        let worker = Worker { concurrency: 4, ..Worker::new(rows::QUEUE) };
+        worker
+            .run(self.db().clone(), self.clock().clone(), stop, move |claimed: ClaimedJob| {
+                let executor = executor.clone();
+                async move {
+                    executor.expire_request(&claimed).await?;
+                    Ok::<_, Error>(JobOutcome::Done)
+                }
+            })
+            .await;
+    }
+
+    /// Ends the request of a job, or marks it as overdue. Does nothing if it was decided.
+    async fn expire_request(&self, claimed: &ClaimedJob) -> Result<()> {
+        let id = claimed.job.key.as_deref().and_then(|key| key.parse().ok());
+        let (Some(project), Some(id)) = (claimed.job.project, id) else { return Ok(()) };
+        let id: ApprovalId = id;
+        let now = self.clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            let Some(approval) = rows::get(tx, project, id)? else { return Ok(None) };
+            let decision = Decision {
+                choice: Choice::Deny,
+                edited_input: None,
+                answer: None,
+                reason: Some(EXPIRED_REASON.to_owned()),
+                by: None,
+                at: now,
+            };
+            let has_expired = match approval.on_expiry {
+                OnExpiry::Deny => matches!(rows::expire(tx, &approval, &decision)?, Decided::Stored { .. }),
+                OnExpiry::Escalate => {
+                    rows::mark_overdue(tx, &approval, now)?;
+                    false
+                }
+            };
+            Ok::<_, Error>(has_expired.then_some(approval))
+        };
+        if let Some(expired) = self.db().write(work).await? {
+            self.telemetry().record_decision(expired.kind, None);
+            info!(approval.id = %id, run.id = %expired.run, "the time of request `{id}` was up");
+        }
+        Ok(())
+    }
+}
+
+fn get(tx: &mut Tx<'_>, project: ProjectId, id: ApprovalId) -> Result<Approval> {
+    rows::get(tx, project, id)?.ok_or_else(|| Error::not_found("approval", id))
+}
+
+/// The entry says what was decided about which call. The inputs and answers stay with the request.
+fn audit_entry(approval: &Approval, decision: &Decision) -> NewAuditEntry {
+    NewAuditEntry::new(AuditAction::ApprovalDecide, Some(approval.project), &approval.tool)
+        .id(approval.id)
+        .detail("decision", decision.choice.as_str())
+        .detail("edited", decision.edited_input.is_some())
+        .detail("runId", approval.run.to_string())
+        .detail("agent", approval.agent_name.as_str())
+}

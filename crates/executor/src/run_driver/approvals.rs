@@ -1,0 +1,207 @@
+//! Holds the tool calls for which a person has to be asked, and carries out what was decided about them.
+//!
+//! A held call is recorded with its answer, and the run waits from that commit on. No call of the answer is made
+//! before every held one is decided. The run is then driven again from its record.
+
+use emergent_domain::{
+    approval::{
+        self, Approval, ApprovalKind, ApprovalRule, ApprovalStatus, Choice, OnExpiry, ToolFacts, Verdict,
+    },
+    chat::ToolCall,
+    ids::{ApprovalId, ToolCallId},
+    run::ToolCallStatus,
+    time::Timestamp,
+};
+use emergent_rules::run::CallDecision;
+use emergent_tools::{Effect, Tool};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::time::{Duration, Instant};
+
+use super::{RunDriver, ask_user, error_output, tool_calls::INTERRUPTED_MESSAGE};
+use crate::Result;
+
+const UNDECIDED_MESSAGE: &str = "Nobody approved this call, so it was not made.";
+const EXPIRED_MESSAGE: &str =
+    "Nobody decided about this call in time, so it was not made. Continue without it.";
+const CHANGED_MESSAGE: &str = "The call was approved, but it was not made: its tool is not the one any more for which it was \
+                               approved. Make the call again if it is still needed.";
+
+/// What happens to a call of an answer.
+pub(super) enum CallVerdict {
+    Make,
+    /// The call is not made, and the model reads this text instead of a result.
+    Refuse(String),
+    /// The call waits until a person has decided about it.
+    Hold(Box<Approval>),
+}
+
+/// What follows from a decision about a held call.
+enum DecidedCall {
+    Make,
+    Result(ToolCallStatus, Value),
+}
+
+impl RunDriver {
+    /// Returns what happens to a call: the machine or a rule refuses it, the run does not have the tool, a
+    /// person has to be asked first, or it is made.
+    pub(super) fn call_verdict(
+        &self,
+        call: &ToolCall,
+        decision: &CallDecision,
+        now: Timestamp,
+    ) -> CallVerdict {
+        if let CallDecision::Refuse { text, .. } = decision {
+            return CallVerdict::Refuse(text.clone());
+        }
+        let Some(tool) = self.tools.get(&call.name) else {
+            return CallVerdict::Refuse(self.unknown_tool_message(&call.name));
+        };
+        let is_question = tool.info().effect == Effect::Asks;
+        let rules = &self.definition.approvals;
+        let (expires_in, on_expiry) =
+            match approval::decide(rules, &tool_facts(&call.name, tool.as_ref()), &call.input) {
+                Verdict::Deny { rule } => {
+                    return CallVerdict::Refuse(denied_by_rule(rule));
+                }
+                Verdict::Ask { expires_in, on_expiry } => (expires_in, on_expiry),
+                Verdict::Allow if is_question => (None, OnExpiry::Deny),
+                Verdict::Allow => return CallVerdict::Make,
+            };
+        if Instant::now() >= self.deadline {
+            return CallVerdict::Refuse(INTERRUPTED_MESSAGE.to_owned());
+        }
+        // Nobody is asked about a call that could not be made.
+        let guard = &self.executor.settings().guard;
+        let question = match guard.check(tool.as_ref(), call.input.clone()) {
+            Err(reason) => return CallVerdict::Refuse(reason),
+            Ok(input) if is_question => match ask_user::parse_question(input) {
+                Err(reason) => return CallVerdict::Refuse(reason),
+                Ok(question) => Some(question),
+            },
+            Ok(_) => None,
+        };
+        CallVerdict::Hold(Box::new(Approval {
+            id: ApprovalId::new(),
+            project: self.run.project,
+            kind: if is_question { ApprovalKind::Question } else { ApprovalKind::Approval },
+            run: self.run.id,
+            call: call.id,
+            agent: self.run.agent,
+            agent_name: self.run.agent_name.clone(),
+            tool: call.name.clone(),
+            server: None,
+            input: call.input.clone(),
+            digest: call_digest(call.id, &call.name, tool.definition_digest(), &call.input),
+            question,
+            status: ApprovalStatus::Pending,
+            decision: None,
+            expires_at: expires_in.map(|seconds| now + Duration::from_secs(u64::from(seconds))),
+            on_expiry,
+            is_overdue: false,
+            created_at: now,
+        }))
+    }
+
+    /// Carries out what was decided about the held calls of the newest answer: a call that was approved can be
+    /// made, and every other one gets its result.
+    pub(super) async fn apply_decisions(&mut self) -> Result<()> {
+        for index in 0..self.calls.len() {
+            if self.calls[index].status != ToolCallStatus::Held {
+                continue;
+            }
+            match self.decided_call(index) {
+                // The row of the call stays held until the call is started or has its result, so that a
+                // recovered run looks at the decision again.
+                DecidedCall::Make => self.calls[index].status = ToolCallStatus::Pending,
+                DecidedCall::Result(status, output) => {
+                    self.record_result(index, status, output, Instant::now()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decided_call(&self, index: usize) -> DecidedCall {
+        let call = &self.calls[index];
+        let error = |message: String| DecidedCall::Result(ToolCallStatus::Error, error_output(message));
+        let Some(approval) = self.approvals.iter().find(|approval| approval.call == call.id) else {
+            return error(UNDECIDED_MESSAGE.to_owned());
+        };
+        let decision = match (&approval.decision, approval.status) {
+            (Some(decision), ApprovalStatus::Decided) => decision,
+            (_, ApprovalStatus::Expired) => return error(EXPIRED_MESSAGE.to_owned()),
+            _ => return error(UNDECIDED_MESSAGE.to_owned()),
+        };
+        match decision.choice {
+            Choice::Deny => error(denial_message(approval.kind, decision.reason.as_deref())),
+            Choice::Answer => {
+                let answer = decision.answer.clone().unwrap_or_default();
+                DecidedCall::Result(ToolCallStatus::Completed, json!({ "answer": answer }))
+            }
+            Choice::Approve => {
+                // If the run does not have the tool any more, the call gets the error that says so.
+                let Some(tool) = self.tools.get(&call.tool) else { return DecidedCall::Make };
+                let digest = call_digest(call.id, &approval.tool, tool.definition_digest(), &approval.input);
+                let approved_input = decision.edited_input.as_ref().unwrap_or(&approval.input);
+                let is_approved_call = digest == approval.digest
+                    && call.tool == approval.tool
+                    && call.input == *approved_input
+                    && tool.info().effect != Effect::Asks;
+                if !is_approved_call {
+                    return error(CHANGED_MESSAGE.to_owned());
+                }
+                let rules = &self.definition.approvals;
+                match denying_rule(rules, &call.tool, tool.as_ref(), approved_input) {
+                    Some(rule) => error(denied_by_rule(rule)),
+                    None => DecidedCall::Make,
+                }
+            }
+        }
+    }
+}
+
+fn tool_facts<'a>(label: &'a str, tool: &'a dyn Tool) -> ToolFacts<'a> {
+    let info = tool.info();
+    ToolFacts {
+        label,
+        name: &info.name,
+        server: info.server.as_deref(),
+        is_destructive_external: tool.is_marked_destructive(),
+    }
+}
+
+fn denied_by_rule(rule: usize) -> String {
+    format!("this call is not allowed: rule {rule} of the agent's approvals denies it; do not repeat it")
+}
+
+/// Returns the number of the rule that denies a call, counted from one. A person who approves a call with another
+/// input cannot make one that the rules of its agent deny.
+pub(crate) fn denying_rule(
+    rules: &[ApprovalRule],
+    label: &str,
+    tool: &dyn Tool,
+    input: &Value,
+) -> Option<usize> {
+    match approval::decide(rules, &tool_facts(label, tool), input) {
+        Verdict::Deny { rule } => Some(rule),
+        Verdict::Allow | Verdict::Ask { .. } => None,
+    }
+}
+
+fn denial_message(kind: ApprovalKind, reason: Option<&str>) -> String {
+    let what = match kind {
+        ApprovalKind::Approval => "A person denied this call, so it was not made",
+        ApprovalKind::Question => "A person declined to answer",
+    };
+    match reason.map(str::trim).filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!("{what}: {reason}"),
+        None => format!("{what}. Continue without it."),
+    }
+}
+
+/// The hash that binds a decision to a call, its tool and its input.
+pub(super) fn call_digest(call: ToolCallId, tool: &str, definition: Option<&str>, input: &Value) -> String {
+    let hash = Sha256::digest(approval::call_text(call, tool, definition, input));
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

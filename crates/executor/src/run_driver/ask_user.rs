@@ -1,0 +1,174 @@
+//! The tool `ask_user`, with which an agent asks a person. The driver holds its calls; the answer of the person is
+//! the result.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use emergent_domain::{
+    approval::Question,
+    invalid::Invalid,
+    json::Schema,
+    pack::{PackSet, TemplatePack},
+};
+use emergent_tools::{
+    Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput,
+    builtin::{
+        define::parse_input,
+        schema::{input_schema, offered_schema},
+    },
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+const NAME: &str = "ask_user";
+/// The object type, and its property, under which the schema of an answer is compiled.
+const ANSWER: &str = "answer";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskInput {
+    /// In full: the person sees nothing else.
+    #[schemars(length(min = 1, max = 10_000))]
+    question: String,
+    /// The answers to choose from; default: any text.
+    #[serde(default)]
+    #[schemars(length(max = 20))]
+    options: Vec<String>,
+    /// JSON Schema of the answer, instead of options.
+    #[serde(default, rename = "responseSchema")]
+    response_schema: Option<Map<String, Value>>,
+}
+
+/// The tool as the model sees it.
+pub(crate) struct AskUser {
+    info: ToolInfo,
+    checked_schema: Schema,
+}
+
+impl AskUser {
+    pub fn new() -> Self {
+        let info = ToolInfo {
+            name: NAME.into(),
+            server: None,
+            description: "Asks a person, and waits for the answer, which can take long. Use it for what only a person can know \
+                          or decide. Returns `answer`."
+                .into(),
+            input_schema: offered_schema::<AskInput>().into(),
+            effect: Effect::Asks,
+            scope: None,
+        };
+        Self { info, checked_schema: input_schema::<AskInput>().into() }
+    }
+}
+
+#[async_trait]
+impl Tool for AskUser {
+    fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    fn checked_schema(&self) -> &Schema {
+        &self.checked_schema
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::Refused("only a running agent can ask a person".into()))
+    }
+}
+
+/// Returns what a call asks. The error tells the model how to correct it.
+pub(crate) fn parse_question(input: Value) -> Result<Question, String> {
+    let input: AskInput = parse_input(NAME, input).map_err(|error| error.to_string())?;
+    if !input.options.is_empty() && input.response_schema.is_some() {
+        return Err("give `options` or `responseSchema`, not both".to_owned());
+    }
+    let response_schema = input.response_schema.map(Value::Object);
+    if let Some(schema) = &response_schema {
+        check_schema(schema).map_err(|reason| format!("`responseSchema` cannot be used: {reason}"))?;
+    }
+    Ok(Question { text: input.question, options: input.options, response_schema })
+}
+
+/// Checks that a schema of answers can be used.
+pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
+    compile(schema).map(drop)
+}
+
+/// Checks an answer against the schema that the agent, or an external server, gave. The problems name the fields of
+/// the answer, such as `answer.email`.
+pub(crate) fn check_answer(schema: &Value, answer: &Value) -> Result<(), Invalid> {
+    let properties = Map::from_iter([(ANSWER.to_owned(), answer.clone())]);
+    let pack = compile(schema).map_err(|reason| Invalid::new(ANSWER, reason))?;
+    pack.check_object(ANSWER, &properties, true).map_err(|mut invalid| {
+        for problem in &mut invalid.problems {
+            if let Some(field) = problem.field.strip_prefix("properties.") {
+                problem.field = field.to_owned();
+            }
+        }
+        invalid
+    })
+}
+
+/// Compiles the schema of an answer. The answer is checked as a property of an object, because it may be of any
+/// type.
+fn compile(schema: &Value) -> Result<PackSet, String> {
+    let object = json!({
+        "type": "object",
+        "properties": { ANSWER: schema },
+        "required": [ANSWER],
+        "additionalProperties": false,
+    });
+    let pack = TemplatePack {
+        name: NAME.to_owned(),
+        version: "1.0.0".to_owned(),
+        description: None,
+        object_type_schemas: BTreeMap::from([(ANSWER.to_owned(), object)]),
+        relationship_type_schemas: BTreeMap::new(),
+        ui_configs: None,
+        extraction_prompts: None,
+    };
+    PackSet::compile([&pack]).map_err(|invalid| invalid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_any_type_is_checked_against_the_schema() {
+        let number = json!({ "type": "integer", "minimum": 1 });
+        assert!(check_answer(&number, &json!(3)).is_ok());
+        for wrong in [json!(0), json!("3"), json!(null)] {
+            assert_eq!(check_answer(&number, &wrong).unwrap_err().problems[0].field, "answer", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_of_an_answer_is_named() {
+        let form = json!({ "type": "object", "required": ["email"], "properties": {
+            "email": { "type": "string", "title": "Address", "format": "email" },
+            "count": { "type": "integer", "minimum": 1, "default": 3 },
+            "size": { "type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Medium"] },
+        } });
+        assert!(check_answer(&form, &json!({ "email": "a@example.com", "size": "m" })).is_ok());
+        let wrong_field = |answer| check_answer(&form, &answer).unwrap_err().problems[0].field.clone();
+        assert_eq!(wrong_field(json!({ "email": "a@example.com", "count": "many" })), "answer.count");
+        assert_eq!(wrong_field(json!({ "email": "a@example.com", "size": "l" })), "answer.size");
+        assert_eq!(wrong_field(json!({})), "answer.email");
+        assert_eq!(wrong_field(json!("text")), "answer");
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_answered_is_refused() {
+        let refused = |input| parse_question(input).unwrap_err();
+        assert!(
+            refused(json!({ "question": "?", "responseSchema": { "type": "number-ish" } }))
+                .contains("responseSchema")
+        );
+        let both = json!({ "question": "?", "options": ["a"], "responseSchema": { "type": "string" } });
+        assert!(refused(both).contains("not both"));
+        let question = parse_question(json!({ "question": "Which?", "options": ["a", "b"] })).unwrap();
+        assert_eq!((question.text.as_str(), question.options.len()), ("Which?", 2));
+    }
+}
