@@ -11,12 +11,13 @@ use emergent_domain::{
         DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, Origin, Run, RunStatus,
         RunTerms,
     },
-    workflow::{Limit, WorkflowLink},
+    workflow::WorkflowLink,
 };
 use emergent_graph::Actor;
 use emergent_store::{
     Tx, agents,
-    budget::NewModelCall,
+    budget::{MAX_BUDGET_RUNS, NewModelCall},
+    idempotency::accept_once,
     projects,
     runs::{self, conversation::Conversation},
 };
@@ -32,9 +33,6 @@ use crate::{
     loaded_run::{LoadedRun, has_tool_patterns, is_flow},
     start_options::StartOptions,
 };
-
-/// The number of limits of runs that can apply to one model call: those of a run and of the runs above it.
-const MAX_BUDGET_RUNS: usize = 3;
 
 /// How a run is started, and its relation to other runs.
 pub(crate) struct Admission<'a> {
@@ -174,7 +172,7 @@ fn admit_run(
     });
     let definition = &agent.definition;
     let id = admission.id.unwrap_or_else(RunId::new);
-    let terms = run_terms(id, admission, start);
+    let terms = run_terms(id, admission, start)?;
     let model = choose_model(executor, definition, &terms, admission, start)?;
     let now = executor.clock().now();
     let call = NewModelCall {
@@ -235,6 +233,8 @@ fn admit_run(
         created_at: now,
         started_at,
         completed_at: None,
+        waiting_for: None,
+        waiting_since: None,
     };
     let (mut run, messages) = first_messages(run, agent, admission.resumed, start);
     // A simple run is started here, so its driver does not have to read the same data again.
@@ -257,29 +257,49 @@ fn admit_run(
         earlier: Vec::new(),
         own: Conversation { messages: messages.clone(), ..Conversation::default() },
         limited,
+        approvals: Vec::new(),
     };
     Ok(AdmittedRun { run, first_messages: messages, loaded: Some(loaded) })
 }
 
 /// Returns what the run passes on: the model that was asked for, and the runs whose limits apply to it.
-fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> RunTerms {
-    let inherited = admission.resumed.or(admission.parent).map(|run| run.terms.clone()).unwrap_or_default();
-    // A resumed run goes on with the limit of the run that it resumes.
-    let inherited_limit = if admission.resumed.is_some() { inherited.limit } else { Limit::default() };
-    let mut budget_runs = inherited.budget_runs;
-    if !start.limit.is_unlimited() && budget_runs.len() < MAX_BUDGET_RUNS {
+fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> Result<RunTerms> {
+    let resumed = admission.resumed.map(|run| &run.terms);
+    let parent = admission.parent.map(|run| &run.terms);
+    let inherited = || resumed.into_iter().chain(parent);
+    let mut budget_runs: Vec<RunId> = Vec::new();
+    for run in inherited().flat_map(|terms| &terms.budget_runs) {
+        if !budget_runs.contains(run) {
+            budget_runs.push(*run);
+        }
+    }
+    if !start.limit.is_unlimited() {
         budget_runs.push(id);
     }
-    RunTerms {
-        requested_model: start.model.clone().or(inherited.requested_model),
+    if budget_runs.len() > MAX_BUDGET_RUNS {
+        return Err(Error::Conflict(format!(
+            "more than {MAX_BUDGET_RUNS} limits would apply to this run: start it without `maxCostUsd` and `maxTotalTokens`"
+        )));
+    }
+    // A resumed run goes on with the limit of the run that it resumes.
+    let inherited_limit = resumed.map(|terms| terms.limit).unwrap_or_default();
+    Ok(RunTerms {
+        requested_model: start
+            .model
+            .clone()
+            .or_else(|| inherited().find_map(|terms| terms.requested_model.clone())),
         limit: if start.limit.is_unlimited() { inherited_limit } else { start.limit },
         budget_runs,
-        traceparent: start.traceparent.clone().or(inherited.traceparent),
-    }
+        traceparent: start
+            .traceparent
+            .clone()
+            .or_else(|| inherited().find_map(|terms| terms.traceparent.clone())),
+    })
 }
 
-/// Chooses the model: the one that the start request names, or that the start of a run above named unless
-/// the definition is pinned, or the one of the definition.
+/// Chooses the model: the one that the start request names, or that of the run that is resumed, or that of the
+/// definition if it is pinned, or the one that the start of a run above named. Without any of these,
+/// `EMERGENT_MODEL` comes before the definition.
 fn choose_model(
     executor: &Executor,
     definition: &AgentDefinition,
@@ -287,9 +307,13 @@ fn choose_model(
     admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<ModelConfig> {
-    let applies = start.model.is_some() || !definition.pins_model();
-    let requested = terms.requested_model.as_ref().filter(|_| applies);
-    let own = admission.resumed.map(|run| &run.model).or(definition.model.as_ref());
+    let own = definition.model.as_ref();
+    let requested = start
+        .model
+        .as_ref()
+        .or(admission.resumed.map(|run| &run.model))
+        .or(own.filter(|_| definition.pins_model()))
+        .or(terms.requested_model.as_ref().filter(|_| !definition.pins_model()));
     executor.models().choose_for_run(requested, own).map_err(|error| Error::NoModel(error.to_string()))
 }
 
@@ -311,11 +335,16 @@ fn check_visibility(tx: &mut Tx<'_>, agent: &Agent, admission: &Admission<'_>) -
         Origin::Invoke if visibility != Visibility::External => Err(Error::Forbidden(format!(
             "agent `{name}` cannot be started from outside: its visibility is not `external`"
         ))),
-        _ if visibility == Visibility::Internal => Err(Error::Forbidden(format!(
-            "agent `{name}` is internal: only other agents can start it, with `spawn_agents`"
-        ))),
+        _ if visibility == Visibility::Internal => Err(internal_agent(name)),
         _ => Ok(()),
     }
+}
+
+/// The error of a start from outside of an agent that only other agents may start.
+pub(crate) fn internal_agent(name: &str) -> Error {
+    Error::Forbidden(format!(
+        "agent `{name}` is internal: only other agents can start it, with `spawn_agents`"
+    ))
 }
 
 fn check_parent_may_start(tx: &mut Tx<'_>, name: &str, parent: Option<&Run>) -> Result<()> {
@@ -324,8 +353,8 @@ fn check_parent_may_start(tx: &mut Tx<'_>, name: &str, parent: Option<&Run>) -> 
         return Ok(());
     }
     Err(Error::Forbidden(format!(
-        "agent `{name}` is internal: `{}` may start it only if it is internal itself, or if a token with \
-         `admin:write` saved its definition or started the run",
+        "agent `{name}` is internal: `{}` may start it only if a token with `admin:write` saved its definition or \
+         started the run",
         parent.agent_name
     )))
 }
@@ -353,12 +382,13 @@ impl Executor {
             let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Trigger) };
             admit(tx, &executor, &agent, &admission, &start)
         };
-        self.db().write(work).await
+        self.db().write(move |tx| accept_once(tx, &work)).await
     }
 
     /// Cancels a run and all its descendants.
     pub async fn cancel(&self, actor: Actor, run: RunId) -> Result<Run> {
         let now = self.clock().now();
+        let written = self.text_in_progress(run).await?;
         let work = move |tx: &mut Tx<'_>| {
             let run_row = runs::get_for_update(tx, actor.project, run)?;
             let run_row = run_row.ok_or_else(|| Error::not_found("run", run))?;
@@ -367,6 +397,10 @@ impl Executor {
                     "run `{run}` has already ended: it is {}",
                     run_row.status
                 )));
+            }
+            // People have read this text in their conversation.
+            if let Some(text) = written.as_ref().filter(|_| run_row.origin == Origin::Chat) {
+                runs::set_partial_summary(tx, run, text)?;
             }
             let cancelled = runs::record::cancel_tree(tx, actor.project, run, "cancelled by request", now)?;
             let run_row = runs::get(tx, actor.project, run)?.ok_or_else(|| Error::not_found("run", run))?;

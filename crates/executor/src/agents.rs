@@ -1,25 +1,21 @@
 //! The agents of a project: create, change and delete them, each change as a new version. A run keeps
 //! the version it started with, so a change never affects an active run.
 
-use std::{collections::BTreeSet, time::Duration};
+mod lookup;
+
+use std::time::Duration;
 
 use emergent_domain::{
-    agent::{
-        Agent, AgentDefinition, AgentVersion, AvailableNames, MissingScope, ToolScopes, Visibility,
-        default_agent,
-    },
+    agent::{Agent, AgentDefinition, AvailableNames, Visibility},
     audit::{AuditAction, NewAuditEntry},
     author::Author,
-    cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
-    invalid::Problem,
-    token::Scope,
     trigger::Schedule,
 };
 use emergent_graph::{Actor, WriteContext};
-use emergent_store::{Tx, agents as rows, audit, projects, schedules, tokens};
+use emergent_store::{Tx, agents as rows, audit, projects, schedules};
 
-use crate::{Error, Executor, Result, internal_agents, loaded_run::has_tool_patterns, triggers};
+use crate::{Error, Executor, Result, agent_rights::AgentsBefore, triggers};
 
 /// What happens to a schedule that is suspended, or that has no next time any more, if the definition of its
 /// agent does not change.
@@ -35,8 +31,9 @@ impl Executor {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
         let scopes = self.tools().builtin_scopes();
         self.change_agents(actor, move |tx, ctx| {
+            let before = AgentsBefore::load(tx, ctx, None)?;
             let agent = create(tx, ctx, &definition, &available)?;
-            check_maker(tx, ctx, &agent.definition, &scopes)?;
+            before.check_change(tx, ctx, &agent, &scopes)?;
             record_change(tx, ctx, AuditAction::AgentCreate, &agent)?;
             Ok(agent)
         })
@@ -66,14 +63,15 @@ impl Executor {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
         let scopes = self.tools().builtin_scopes();
         self.change_agents(actor, move |tx, ctx| {
-            let before = rows::get(tx, ctx.project.id, id)?.map(|agent| agent.version);
+            let current = rows::get(tx, ctx.project.id, id)?;
+            let before = AgentsBefore::load(tx, ctx, current)?;
             let agent = update(tx, ctx, id, expected_version, &change, &available)?;
-            if before != Some(agent.version) {
-                check_maker(tx, ctx, &agent.definition, &scopes)?;
+            if before.version() != Some(agent.version) {
+                before.check_change(tx, ctx, &agent, &scopes)?;
                 record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
             } else if trigger == UnchangedTrigger::Reactivate && has_inactive_schedule(tx, &agent)? {
                 // Whoever reactivates the schedule makes the agent start, like whoever saves it.
-                check_maker(tx, ctx, &agent.definition, &scopes)?;
+                before.check_change(tx, ctx, &agent, &scopes)?;
                 triggers::resave(tx, ctx, &agent)?;
                 record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
             }
@@ -85,8 +83,12 @@ impl Executor {
     /// Deletes an agent and returns its tombstone. Its runs stay readable, and queued runs continue with
     /// the version they were admitted with. An agent that a product's job starts cannot be deleted.
     pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
+        let scopes = self.tools().builtin_scopes();
         self.change_agents(actor, move |tx, ctx| {
+            let current = rows::get(tx, ctx.project.id, id)?;
+            let before = AgentsBefore::load(tx, ctx, current)?;
             let agent = delete(tx, ctx, id, None)?;
+            before.check_change(tx, ctx, &agent, &scopes)?;
             record_change(tx, ctx, AuditAction::AgentDelete, &agent)?;
             Ok(agent)
         })
@@ -118,65 +120,6 @@ impl Executor {
         Ok(())
     }
 
-    /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no tool.
-    pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
-        if !agents.iter().any(|agent| has_tool_patterns(&agent.definition)) {
-            return vec![Vec::new(); agents.len()];
-        }
-        let available = self.tools().available_names(project, Vec::new()).await;
-        agents.iter().map(|agent| agent.definition.warnings(&available)).collect()
-    }
-
-    /// Returns an agent that is not deleted.
-    pub async fn get_agent(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
-        let agent = self.db().read(move |tx| rows::get(tx, project, id)).await?;
-        agent.ok_or_else(|| Error::not_found("agent", id))
-    }
-
-    /// Returns an agent, or the tombstone of a deleted one whose runs are still readable.
-    pub async fn get_agent_including_deleted(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
-        let agent = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
-        agent.ok_or_else(|| Error::not_found("agent", id))
-    }
-
-    /// Lists the versions of an agent, newest first, also of a deleted one.
-    pub async fn agent_history(
-        &self,
-        project: ProjectId,
-        id: AgentId,
-        page: Page,
-    ) -> Result<ResultPage<AgentVersion>> {
-        self.db()
-            .snapshot(move |tx| {
-                rows::get_including_deleted(tx, project, id)?.ok_or_else(|| Error::not_found("agent", id))?;
-                Ok(rows::list_versions(tx, project, id, &page)?)
-            })
-            .await
-    }
-
-    /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first.
-    pub async fn find_agent(&self, project: ProjectId, name_or_id: &str) -> Result<Agent> {
-        let key = name_or_id.to_owned();
-        let agent = self.db().read(move |tx| find(tx, project, &key)).await?;
-        agent.ok_or_else(|| Error::not_found("agent", name_or_id))
-    }
-
-    /// Lists agents, newest first; internal agents are included only on request.
-    pub async fn list_agents(
-        &self,
-        project: ProjectId,
-        include_internal: bool,
-        page: Page,
-    ) -> Result<ResultPage<Agent>> {
-        Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
-    }
-
-    /// Returns the agent that is used when a request names none.
-    pub async fn default_agent(&self, project: ProjectId) -> Result<Option<Agent>> {
-        let agents = self.db().read(move |tx| rows::list_defaults(tx, project)).await?;
-        Ok(default_agent(&agents).cloned())
-    }
-
     async fn change_agents<F>(&self, actor: Actor, work: F) -> Result<Agent>
     where
         F: Fn(&mut Tx<'_>, &WriteContext) -> Result<Agent> + Send + 'static,
@@ -185,6 +128,7 @@ impl Executor {
         self.db()
             .write(move |tx| {
                 let ctx = graph.write_context(tx, actor)?;
+                lock_agents(tx, &ctx)?;
                 work(tx, &ctx)
             })
             .await
@@ -314,36 +258,6 @@ fn has_inactive_schedule(tx: &mut Tx<'_>, agent: &Agent) -> Result<bool> {
     let schedule = schedules::lock_agent_schedule(tx, agent.id)?;
     let is_inactive = |schedule: Schedule| schedule.error.is_some() || schedule.next_at.is_none();
     Ok(agent.definition.trigger.is_some() && schedule.is_some_and(is_inactive))
-}
-
-/// Refuses a definition that grants more than the token that saves it has. The check follows the write, in
-/// the same transaction, so that it sees the definition as it would be stored; an error rolls it back.
-/// Products are not checked here: only `admin:write`, which may grant everything, can install one.
-fn check_maker(
-    tx: &mut Tx<'_>,
-    ctx: &WriteContext,
-    definition: &AgentDefinition,
-    tools: &ToolScopes,
-) -> Result<()> {
-    let scopes = match ctx.author {
-        Author::System => return Ok(()),
-        Author::Token { id } => tokens::get(tx, id)?.map(|token| token.scopes).unwrap_or_default(),
-        // No tool saves agents. One that did would need a rule of its own.
-        Author::Run { .. } => BTreeSet::new(),
-    };
-    if let Some(MissingScope { what, scope }) = definition.beyond_scopes(&scopes, tools) {
-        return Err(Error::BeyondMaker { what, scope });
-    }
-    if scopes.contains(&Scope::AdminWrite) {
-        return Ok(());
-    }
-    match internal_agents::find_named_internal(tx, ctx.project.id, definition)? {
-        None => Ok(()),
-        Some(name) => Err(Error::BeyondMaker {
-            what: format!("the internal agent `{name}` in a flow or in `config.may_spawn`"),
-            scope: Scope::AdminWrite,
-        }),
-    }
 }
 
 fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, agent: &Agent) -> Result<()> {

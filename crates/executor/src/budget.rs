@@ -208,7 +208,8 @@ pub(crate) fn reserve(
             ReserveOutcome::Retry
         }
         BudgetFit::Exceeds(kind) => {
-            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), &call.agent))
+            let spent = counters.get(kind).spent;
+            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), spent, &call.agent))
         }
         BudgetFit::Fits(output) => {
             let amount = prices.max_cost(estimate.input, output.into());
@@ -251,21 +252,45 @@ pub(crate) fn budget_status(
             || tokens.is_some_and(|limit| spent.tokens >= limit)
     };
     let exhausted_kind = kinds.into_iter().find(is_exhausted);
-    let exhausted = exhausted_kind.map(|kind| limit_message(kind, limits.get(kind), &call.agent));
+    let exhausted = exhausted_kind
+        .map(|kind| limit_message(kind, limits.get(kind), counters.get(kind).spent, &call.agent));
     Ok(BudgetStatus { limited: true, exhausted })
 }
 
-fn limit_message(kind: BudgetKind, limit: Limit, agent: &str) -> String {
-    let money = limit.microusd.map(|micros| format!("${:.6}", micros as f64 / 1e6));
-    let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
-    let limit = [money, tokens].into_iter().flatten().collect::<Vec<_>>().join(" and ");
-    let budget_name = match kind {
-        BudgetKind::Workflow => "the workflow's budget".to_owned(),
-        BudgetKind::ProjectDay => "the project's budget for the day".to_owned(),
-        BudgetKind::AgentDay => format!("the budget of agent `{agent}` for the day"),
-        BudgetKind::Run(_) => "the limit of the run (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
+/// Says which limit does not allow a call, how much of it is spent, and what to do.
+fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str) -> String {
+    let amounts = |microusd: Option<i64>, tokens: Option<i64>| {
+        let amounts = [microusd.map(dollars), tokens.map(|tokens| format!("{tokens} tokens"))];
+        amounts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
     };
-    format!("{budget_name} ({limit}) does not allow another model call")
+    let allowed = amounts(limit.microusd, limit.tokens);
+    let spent = amounts(limit.microusd.map(|_| spent.microusd), limit.tokens.map(|_| spent.tokens));
+    let (budget_name, remedy) = match kind {
+        BudgetKind::Workflow => (
+            "the workflow's budget".to_owned(),
+            "raise it with `emergent workflow resume` and `--budget-usd` or `--budget-tokens`".to_owned(),
+        ),
+        BudgetKind::ProjectDay => (
+            "the project's budget for the day".to_owned(),
+            "raise it with `emergent budget set`, or wait for the next day (UTC)".to_owned(),
+        ),
+        BudgetKind::AgentDay => (
+            format!("the budget of agent `{agent}` for the day"),
+            format!("raise it with `emergent budget set --agent {agent}`, or wait for the next day (UTC)"),
+        ),
+        BudgetKind::Run(_) => (
+            "the limit of the run (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
+            "start it again with a higher limit".to_owned(),
+        ),
+    };
+    format!("{budget_name} ({allowed}) does not allow another model call: {spent} spent so far; {remedy}")
+}
+
+/// Writes an amount in dollars with at least two digits after the point, and no more than it needs.
+fn dollars(microusd: i64) -> String {
+    let text = format!("${:.6}", microusd as f64 / 1e6);
+    let digits = text.trim_end_matches('0').len().max(text.len() - 4);
+    text[..digits].to_owned()
 }
 
 /// How a model call ended, which decides what it costs.

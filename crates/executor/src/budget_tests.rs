@@ -190,3 +190,20 @@ fn an_estimate_is_too_high_rather_than_too_low() {
     assert!(estimate_tokens("", &[], &turns) >= 23, "an id consists of many tokens");
     assert_eq!(estimate_tokens("four", &[], &[]), 2);
 }
+
+#[test]
+fn a_refusal_names_the_limit_and_what_is_spent_and_what_to_do() {
+    let limit = Limit { microusd: Some(5_000_000), tokens: None };
+    let spent = Amount { microusd: 4_987_650, tokens: 70_000 };
+    assert_eq!(
+        limit_message(BudgetKind::AgentDay, limit, spent, "writer"),
+        "the budget of agent `writer` for the day ($5.00) does not allow another model call: $4.98765 spent so far; \
+         raise it with `emergent budget set --agent writer`, or wait for the next day (UTC)"
+    );
+    let both = Limit { microusd: Some(120), tokens: Some(9) };
+    let message = limit_message(BudgetKind::Run(0), both, Amount::default(), "writer");
+    assert!(
+        message.contains("($0.00012 and 9 tokens)") && message.contains("$0.00 and 0 tokens spent"),
+        "{message}"
+    );
+}

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use emergent_domain::{
     ids::ToolCallId,
-    run::{MAX_CONCURRENT_CHILDREN, Run},
+    run::{MAX_CONCURRENT_CHILDREN, Run, RunStatus},
 };
 use emergent_store::{Tx, runs};
 use tokio::time::{Duration, Instant};
-use tracing::info;
 
 use crate::{
     Error, Executor, Result,
-    recorder::{RunPosition, fence},
+    recorder::{Recorder, RunPosition, fence},
 };
 
 /// How often the database is polled when no wake-up arrives.
@@ -24,11 +23,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// only.
 pub(crate) type AdmitChild = Arc<dyn Fn(&mut Tx<'_>, usize) -> Result<Run> + Send + Sync>;
 
-/// A child, or the reason why it could not be started.
+/// A child, or why there is none.
 #[derive(Debug, Clone)]
 pub(crate) enum Child {
     Run(Box<Run>),
+    /// It may not be started, for this reason.
     Refused(String),
+    /// The time of the parent was up before it was started.
+    NotStarted,
 }
 
 /// The children of one tool call, or of one round of a flow.
@@ -46,12 +48,19 @@ pub(crate) struct ChildBatch {
 }
 
 /// Starts children, only a few of them concurrently, and waits until all have ended. Children that have
-/// not ended at the deadline are cancelled.
-pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: ChildBatch) -> Result<Vec<Child>> {
+/// not ended at the deadline are paused if their own time is up, and cancelled otherwise. If all that are left wait for a person, the parent waits as well, and
+/// the result is [`Error::Waiting`]: the parent is driven again when one of them goes on or ends.
+pub(crate) async fn run_children(
+    executor: &Executor,
+    parent: &Run,
+    recorder: &mut Recorder,
+    steps: i64,
+    batch: ChildBatch,
+) -> Result<Vec<Child>> {
     let ChildBatch { call, first_part, existing, at, deadline, admit } = batch;
     let count = existing.len();
     let mut waiter = executor.db().waiter(&runs::ended_channel(parent.id));
-    let mut refused: Vec<Option<String>> = vec![None; count];
+    let mut refused: Vec<Option<Child>> = vec![None; count];
     loop {
         let (id, last_part) = (parent.id, first_part + i64::try_from(count).unwrap_or(i64::MAX));
         let rows = executor.db().read(move |tx| runs::list_children(tx, id, call)).await?;
@@ -67,17 +76,15 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
             return Ok(children
                 .into_iter()
                 .zip(refused)
-                .map(|(run, reason)| match run {
+                .map(|(run, refused)| match run {
                     Some(run) => Child::Run(Box::new(run)),
-                    None => Child::Refused(reason.unwrap_or_default()),
+                    None => refused.unwrap_or(Child::NotStarted),
                 })
                 .collect());
         }
         if Instant::now() >= deadline {
             stop_children(executor, parent, children.into_iter().flatten().collect()).await?;
-            missing
-                .into_iter()
-                .for_each(|index| refused[index] = Some("not started: the parent's time was up".into()));
+            missing.into_iter().for_each(|index| refused[index] = Some(Child::NotStarted));
             continue;
         }
         let mut admitted = false;
@@ -95,8 +102,16 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
             match result {
                 Ok(_) => admitted = true,
                 Err(error @ (Error::Store(_) | Error::Lost(_))) => return Err(error),
-                Err(error) => refused[index] = Some(error.to_string()),
+                Err(error) => refused[index] = Some(Child::Refused(error.to_string())),
             }
+        }
+        let is_waiting = |run: &&Run| run.status == RunStatus::Waiting;
+        let waiting = children.iter().flatten().filter(is_waiting).count();
+        if !admitted && active > 0 && waiting == active {
+            if recorder.wait_for_children(call, active, steps).await? {
+                return Err(Error::Waiting(parent.id));
+            }
+            continue;
         }
         if !admitted && active > 0 {
             let remaining = deadline.saturating_duration_since(Instant::now());
@@ -109,22 +124,20 @@ pub(crate) async fn run_children(executor: &Executor, parent: &Run, batch: Child
 /// what it has written so far. The others are cancelled.
 async fn stop_children(executor: &Executor, parent: &Run, children: Vec<Run>) -> Result<()> {
     let (project, now) = (parent.project, executor.clock().now());
-    let is_timed_out = |run: &Run| run.deadline().is_some_and(|deadline| deadline <= now);
+    // The time of a run that waits for a person does not count.
+    let is_timed_out = |run: &Run| {
+        run.status != RunStatus::Waiting && run.deadline().is_some_and(|deadline| deadline <= now)
+    };
     let active = children.into_iter().filter(|run| !run.status.is_terminal());
     let (timed_out, others): (Vec<Run>, Vec<Run>) = active.partition(is_timed_out);
     let ids = |runs: Vec<Run>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
     let (timed_out, others) = (ids(timed_out), ids(others));
     let reason = "the time of its parent was up";
-    let work = move |tx: &mut Tx<'_>| {
-        let (paused, mut cancelled) = runs::record::pause_timed_out(tx, project, &timed_out, reason, now)?;
-        cancelled.extend(runs::record::cancel_trees(tx, project, others.clone(), reason, now)?);
-        Ok::<_, emergent_store::Error>((paused, cancelled))
-    };
-    let (paused, cancelled) = executor.db().write(work).await?;
-    for id in &paused {
-        info!(run.id = %id, "run `{id}` ended: paused (timeout)");
-    }
-    executor.abort_runs(&paused);
+    let work =
+        move |tx: &mut Tx<'_>| runs::record::pause_timed_out(tx, project, &timed_out, &others, reason, now);
+    let stopped: Result<_, emergent_store::Error> = executor.db().write(work).await;
+    let (paused, cancelled) = stopped?;
+    executor.stop_timed_out(&paused);
     executor.stop_driving(&cancelled);
     Ok(())
 }

@@ -4,7 +4,10 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use emergent_domain::{ids::ProjectId, run::Run, time::Timestamp};
-use emergent_store::{Tx, runs::claim};
+use emergent_store::{
+    Tx,
+    runs::{claim, waiting},
+};
 use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
@@ -16,13 +19,16 @@ use crate::{
     slots::{RunSlot, RunnerHandle, Slots},
 };
 
-/// How long a silent runner keeps its runs. As runners poll every second, another one claims them
-/// within eleven seconds.
-pub(crate) const LEASE: Duration = Duration::from_secs(9);
+/// How long a silent runner keeps its runs, unless the settings say otherwise. As runners poll every second,
+/// another one claims them within eleven seconds.
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(9);
 /// How often the runner tries to claim runs without being woken.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The most runs that one transaction claims.
 const CLAIM_BATCH: usize = 256;
+/// Why a request of an external server for input is withdrawn when the runner of its run is gone.
+const INPUT_LOST: &str =
+    "the server that made the call stopped, and the connection to the external server was lost";
 
 /// What an attempt to claim runs found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,9 +148,11 @@ impl Claims {
     async fn claim_batch(&self, projects: Vec<ProjectId>) -> Result<Batch, emergent_store::Error> {
         let (slots, order) = (Arc::clone(&self.runner.slots), self.order.clone());
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
+        let lease = self.executor.settings().lease;
         let work = move |tx: &mut Tx<'_>| {
             let mut batch = Batch { runs: Vec::new(), order: order.clone() };
-            claim_orphaned(tx, &slots, &owner, now, &mut batch)?;
+            waiting::withdraw_orphaned(tx, &owner, INPUT_LOST, now, CLAIM_BATCH)?;
+            claim_orphaned(tx, &slots, &owner, (lease, now), &mut batch)?;
             claim_queued(tx, &slots, &owner, now, &projects, &mut batch)?;
             Ok(batch)
         };
@@ -173,7 +181,7 @@ fn claim_orphaned(
     tx: &mut Tx<'_>,
     slots: &Arc<Slots>,
     owner: &str,
-    now: Timestamp,
+    (lease, now): (Duration, Timestamp),
     batch: &mut Batch,
 ) -> Result<(), emergent_store::Error> {
     let mut full: Vec<ProjectId> = Vec::new();
@@ -194,7 +202,7 @@ fn claim_orphaned(
                 full.push(project);
                 continue;
             };
-            if let Some(run) = claim::claim_orphan(tx, owner, orphan, LEASE, now)? {
+            if let Some(run) = claim::claim_orphan(tx, owner, orphan, lease, now)? {
                 batch.runs.push((run, slot));
             }
         }

@@ -4,7 +4,7 @@
 
 use emergent_domain::{
     chat::{Part, Speaker, ToolResult, Turn},
-    run::MessageRole,
+    run::{MessageRole, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
 use emergent_llm::RequestCache;
@@ -20,6 +20,10 @@ const KEEP_TURNS: usize = 6;
 /// Dropping a shorter result would not save enough.
 const MIN_DROPPED_BYTES: usize = 400;
 
+/// The result of a call that had none when its run ended.
+const INTERRUPTED_CALL: &str = "This call was interrupted because the time of the run was up. Whether it took effect is \
+                                not known. Find out before you repeat it.";
+
 /// The conversation of a run as it is sent to the model.
 #[derive(Debug, Default)]
 pub struct Context {
@@ -33,9 +37,15 @@ pub struct Context {
 }
 
 impl Context {
-    /// Adds the conversation of a run that this one resumes.
+    /// Adds the conversation of a run that this one resumes. A call without a result was interrupted when that
+    /// run ended: models refuse a conversation in which a call has no result.
     pub fn append_earlier_run(&mut self, conversation: &Conversation) {
-        self.append_own_run(conversation);
+        let mut conversation = conversation.clone();
+        for call in conversation.calls.iter_mut().filter(|call| !call.status.is_terminal()) {
+            call.status = ToolCallStatus::Error;
+            call.output = Some(json!({ "error": INTERRUPTED_CALL }));
+        }
+        self.append_own_run(&conversation);
         self.seqs.iter_mut().for_each(|seq| *seq = 0);
         self.counted = None;
     }
@@ -202,7 +212,7 @@ pub fn tool_result(call: &RecordedToolCall) -> ToolResult {
         id: call.id,
         name: call.tool.clone(),
         output: call.output.clone().unwrap_or(Value::Null),
-        is_error: call.status == emergent_domain::run::ToolCallStatus::Error,
+        is_error: call.status == ToolCallStatus::Error,
     }
 }
 

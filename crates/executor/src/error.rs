@@ -1,7 +1,12 @@
 //! The errors of agents and runs, distinguished by what a caller can do about them. `api` maps them to
 //! HTTP.
 
-use emergent_domain::{ids::RunId, invalid::Invalid, token::Scope};
+use emergent_domain::{
+    approval::{Approval, ApprovalStatus},
+    ids::RunId,
+    invalid::Invalid,
+    token::Scope,
+};
 use emergent_graph::validation::{MayBePending, PendingValidation};
 
 /// An error of an agent, a run or a trigger.
@@ -22,10 +27,10 @@ pub enum Error {
     /// The caller may not start this agent.
     #[error("{0}")]
     Forbidden(String),
-    /// The token that saves a definition lacks a scope that the definition grants.
+    /// The token that saves, changes or deletes an agent lacks a scope that its definition grants.
     #[error(
         "{what} needs the scope `{scope}`, which this token does not have: an agent may not do more than the \
-         token that saves it; use a token with that scope, or with `admin:write`"
+         token that saves, changes or deletes it; use a token with that scope, or with `admin:write`"
     )]
     BeyondMaker { what: String, scope: Scope },
     /// No model provider is configured for the model; the message says how to configure one.
@@ -37,6 +42,12 @@ pub enum Error {
     /// Another runner owns the run, or it has ended: its driver stops.
     #[error("this server no longer owns run `{0}`")]
     Lost(RunId),
+    /// The run waits for a person: its driver stops.
+    #[error("run `{0}` waits for a person")]
+    Waiting(RunId),
+    /// Somebody else decided about the request, or it is no longer open.
+    #[error("{}", decided_message(.0))]
+    Decided(Box<Approval>),
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),
     #[error("the database of runs failed")]
@@ -61,6 +72,18 @@ impl Error {
     /// Whether the storage of the database is the cause. Such an error says nothing about the run.
     pub(crate) fn is_storage_fault(&self) -> bool {
         self.store_error().is_some_and(|error| error.storage_fault().is_some())
+    }
+}
+
+/// Says why a request cannot be decided any more.
+fn decided_message(approval: &Approval) -> String {
+    match (approval.status, &approval.decision) {
+        (ApprovalStatus::Decided, Some(decision)) => {
+            format!("this request was decided already: `{}`", decision.choice)
+        }
+        (ApprovalStatus::Expired, _) => "the time for this request was up".to_owned(),
+        (ApprovalStatus::Withdrawn, _) => "this request was withdrawn: its run has ended".to_owned(),
+        _ => "this request is no longer open".to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::Agent,
+    chat::Part,
     ids::MessageId,
     run::{MessageRole, Run},
     run_event::{MessageContent, RecordedMessage},
@@ -12,30 +13,39 @@ use crate::start_options::StartOptions;
 /// Precedes the input of a resumption in the first message of the resumed run.
 const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
 
-/// Returns the messages that a run is admitted with: the system prompt and the input. The `seq` of the
-/// returned run is the one of the last message.
+/// Returns the messages that a run is admitted with: the system prompt, what was said before in its conversation, and
+/// the input. The `seq` of the returned run is the one of the last message. What was said before has step 0, as the
+/// system prompt: no model of this run said it.
 pub(crate) fn first_messages(
     mut run: Run,
     agent: &Agent,
     resumed: Option<&Run>,
     start: &StartOptions,
 ) -> (Run, Vec<RecordedMessage>) {
-    let message = |seq, role, step, text| RecordedMessage {
+    let recorded = |seq, role, step, content| RecordedMessage {
         id: MessageId::new(),
         seq,
         role,
         step,
-        content: MessageContent::Text { text, injected: None },
+        content,
         usage: None,
         cost: None,
         at: run.created_at,
     };
-    let mut messages = Vec::with_capacity(2);
+    let message =
+        |seq, role, step, text| recorded(seq, role, step, MessageContent::Text { text, injected: None });
+    let mut messages = Vec::with_capacity(2 + 2 * start.history.len());
     // A resumed conversation contains the system prompt already, unless the agent has changed since.
     if resumed.is_none_or(|earlier| earlier.agent_version != agent.version) {
         messages.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
     }
-    let seq = i64::try_from(messages.len()).unwrap_or(0) + 1;
+    let mut seq = i64::try_from(messages.len()).unwrap_or(0) + 1;
+    for turn in &start.history {
+        messages.push(message(seq, MessageRole::User, 0, turn.question.clone()));
+        let answer = MessageContent::Parts(vec![Part::text(turn.answer.clone())]);
+        messages.push(recorded(seq + 1, MessageRole::Assistant, 0, answer));
+        seq += 2;
+    }
     let text = match resumed {
         None => user_message(start),
         Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),

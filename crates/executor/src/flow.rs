@@ -7,6 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use emergent_domain::{
     agent::{AgentDefinition, FlowType, Until},
     run::{Origin, Reason, Run, RunEnd, RunStatus},
+    run_summary,
 };
 use emergent_store::{
     Tx, agents,
@@ -18,12 +19,14 @@ use crate::{
     Error, Executor, Result,
     admission::{self, Admission},
     child_runs::{self, Child, ChildBatch},
-    first_messages,
+    child_timeout, first_messages,
+    flow_parts::AnsweringPart,
     loaded_run::{LoadedRun, flow_agents},
     recorder::{RecordBatch, Recorder},
     resume,
     slots::RunSlot,
     start_options::StartOptions,
+    stopped_part::{self, StoppedPart, StoppedSection},
 };
 
 /// The number of rounds of a loop whose definition sets none.
@@ -42,13 +45,15 @@ pub(crate) struct Flow {
     finished_parts: HashMap<i64, Run>,
     /// The input of the resumption. It is passed to the part that continues.
     resume_input: String,
+    /// The part whose text is shown while it is written.
+    _answering: Option<AnsweringPart>,
 }
 
 /// How a part ended.
 enum PartOutcome {
     Output(String),
     /// The part did not complete, so the flow ends in the same way.
-    Stopped(RunEnd),
+    Stopped(StoppedPart),
 }
 
 impl Flow {
@@ -73,6 +78,7 @@ impl Flow {
             parts: Arc::new(parts),
             finished_parts: HashMap::new(),
             resume_input: String::new(),
+            _answering: None,
         }
     }
 
@@ -80,11 +86,11 @@ impl Flow {
     pub async fn drive(mut self, loaded: &LoadedRun) -> Result<()> {
         let LoadedRun { definition, earlier, own, .. } = loaded;
         let mut batch = RecordBatch::default();
-        self.recorder.add_started(
-            &mut batch,
-            self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0),
-            None,
-        );
+        let recovered = self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0);
+        match self.run.waiting_since {
+            Some(_) => self.recorder.add_continued(&mut batch),
+            None => self.recorder.add_started(&mut batch, recovered, None),
+        }
         self.recorder.commit(batch, 0).await?;
         if self.run.resumed_from.is_some() {
             first_messages::resume_input(&first_user_text(own)).clone_into(&mut self.resume_input);
@@ -131,9 +137,15 @@ impl Flow {
         for (index, _) in self.parts.clone().iter().enumerate() {
             let first = i64::from(round) * i64::try_from(self.parts.len()).unwrap_or(1)
                 + i64::try_from(index).unwrap_or(0);
-            let children = self.run_parts(first, vec![(index, text.clone())]).await?;
-            match children.into_iter().next().map(|child| self.part_outcome(child)) {
+            if index + 1 == self.parts.len() {
+                self._answering = Some(self.executor.flow_parts().begin_answer(self.run.id, first));
+            }
+            let outcomes = self.run_parts(first, vec![(index, text.clone())]).await?;
+            match outcomes.into_iter().next() {
                 Some(PartOutcome::Output(output)) => text = output,
+                Some(PartOutcome::Stopped(part)) if index > 0 => {
+                    return Ok(PartOutcome::Stopped(part.with_earlier_result("part", &text)));
+                }
                 Some(stopped) => return Ok(stopped),
                 None => {}
             }
@@ -151,7 +163,10 @@ impl Flow {
             };
             match self.run_sequence(round, &round_input).await? {
                 PartOutcome::Output(output) => last_output = output,
-                PartOutcome::Stopped(end) => return Ok(end),
+                PartOutcome::Stopped(part) if round > 0 => {
+                    return Ok(part.with_earlier_result("round", &last_output).into_end());
+                }
+                PartOutcome::Stopped(part) => return Ok(part.into_end()),
             }
             if until.is_some_and(|until| until.is_met(&last_output)) {
                 return Ok(RunEnd::Completed { summary: last_output });
@@ -168,33 +183,42 @@ impl Flow {
         })
     }
 
-    /// Runs all parts concurrently with the same input. Fails only if no part completes.
+    /// Runs all parts concurrently with the same input. Fails only if no part completes, and none is paused.
     async fn run_parallel(&mut self, input: &str) -> Result<RunEnd> {
         let parts = (0..self.parts.len()).map(|index| (index, input.to_owned())).collect();
-        let children = self.run_parts(0, parts).await?;
-        let mut sections = Vec::new();
-        let mut failed = Vec::new();
-        for (child, name) in children.into_iter().zip(self.parts.iter()) {
-            match self.part_outcome(child) {
+        let outcomes = self.run_parts(0, parts).await?;
+        let (mut sections, mut stopped, mut paused) = (Vec::new(), Vec::<StoppedSection>::new(), None);
+        for (outcome, name) in outcomes.into_iter().zip(self.parts.iter()) {
+            match outcome {
                 PartOutcome::Output(output) => sections.push(format!("## {name}\n\n{output}")),
-                PartOutcome::Stopped(end) => {
-                    sections.push(format!("## {name}\n\n({end}) {}", end.summary()));
-                    failed.push(name.as_str());
+                PartOutcome::Stopped(part) => {
+                    let end = part.into_own_end();
+                    if end.status() == RunStatus::Paused {
+                        paused = paused.or(end.reason());
+                    }
+                    let section = StoppedSection { name, end };
+                    sections.push(section.to_text());
+                    stopped.push(section);
                 }
             }
         }
         let summary = sections.join("\n\n");
-        Ok(if failed.len() == self.parts.len() {
-            let error = format!("no part completed: {}", failed.join(", "));
-            RunEnd::Failed { reason: Reason::Flow, error, summary }
-        } else {
-            RunEnd::Completed { summary }
+        Ok(match paused {
+            _ if stopped.len() < self.parts.len() => RunEnd::Completed { summary },
+            // A resumption continues the paused parts.
+            Some(reason) => RunEnd::Paused { reason, summary },
+            None => {
+                let parts: Vec<String> = stopped.iter().map(StoppedSection::describe).collect();
+                let error = format!("no part completed: {}", parts.join("; "));
+                RunEnd::Failed { reason: stopped_part::common_reason(&stopped), error, summary }
+            }
         })
     }
 
     /// Runs parts concurrently. `first` is the child index of the first one; each input has the index of its
-    /// agent in `parts`. Parts that an earlier run completed are not run again, and a paused one is resumed.
-    async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<Child>> {
+    /// agent in `parts`. Parts that an earlier run completed are not run again, and a paused one is resumed. No part
+    /// has more time than the flow has left.
+    async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<PartOutcome>> {
         let part_at = move |index: usize| first + i64::try_from(index).unwrap_or(0);
         let earlier_parts: Vec<Option<Run>> =
             (0..inputs.len()).map(|index| self.finished_parts.get(&part_at(index)).cloned()).collect();
@@ -206,18 +230,29 @@ impl Flow {
             Arc::clone(&self.parts),
             self.resume_input.clone(),
         );
+        let (deadline, grace) = (self.deadline, self.executor.settings().grace);
+        let start_options = move |input: &str, timeout: i64| StartOptions {
+            input: input.to_owned(),
+            timeout_seconds: Some(timeout.min(child_timeout::max_child_timeout(deadline, grace))),
+            ..StartOptions::default()
+        };
         let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, index: usize| {
             let admission = Admission::child_of(Origin::Flow, &parent, None, part_at(index));
             if let Some(paused) = earlier_parts[index].as_ref().filter(|run| run.status == RunStatus::Paused)
             {
-                let start = StartOptions { input: resume_input.clone(), ..StartOptions::default() };
+                let start = start_options(&resume_input, child_timeout::resumed_timeout(tx, paused)?);
                 return resume::resume(tx, &executor, paused, admission, &start);
             }
             let (part_index, input) = &inputs[index];
             let name = &names[*part_index];
             let agent = agents::get_by_name(tx, parent.project, name)?
                 .ok_or_else(|| Error::not_found("agent", name))?;
-            let start = StartOptions { input: input.clone(), ..StartOptions::default() };
+            let timeout = child_timeout::default_timeout(&agent.definition);
+            // A part that was stopped without being paused starts anew, so it reads both.
+            let start = match earlier_parts[index].is_some() && !resume_input.is_empty() {
+                true => start_options(&format!("{input}\n\n{resume_input}"), timeout),
+                false => start_options(input, timeout),
+            };
             admission::admit(tx, &executor, &agent, &admission, &start)
         });
         let position = self.recorder.position(0);
@@ -229,36 +264,55 @@ impl Flow {
             deadline: self.deadline,
             admit,
         };
-        child_runs::run_children(&self.executor, &self.run, batch).await
+        let children =
+            child_runs::run_children(&self.executor, &self.run, &mut self.recorder, 0, batch).await?;
+        let default_timeouts = child_timeout::default_timeouts(&self.executor, &children).await?;
+        let outcomes = children.into_iter().zip(default_timeouts);
+        Ok(outcomes.map(|(child, default_timeout)| self.part_outcome(child, default_timeout)).collect())
     }
 
-    fn part_outcome(&self, child: Child) -> PartOutcome {
-        match child {
-            Child::Refused(reason) => PartOutcome::Stopped(RunEnd::failed(Reason::Flow, reason)),
-            Child::Run(run) => {
-                let summary = run.summary.clone().unwrap_or_default();
-                match run.status {
-                    RunStatus::Completed => PartOutcome::Output(summary),
-                    RunStatus::Paused => PartOutcome::Stopped(RunEnd::Paused {
-                        reason: run.reason.unwrap_or(Reason::StepLimit),
-                        summary,
-                    }),
-                    RunStatus::Cancelled if Instant::now() >= self.deadline => {
-                        PartOutcome::Stopped(RunEnd::Paused { reason: Reason::Timeout, summary })
-                    }
-                    _ => PartOutcome::Stopped(RunEnd::Failed {
-                        reason: Reason::Flow,
-                        error: format!(
-                            "its part `{}` is {}: {}",
-                            run.agent_name,
-                            run.status,
-                            run.error.as_deref().unwrap_or("no reason given")
-                        ),
-                        summary,
-                    }),
-                }
+    /// Returns how a part ended. `default_timeout` is the timeout of its definition, if it ran out of time.
+    fn part_outcome(&self, child: Child, default_timeout: Option<i64>) -> PartOutcome {
+        let run = match child {
+            Child::Run(run) => run,
+            Child::Refused(reason) => return RunEnd::failed(Reason::Flow, reason).into(),
+            Child::NotStarted => {
+                let summary = run_summary::describe_work(Reason::Timeout, 0, []);
+                return RunEnd::Paused { reason: Reason::Timeout, summary }.into();
             }
-        }
+        };
+        let note = stopped_part::shortened_timeout_note(&run, default_timeout);
+        let summary = run.summary.clone().unwrap_or_default();
+        let end = match run.status {
+            RunStatus::Completed => return PartOutcome::Output(summary),
+            RunStatus::Paused => RunEnd::Paused { reason: run.reason.unwrap_or(Reason::StepLimit), summary },
+            RunStatus::Cancelled if Instant::now() >= self.deadline => {
+                let summary = match summary.trim().is_empty() {
+                    true => {
+                        run_summary::describe_work(Reason::Timeout, run.step_count - run.steps_before, [])
+                    }
+                    false => summary,
+                };
+                RunEnd::Paused { reason: Reason::Timeout, summary }
+            }
+            _ => RunEnd::Failed {
+                reason: Reason::Flow,
+                error: format!(
+                    "its part `{}` is {}: {}",
+                    run.agent_name,
+                    run.status,
+                    run.error.as_deref().unwrap_or("no reason given")
+                ),
+                summary,
+            },
+        };
+        PartOutcome::Stopped(StoppedPart::new(&run, end, note))
+    }
+}
+
+impl From<RunEnd> for PartOutcome {
+    fn from(end: RunEnd) -> Self {
+        PartOutcome::Stopped(StoppedPart::from_end(end))
     }
 }
 
@@ -275,7 +329,7 @@ impl PartOutcome {
     fn into_end(self) -> RunEnd {
         match self {
             PartOutcome::Output(summary) => RunEnd::Completed { summary },
-            PartOutcome::Stopped(end) => end,
+            PartOutcome::Stopped(part) => part.into_end(),
         }
     }
 }

@@ -8,11 +8,17 @@ use emergent_domain::{
     ids::{ProjectId, RunId},
     run::{Run, RunStatus},
     run_event::{SERVERS_UNAVAILABLE, UnavailableServer},
+    time::Timestamp,
 };
-use emergent_store::{Tx, agents, runs, runs::history as rows};
+use emergent_store::{
+    Tx, agents, runs,
+    runs::{history as rows, stats},
+};
 
-pub use emergent_store::runs::history::{
-    ChildRun, RunFilter, RunSummary, TokenTotals, ToolCallSummary, ToolUse, duration_ms,
+pub use emergent_store::runs::{
+    filter::MAX_SEARCHED_RUNS,
+    history::{ChildRun, RunFilter, RunSummary, TokenTotals, ToolCallSummary, ToolUse, duration_ms},
+    stats::{AgentCount, HourCount},
 };
 
 use crate::{Error, Executor, Result};
@@ -40,6 +46,8 @@ pub struct RunDetail {
     pub loops: i64,
     /// The servers that its whitelist names, and that could not be used when it was last started.
     pub unavailable_servers: Vec<UnavailableServer>,
+    /// The names of its whitelist that no tool had when it was last started.
+    pub missing_tools: Vec<String>,
 }
 
 /// A run and the runs it spawned.
@@ -77,6 +85,21 @@ impl Executor {
             .await
     }
 
+    /// Counts the runs that were created from `since` on and before `until`: by agent and by hour, each with the
+    /// statuses. Both counts are of the same moment.
+    pub async fn run_stats(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Vec<AgentCount>, Vec<HourCount>)> {
+        let read = move |tx: &mut Tx<'_>| {
+            let by_agent = stats::count_by_agent(tx, project, since, until)?;
+            Ok::<_, Error>((by_agent, stats::count_by_hour(tx, project, since, until)?))
+        };
+        self.db().snapshot(read).await
+    }
+
     pub async fn get_run(&self, project: ProjectId, id: RunId) -> Result<Run> {
         self.db().read(move |tx| get_run(tx, project, id)).await
     }
@@ -86,6 +109,7 @@ impl Executor {
         self.db()
             .snapshot(move |tx| {
                 let run = get_run(tx, project, id)?;
+                let missing = rows::newest_event(tx, id, SERVERS_UNAVAILABLE)?.unwrap_or_default();
                 Ok(RunDetail {
                     resume_chain: runs::resume_chain(tx, &run)?,
                     resumed_as: runs::resumed_as(tx, id)?,
@@ -93,9 +117,8 @@ impl Executor {
                     tool_calls: rows::summarize_tool_calls(tx, id)?,
                     children: rows::list_children(tx, &[id], MAX_CHILDREN)?,
                     loops: rows::event_count(tx, id, "loop_detected")?,
-                    unavailable_servers: rows::newest_event(tx, id, SERVERS_UNAVAILABLE)?
-                        .and_then(|data| UnavailableServer::list_from_event(&data))
-                        .unwrap_or_default(),
+                    unavailable_servers: UnavailableServer::list_from_event(&missing).unwrap_or_default(),
+                    missing_tools: UnavailableServer::missing_tools_from_event(&missing),
                     run,
                 })
             })

@@ -6,29 +6,20 @@ use std::collections::BTreeSet;
 use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     author::Author,
-    ids::{AgentId, ProjectId},
+    ids::ProjectId,
     run::Run,
     token::Scope,
-    tool_name::is_glob,
 };
 use emergent_graph::Actor;
 use emergent_store::{Tx, agents, tokens};
 
 use crate::{Error, Result};
 
-/// The most versions that are compared to find who saved a definition.
-const MAX_COMPARED_VERSIONS: usize = 100;
-
-/// Whether a run may start internal agents. It may if its own agent is internal, or if a token with
-/// `admin:write` or the server saved the definition of its agent, or started the run.
+/// Whether a run may start internal agents. It may if a token with `admin:write` or the server saved the
+/// definition of its agent, or started the run. That its own agent is internal is not enough: a token without
+/// `admin:write` may have saved it before that needed the scope.
 pub(crate) fn may_start_internal(tx: &mut Tx<'_>, caller: &Run) -> emergent_store::Result<bool> {
-    let Some(definition) = agents::get_version(tx, caller.agent, caller.agent_version)? else {
-        return Ok(false);
-    };
-    if definition.visibility == Visibility::Internal {
-        return Ok(true);
-    }
-    let saved_by = definition_author(tx, caller.agent, caller.agent_version, definition)?;
+    let saved_by = agents::definition_author(tx, caller.agent, caller.agent_version)?;
     let started_by = caller.started_by.map(|id| Author::Token { id });
     for author in [saved_by, started_by].into_iter().flatten() {
         if is_admin(tx, author)? {
@@ -53,43 +44,21 @@ pub(crate) fn check_resume(tx: &mut Tx<'_>, actor: Actor, paused: &Run, input: &
     )))
 }
 
-/// Returns the first internal agent that a definition names in its flow or in `config.may_spawn`. Patterns name
-/// none: they are checked when a run starts an agent.
+/// Returns the internal agents among those that these definitions name.
 pub(crate) fn find_named_internal(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    definition: &AgentDefinition,
-) -> emergent_store::Result<Option<String>> {
-    let flow = definition.flow_config.iter().flat_map(|flow| flow.agents.iter().map(String::as_str));
-    let spawned = definition.spawn_patterns().filter(|pattern| !is_glob(pattern));
-    let names: BTreeSet<&str> = flow.chain(spawned).filter(|name| *name != definition.name).collect();
+    definitions: &[&AgentDefinition],
+) -> emergent_store::Result<BTreeSet<String>> {
+    let names: BTreeSet<&str> = definitions.iter().flat_map(|definition| definition.named_agents()).collect();
+    let mut internal = BTreeSet::new();
     for name in names {
         let agent = agents::get_by_name(tx, project, name)?;
         if agent.is_some_and(|agent| agent.definition.visibility == Visibility::Internal) {
-            return Ok(Some(name.to_owned()));
+            internal.insert(name.to_owned());
         }
     }
-    Ok(None)
-}
-
-/// Who saved a definition. An agent also gets a new version when another one becomes the default agent; whoever
-/// caused that did not save the definition.
-fn definition_author(
-    tx: &mut Tx<'_>,
-    agent: AgentId,
-    mut version: i64,
-    definition: AgentDefinition,
-) -> emergent_store::Result<Option<Author>> {
-    let without_default = |definition| AgentDefinition { is_default: false, ..definition };
-    let definition = without_default(definition);
-    for _ in 0..MAX_COMPARED_VERSIONS {
-        let before = agents::get_version(tx, agent, version - 1)?;
-        if before.map(without_default).as_ref() != Some(&definition) {
-            return agents::version_author(tx, agent, version);
-        }
-        version -= 1;
-    }
-    Ok(None)
+    Ok(internal)
 }
 
 fn is_admin(tx: &mut Tx<'_>, author: Author) -> emergent_store::Result<bool> {

@@ -8,7 +8,7 @@ use emergent_domain::{
     run::{Origin, Run},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents};
+use emergent_store::{Tx, agents, idempotency::accept_once};
 
 use crate::{
     Error, Executor, Result, StartOptions,
@@ -34,6 +34,6 @@ impl Executor {
             let admission = Admission { started_by, ..Admission::new(Origin::Invoke) };
             admit(tx, &executor, &agent, &admission, &start)
         };
-        self.db().write(work).await
+        self.db().write(move |tx| accept_once(tx, &work)).await
     }
 }

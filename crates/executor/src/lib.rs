@@ -12,9 +12,14 @@
 
 mod admission;
 mod admission_batch;
+mod agent_rights;
 pub mod agents;
+pub mod approvals;
 mod budget;
+pub mod bulk;
+mod chat_runs;
 mod child_runs;
+mod child_timeout;
 mod claims;
 mod context;
 pub mod error;
@@ -22,6 +27,7 @@ mod event_hub;
 mod fair_queue;
 mod first_messages;
 mod flow;
+mod flow_parts;
 mod follow;
 pub mod history;
 mod internal_agents;
@@ -41,23 +47,35 @@ mod scrub;
 mod slots;
 pub mod spans;
 mod start_options;
+mod stopped_part;
+mod streamed_text;
 pub mod telemetry;
 pub mod timeline;
 pub mod triggers;
+pub mod webhooks;
+mod workflow_hooks;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use emergent_domain::{ids::RunId, redact::Redactor, run::GRACE_SECONDS, time::Clock};
+use emergent_domain::{
+    ids::RunId,
+    run::{GRACE_SECONDS, MessageRole},
+    time::Clock,
+};
 use emergent_graph::Graph;
 use emergent_llm::Models;
-use emergent_store::Db;
+use emergent_store::{Db, Tx, runs};
 use emergent_tools::{Guard, ToolPool};
 use parking_lot::{Mutex, RwLock};
 use tokio::task::AbortHandle;
 
 use crate::{
+    flow_parts::FlowParts,
     queue::QueueGauge,
-    run_driver::spawn::{ListAvailableAgents, SpawnAgents},
+    run_driver::{
+        ask_user::AskUser,
+        spawn::{ListAvailableAgents, SpawnAgents},
+    },
     slots::RunnerHandle,
     spans::OpenSpans,
     telemetry::Telemetry,
@@ -65,13 +83,15 @@ use crate::{
 
 pub use admission::Resumable;
 pub use admission_batch::{AdmissionBatch, FirstMessages};
+pub use chat_runs::{ChatRun, admit_chat_run, check_chat_agent};
 pub use error::{Error, Result};
-pub use event_hub::EventHub;
+pub use event_hub::{EventHub, LiveAnswer, LiveEvent, LiveText, MAX_TEXT_BYTES, Subscription};
 pub use linked_runs::{LinkedRun, admit_linked_run, resume_linked_run};
 pub use model_query::{ModelQuery, ModelQueryError};
 pub use run_hooks::{NewEntry, RunHooks, TxWrite};
 pub use slots::OwnedSlot;
 pub use start_options::StartOptions;
+pub use workflow_hooks::{TriggeredWorkflow, WorkflowHooks};
 
 /// Gives access to the agents and runs of all projects. Clones share the same state.
 #[derive(Clone)]
@@ -83,11 +103,13 @@ struct Inner {
     tools: ToolPool,
     settings: Settings,
     hub: EventHub,
+    flow_parts: FlowParts,
     /// The runs this process drives.
     driven: Mutex<HashMap<RunId, AbortHandle>>,
     /// The runner of this process, while it holds its lease.
     runner: Mutex<Option<RunnerHandle>>,
     run_hooks: RwLock<Option<Arc<RunHooks>>>,
+    workflow_hooks: RwLock<Option<Arc<WorkflowHooks>>>,
     queue: QueueGauge,
     telemetry: Telemetry,
     open_spans: OpenSpans,
@@ -108,20 +130,30 @@ pub struct Settings {
     pub max_queued: usize,
     /// The time the model has for a final summary after the deadline of its run.
     pub grace: Duration,
+    /// How long a server that has stopped renewing its lease keeps its runs. Tests shorten it.
+    pub lease: Duration,
     pub guard: Guard,
     /// Whether spans contain messages and the inputs and outputs of tools.
     pub capture_content: bool,
-    /// Redacts secrets in the output of external tools before it is recorded or shown to the model.
-    pub redactor: Redactor,
+    /// Whether the webhooks of projects may have loopback, link-local and private addresses.
+    pub allow_private_hosts: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let grace = Duration::from_secs(GRACE_SECONDS);
-        let (guard, redactor) = (Guard::default(), Redactor::default());
+        let guard = Guard::default();
         let (max_runs, max_queued) = (256, 100_000);
-        let max_project_runs = None;
-        Self { max_runs, max_project_runs, max_queued, grace, guard, capture_content: false, redactor }
+        Self {
+            max_runs,
+            max_project_runs: None,
+            max_queued,
+            grace,
+            lease: claims::DEFAULT_LEASE,
+            guard,
+            capture_content: false,
+            allow_private_hosts: false,
+        }
     }
 }
 
@@ -144,17 +176,21 @@ pub fn project_share(capacity: usize) -> usize {
 
 impl Executor {
     pub fn new(graph: Graph, models: Models, tools: ToolPool, settings: Settings) -> Self {
-        let tools =
-            tools.with_tool(Arc::new(SpawnAgents::new())).with_tool(Arc::new(ListAvailableAgents::new()));
+        let tools = tools
+            .with_tool(Arc::new(SpawnAgents::new()))
+            .with_tool(Arc::new(ListAvailableAgents::new()))
+            .with_tool(Arc::new(AskUser::new()));
         Self(Arc::new(Inner {
             graph,
             models,
             tools,
             settings,
             hub: EventHub::default(),
+            flow_parts: FlowParts::default(),
             driven: Mutex::default(),
             runner: Mutex::default(),
             run_hooks: RwLock::default(),
+            workflow_hooks: RwLock::default(),
             queue: QueueGauge::default(),
             telemetry: Telemetry::default(),
             open_spans: OpenSpans::default(),
@@ -206,12 +242,43 @@ impl Executor {
         &self.0.run_hooks
     }
 
+    pub(crate) fn workflow_hooks_cell(&self) -> &RwLock<Option<Arc<WorkflowHooks>>> {
+        &self.0.workflow_hooks
+    }
+
     pub(crate) fn queue(&self) -> &QueueGauge {
         &self.0.queue
     }
 
     pub(crate) fn trigger_warnings(&self) -> &triggers::TriggerWarnings {
         &self.0.trigger_warnings
+    }
+
+    /// Returns the text that the model of a run is writing; see [`EventHub::text_from`]. For a flow, it is the text
+    /// of the part that writes the answer.
+    pub fn live_text(&self, run: RunId, known: Option<(i64, u64)>, skip: usize) -> Option<LiveText> {
+        let part = self.flow_parts().answering_run(run);
+        if part == run {
+            self.hub().text_from(run, known, skip)
+        } else {
+            self.hub().part_text_from(part, known, skip)
+        }
+    }
+
+    /// What the model of a run is writing, if this process drives the run and the answer is not recorded yet.
+    pub async fn text_in_progress(&self, run: RunId) -> Result<Option<String>> {
+        let Some(live) = self.live_text(run, None, 0) else { return Ok(None) };
+        let after = live.after;
+        let read = move |tx: &mut Tx<'_>| runs::timeline::messages_with_calls(tx, run, after, 10);
+        let later = self.db().read(read).await?;
+        // Messages of step 0 are what was said before. A flow records no answers itself.
+        let is_recorded =
+            later.iter().any(|message| message.role == MessageRole::Assistant && message.step > 0);
+        Ok(Some(live.text).filter(|text| !is_recorded && !text.trim().is_empty()))
+    }
+
+    pub(crate) fn flow_parts(&self) -> &FlowParts {
+        &self.0.flow_parts
     }
 
     pub(crate) fn hub(&self) -> &EventHub {

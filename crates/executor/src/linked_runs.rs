@@ -10,7 +10,7 @@ use emergent_store::Tx;
 
 use crate::{
     Executor, Result, StartOptions,
-    admission::{self, Admission, Resumable},
+    admission::{self, Admission, Resumable, TriggerCause},
     admission_batch::AdmissionBatch,
     resume,
 };
@@ -24,6 +24,9 @@ pub struct LinkedRun {
     /// The index of the run among the runs of the same link.
     pub child_index: i64,
     pub started_by: Option<TokenId>,
+    /// The run that wrote the change that started the workflow, and how many runs triggered one another before.
+    pub cause: Option<RunId>,
+    pub cause_depth: i64,
 }
 
 /// Starts a run if a slot is free, and queues it otherwise.
@@ -55,6 +58,13 @@ pub fn resume_linked_run(
 }
 
 fn linked_admission(run: LinkedRun, origin: Origin) -> Admission<'static> {
-    let LinkedRun { id, link, child_index, started_by } = run;
-    Admission { id: Some(id), child_index, started_by, workflow_link: Some(link), ..Admission::new(origin) }
+    let LinkedRun { id, link, child_index, started_by, cause, cause_depth } = run;
+    Admission {
+        id: Some(id),
+        child_index,
+        started_by,
+        cause: Some(TriggerCause { run: cause, depth: cause_depth }),
+        workflow_link: Some(link),
+        ..Admission::new(origin)
+    }
 }

@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowType},
+    approval::Approval,
     run::{Origin, Run},
     tool_name,
 };
@@ -15,10 +16,13 @@ pub(crate) struct LoadedRun {
     pub own: Conversation,
     /// Whether a budget limit applies to the run.
     pub limited: bool,
+    /// The requests to people for calls of this run; empty unless it has held calls.
+    pub approvals: Vec<Approval>,
 }
 
 /// Whether a run is a flow. If a flow names its own agent as a part, that part is an ordinary run. So is a
-/// sequential flow without parts.
+/// sequential flow without parts. For a resumed run, `run` is the first one of its chain: whoever resumes a part of
+/// a flow continues that part, and starts no flow.
 pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
     let is_own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
     let has_no_parts = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();

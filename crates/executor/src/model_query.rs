@@ -1,18 +1,28 @@
 //! Model calls outside any run, for example to choose an agent or to evaluate a result. Their cost is
 //! reserved and settled like that of a run's call, for the workflow and the task they are about.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use emergent_domain::{
     agent::ModelConfig,
     chat::Turn,
     ids::{ObjectId, ProjectId, WorkflowId},
+    run_event::ModelRetry,
+    workflow_event::WorkflowEventBody,
 };
-use emergent_llm::{ChatRequest, RequestMeta};
+use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta};
 use emergent_net::backoff::Backoff;
-use emergent_store::{Tx, budget::NewModelCall};
+use emergent_store::{
+    Tx,
+    budget::NewModelCall,
+    workflows::{self, NewWorkflowEvent},
+};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+use tracing::warn;
 use uuid::Uuid;
 
 use crate::{
@@ -95,7 +105,7 @@ impl Executor {
             meta: RequestMeta { agent: &query.agent, step: 1, run: None },
         };
         let (started_at, mut meter) = (Instant::now(), StreamMeter::default());
-        let answer = self.models().chat(&model, request, deadline, &mut |delta| meter.record(&delta)).await;
+        let answer = self.ask_model(&query, &model, request, deadline, &mut meter).await;
         let timed_out = Instant::now() >= deadline;
         let usage = answer.as_ref().ok().map(|answer| answer.usage);
         self.telemetry().record_model_call(&ModelCall {
@@ -117,6 +127,48 @@ impl Executor {
             Ok(answer) => Ok(answer.text()),
             Err(_) if timed_out => Err(ModelQueryError::TimedOut),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Calls the model, and records each failure that is retried while the call waits.
+    async fn ask_model(
+        &self,
+        query: &ModelQuery,
+        model: &ModelConfig,
+        request: ChatRequest<'_>,
+        deadline: Instant,
+        meter: &mut StreamMeter,
+    ) -> Result<Answer, emergent_llm::Error> {
+        let (retries, mut failed_attempts) = mpsc::unbounded_channel();
+        let mut on_delta = |delta: Delta| match delta {
+            // The receiver lives as long as the call.
+            Delta::Retry(retry) => drop(retries.send(retry)),
+            delta => meter.record(&delta),
+        };
+        let mut chat = pin!(self.models().chat(model, request, deadline, &mut on_delta));
+        loop {
+            tokio::select! {
+                biased;
+                Some(retry) = failed_attempts.recv() => self.record_query_retry(query, retry).await,
+                answer = &mut chat => return answer,
+            }
+        }
+    }
+
+    /// Records a retry as an event of the workflow that the query is for, so that its followers see why it waits.
+    /// A failure to record it does not end the query.
+    async fn record_query_retry(&self, query: &ModelQuery, retry: ModelRetry) {
+        let Some(workflow) = query.workflow else { return };
+        let ModelRetry { model, error, attempt, wait_ms } = retry;
+        let asker = query.agent.clone();
+        let body = WorkflowEventBody::ModelRetry { asker, model, error, attempt, wait_ms };
+        let (kind, data, at) = (body.kind(), body.data(), self.clock().now());
+        let event = NewWorkflowEvent { kind, task: query.task, run: None, data, at };
+        let append =
+            move |tx: &mut Tx<'_>| workflows::append_own_events(tx, workflow, std::slice::from_ref(&event));
+        let written: Result<(), emergent_store::Error> = self.db().write(append).await;
+        if let Err(error) = written {
+            warn!(workflow.id = %workflow, error = %error, "could not record that a model is asked again");
         }
     }
 

@@ -2,6 +2,12 @@
 //! starts with a fence that checks that this runner still owns the run: after a cancellation or a
 //! takeover, nothing more is written.
 
+mod entries;
+mod input_requests;
+mod publish;
+mod wait_for_children;
+mod writes;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -9,27 +15,29 @@ use std::{
 
 use emergent_domain::{
     agent::ModelConfig,
+    approval::{Approval, ApprovalKind},
     author::Author,
     ids::{RunId, ToolCallId},
-    run::{Reason, Run, RunEnd, ToolCallStatus},
-    run_event::{ModelRetry, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody, UnavailableServer},
+    run::{Run, RunEnd, ToolCallStatus},
+    run_event::{RecordedMessage, RecordedToolCall, RunEventBody},
     time::Timestamp,
 };
 use emergent_graph::{Actor, WriteContext};
 use emergent_store::{
     Tx,
-    budget::{self as rows, NewModelCall},
+    budget::NewModelCall,
+    requester::{Requester, on_behalf_of},
     runs::record,
 };
-use emergent_tools::{GraphChange, Tool, ToolSet};
-use serde_json::{Value, json};
-use tracing::{error, info};
+use emergent_tools::{GraphChange, Tool};
+use serde_json::Value;
+use tracing::error;
 
+use self::writes::{settle_calls, write_batch, write_buffered};
 use crate::{
     Error, Executor, Result,
     budget::{self, CallEstimate, CallPrices, ReserveOutcome, Settlement},
     run_hooks::{NewEntry, RunHooks, TxWrite},
-    spans,
 };
 
 /// The entries of one transaction. They get their `seq` in the order in which they are added.
@@ -40,9 +48,20 @@ pub struct RecordBatch {
     results: Vec<RecordedToolCall>,
     events: Vec<PendingEvent>,
     end: Option<RunEnd>,
+    /// The requests that the run waits for after this transaction.
+    wait: Option<Wait>,
     settlement: Option<Settlement>,
     /// Settles in full the model calls that a previous driver of the run left open.
     mark_open_calls_lost: bool,
+}
+
+/// What a run waits for.
+#[derive(Debug)]
+struct Wait {
+    waiting_for: ApprovalKind,
+    requests: Vec<Approval>,
+    /// True if a tool call of the run is in progress, which only this runner can finish.
+    keeps_owner: bool,
 }
 
 /// An event that is not written yet. `body` is published; `data` is stored.
@@ -110,115 +129,6 @@ impl Recorder {
     fn next_seq(&mut self) -> i64 {
         self.last_seq += 1;
         self.last_seq
-    }
-
-    /// Adds a message and assigns its `seq`.
-    pub fn add_message(&mut self, batch: &mut RecordBatch, mut message: RecordedMessage) {
-        message.seq = self.next_seq();
-        batch.messages.push(message);
-    }
-
-    /// Adds a tool call and assigns its `seq`.
-    pub fn add_call(&mut self, batch: &mut RecordBatch, mut call: RecordedToolCall) -> i64 {
-        call.seq = self.next_seq();
-        let seq = call.seq;
-        batch.calls.push(call);
-        seq
-    }
-
-    /// Assigns a `seq` to the results of calls that were refused, after all calls of the message.
-    pub fn assign_result_seqs(&mut self, batch: &mut RecordBatch) {
-        for position in 0..batch.calls.len() {
-            if batch.calls[position].status.is_terminal() {
-                let seq = self.next_seq();
-                batch.calls[position].result_seq = Some(seq);
-            }
-        }
-    }
-
-    /// Adds the result of a call and assigns its `seq`.
-    pub fn add_result(&mut self, batch: &mut RecordBatch, mut call: RecordedToolCall) -> RecordedToolCall {
-        call.result_seq = Some(self.next_seq());
-        batch.results.push(call.clone());
-        call
-    }
-
-    /// Adds the start of the run. `tools` are the tools that patterns matched, so that a recovered run has
-    /// the same ones, of the same servers.
-    pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<&ToolSet>) {
-        let mut data = json!({ "recovered": recovered });
-        if let Some(tools) = tools {
-            data["tools"] = json!(tools.names().collect::<Vec<_>>());
-            let servers = tools.servers();
-            if !servers.is_empty() {
-                data["toolServers"] = json!(servers);
-            }
-        }
-        batch.mark_open_calls_lost = recovered;
-        self.add_event(batch, RunEventBody::Started { recovered }, data);
-    }
-
-    /// Adds the servers that the whitelist of the run names and that cannot be used, if there are any.
-    pub fn add_unavailable_servers(&mut self, batch: &mut RecordBatch, servers: &[UnavailableServer]) {
-        if !servers.is_empty() {
-            let data = json!({ "servers": servers });
-            self.add_event(batch, RunEventBody::ServersUnavailable { servers: servers.to_vec() }, data);
-        }
-    }
-
-    /// Adds that a call was refused because it repeats earlier calls; `count` is how often it was made.
-    pub fn add_loop_detected(&mut self, batch: &mut RecordBatch, call: ToolCallId, tool: &str, count: usize) {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let data = json!({ "call": call, "tool": tool, "count": count });
-        self.add_event(batch, RunEventBody::LoopDetected { call, tool: tool.to_owned(), count }, data);
-    }
-
-    /// Adds that an answer was truncated or empty, and that the model is asked again.
-    pub fn add_incomplete_answer(&mut self, batch: &mut RecordBatch, step: i64, reason: Reason) {
-        let data = json!({ "step": step, "reason": reason });
-        self.add_event(batch, RunEventBody::AnswerIncomplete { step, reason }, data);
-    }
-
-    /// Adds that a model call failed and is repeated after a wait.
-    pub fn add_model_retry(&mut self, batch: &mut RecordBatch, step: i64, retry: &ModelRetry) {
-        let mut data = json!(retry);
-        data["step"] = json!(step);
-        self.add_event(batch, RunEventBody::ModelRetry { step, retry: retry.clone() }, data);
-    }
-
-    /// Adds that the run reached a limit and has to finish.
-    pub fn add_limit_reached(&mut self, batch: &mut RecordBatch, reason: Reason) {
-        self.add_event(batch, RunEventBody::LimitReached { reason }, json!({ "reason": reason }));
-    }
-
-    /// Adds that the conversation was shortened from `before` to `after` tokens. The model no longer sees the
-    /// full results up to the `seq` in `upto`.
-    pub fn add_compacted(
-        &mut self,
-        batch: &mut RecordBatch,
-        before: i64,
-        after: i64,
-        upto: i64,
-        summarised: bool,
-    ) {
-        let data = json!({ "before": before, "after": after, "upto": upto, "summarised": summarised });
-        self.add_event(batch, RunEventBody::Compacted { before, after, summarised }, data);
-    }
-
-    fn add_event(&mut self, batch: &mut RecordBatch, body: RunEventBody, data: Value) {
-        let seq = self.next_seq();
-        batch.events.push(PendingEvent { seq, body, data });
-    }
-
-    /// Sets the end of the run, which is written last.
-    pub fn set_end(batch: &mut RecordBatch, end: RunEnd) {
-        batch.end = Some(end);
-    }
-
-    /// Settles open model calls of the run in full. Used for an end that the driver did not decide, because
-    /// then the cost of these calls is unknown.
-    pub fn mark_open_calls_lost(batch: &mut RecordBatch) {
-        batch.mark_open_calls_lost = true;
     }
 
     /// Buffers a batch until the next commit, so that a step with quick calls needs one commit. Before an
@@ -291,34 +201,32 @@ impl Recorder {
         let (graph, guard, tool) =
             (self.executor.graph().clone(), self.executor.settings().guard.clone(), Arc::clone(tool));
         let hooks = self.hooks.clone();
-        let result = self
-            .executor
-            .graph()
-            .write_validated(actor.project, move |tx| {
-                let mut call = call.clone();
-                fence(tx, &position)?;
-                let ctx = graph.write_context(tx, actor)?;
-                let output = run_change(&change, tx, &ctx)?;
-                call.output = Some(guard.truncate_for(tool.info(), output));
-                call.duration_ms = Some(elapsed_ms(started_at));
-                if buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id)) {
-                    write_buffered(tx, &position, buffered.as_deref(), std::slice::from_ref(&call), now)?;
-                } else {
-                    write_buffered(tx, &position, buffered.as_deref(), &[], now)?;
-                    record::complete_call(tx, position.run, &call)?;
+        let changed = self.executor.graph().write_validated(actor.project, move |tx| {
+            let mut call = call.clone();
+            fence(tx, &position)?;
+            let ctx = graph.write_context(tx, actor)?;
+            let output = run_change(&change, tx, &ctx)?;
+            call.output = Some(guard.truncate_for(tool.info(), output));
+            call.duration_ms = Some(elapsed_ms(started_at));
+            if buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id)) {
+                write_buffered(tx, &position, buffered.as_deref(), std::slice::from_ref(&call), now)?;
+            } else {
+                write_buffered(tx, &position, buffered.as_deref(), &[], now)?;
+                record::complete_call(tx, position.run, &call)?;
+            }
+            if let Some((hooks, run)) = &hooks {
+                let mut entries: Vec<NewEntry<'_>> =
+                    buffered.iter().flat_map(|buffered| buffered.entries()).collect();
+                entries.push(NewEntry::Result(&call));
+                if let Some(write) = (hooks.write_with_entries)(run, &entries, now) {
+                    write(tx)?;
                 }
-                if let Some((hooks, run)) = &hooks {
-                    let mut entries: Vec<NewEntry<'_>> =
-                        buffered.iter().flat_map(|buffered| buffered.entries()).collect();
-                    entries.push(NewEntry::Result(&call));
-                    if let Some(write) = (hooks.write_with_entries)(run, &entries, now) {
-                        write(tx)?;
-                    }
-                }
-                settle_calls(tx, position.run, [buffered.as_deref()])?;
-                Ok::<_, Error>(call)
-            })
-            .await;
+            }
+            settle_calls(tx, position.run, [buffered.as_deref()])?;
+            Ok::<_, Error>(call)
+        });
+        // The change is the work of the project. The rest of the record is that of the server.
+        let result = on_behalf_of(Requester::Project(actor.project), changed).await;
         let call = self.after_commit(result, now)?;
         let batch = RecordBatch { results: vec![call.clone()], ..RecordBatch::default() };
         self.publish(&batch, now);
@@ -396,47 +304,6 @@ impl Recorder {
         }
         result
     }
-
-    fn publish(&mut self, batch: &RecordBatch, now: Timestamp) {
-        if let Some(end) = &batch.end {
-            let (id, steps) = (self.run, self.steps);
-            info!(run.id = %id, run.steps = steps, "run `{id}` ended: {end}");
-            self.executor.telemetry().record_run_end(end);
-            spans::run_ended(end);
-            self.ended = true;
-            self.committed_seq += 1;
-            self.last_seq = self.committed_seq;
-        }
-        let hub = self.executor.hub();
-        if !hub.has_subscribers(self.run) {
-            return;
-        }
-        let mut events = Vec::new();
-        events.extend(
-            batch.messages.iter().map(|message| (message.seq, RunEventBody::Message(message.clone()))),
-        );
-        for call in &batch.calls {
-            let started = RecordedToolCall { output: None, status: ToolCallStatus::Running, ..call.clone() };
-            events.push((call.seq, RunEventBody::ToolStarted(started)));
-        }
-        for call in batch.calls.iter().chain(&batch.results) {
-            events.extend(call.result_seq.map(|seq| (seq, RunEventBody::ToolCompleted(call.clone()))));
-        }
-        events.extend(batch.events.iter().map(|event| (event.seq, event.body.clone())));
-        if let Some(end) = &batch.end {
-            let body = RunEventBody::Ended {
-                status: end.status(),
-                reason: end.reason(),
-                summary: end.summary().to_owned(),
-                error: end.error().map(str::to_owned),
-            };
-            events.push((self.committed_seq, body));
-        }
-        events.sort_by_key(|(seq, _)| *seq);
-        for (seq, body) in events {
-            hub.publish(RunEvent { run: self.run, seq: Some(seq), at: now, body });
-        }
-    }
 }
 
 /// The position of a run in its record, as its driver knows it.
@@ -482,74 +349,6 @@ impl RecordBatch {
     fn has_call(&self, call: ToolCallId) -> bool {
         self.calls.iter().any(|recorded| recorded.id == call)
     }
-}
-
-/// Writes the buffered batch with the current state of its calls, so that a call with a result is
-/// written only once.
-fn write_buffered(
-    tx: &mut Tx<'_>,
-    position: &RunPosition,
-    buffered: Option<&RecordBatch>,
-    results: &[RecordedToolCall],
-    now: Timestamp,
-) -> Result<()> {
-    let Some(buffered) = buffered else { return Ok(()) };
-    let newest =
-        |call: &RecordedToolCall| results.iter().find(|result| result.id == call.id).unwrap_or(call).clone();
-    let calls = buffered.calls.iter().map(newest).collect();
-    let updated = RecordBatch { messages: buffered.messages.clone(), calls, ..RecordBatch::default() };
-    write_batch(tx, position, &updated, [].iter(), now)?;
-    write_events(tx, position, buffered, now)
-}
-
-fn write_batch<'a>(
-    tx: &mut Tx<'_>,
-    position: &RunPosition,
-    batch: &RecordBatch,
-    results: impl Iterator<Item = &'a RecordedToolCall>,
-    now: Timestamp,
-) -> Result<()> {
-    for message in &batch.messages {
-        record::insert_message(tx, position.run, message)?;
-    }
-    if !batch.calls.is_empty() {
-        record::insert_calls(tx, position.run, &batch.calls)?;
-    }
-    for call in results {
-        record::complete_call(tx, position.run, call)?;
-    }
-    write_events(tx, position, batch, now)?;
-    if let Some(end) = &batch.end
-        && !record::end_run(tx, position.run, &position.owner, position.seq, end, position.steps, now)?
-    {
-        return Err(Error::Lost(position.run));
-    }
-    Ok(())
-}
-
-/// Settlements come last: all runs share the counter rows, so they should be locked as briefly as
-/// possible.
-fn settle_calls<const N: usize>(
-    tx: &mut Tx<'_>,
-    run: RunId,
-    batches: [Option<&RecordBatch>; N],
-) -> Result<()> {
-    for batch in batches.into_iter().flatten() {
-        if let Some(settlement) = &batch.settlement {
-            settlement.write(tx)?;
-        }
-        if batch.mark_open_calls_lost {
-            rows::mark_lost_for_runs(tx, &[run])?;
-        }
-    }
-    Ok(())
-}
-
-fn write_events(tx: &mut Tx<'_>, position: &RunPosition, batch: &RecordBatch, now: Timestamp) -> Result<()> {
-    for event in &batch.events {
-        record::insert_event(tx, position.run, event.seq, event.body.kind(), &event.data, now)?;
-    }
-    Ok(())
 }
 
 /// Applies a tool's change. A panic in it becomes an error of the call, as it does outside a

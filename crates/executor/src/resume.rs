@@ -6,7 +6,7 @@ use emergent_domain::{
     run::{MAX_STEPS, Origin, Run, RunStatus},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, runs, schedules};
+use emergent_store::{Tx, agents, idempotency::accept_once, runs, schedules};
 
 use crate::{
     Error, Executor, Result, StartOptions,
@@ -26,10 +26,14 @@ impl Executor {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
             check_resume(tx, actor, &paused, &start.input)?;
+            if paused.origin == Origin::Chat {
+                let reason = "answered a message of a conversation: send another message there to go on";
+                return Err(Error::Conflict(format!("run `{run}` {reason}")));
+            }
             let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Resume) };
             resume(tx, &executor, &paused, admission, &start)
         };
-        self.db().write(work).await
+        self.db().write(move |tx| accept_once(tx, &work)).await
     }
 }
 

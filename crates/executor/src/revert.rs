@@ -4,7 +4,10 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::{ProjectId, RunId},
 };
-use emergent_graph::{Actor, Graph, revert};
+use emergent_graph::{
+    Actor, Graph,
+    revert::{self, RunSet, WrittenEntities},
+};
 use emergent_store::{Tx, audit, revert as rows, runs, runs::history::ChildRun};
 
 pub use emergent_graph::revert::{EntityKind, RevertConflict, RevertReport, RevertedEntity, UndoAction};
@@ -14,6 +17,8 @@ use crate::{Error, Executor, Result};
 
 /// The most runs of a tree that is reverted at once.
 const MAX_TREE_RUNS: usize = 1_000;
+/// The most entities that are reverted in one transaction. More are reverted in many.
+const MAX_IN_ONE_TRANSACTION: usize = 500;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RevertOptions {
@@ -62,8 +67,12 @@ impl Executor {
     }
 
     /// Like [`Executor::revert_run`], with options. The runs of a tree are reverted as if one run had written
-    /// everything, in one transaction.
+    /// everything: in one transaction, or in many if they wrote much. If the server stops between two of them, a job
+    /// makes the others.
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
+        if !options.dry_run && self.count_written(actor, id, options).await? > MAX_IN_ONE_TRANSACTION {
+            return self.revert_in_batches(actor, id, options).await;
+        }
         let graph = self.graph().clone();
         let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
         if !options.dry_run {
@@ -87,15 +96,64 @@ impl Executor {
     }
 }
 
-fn revert_in(
+impl Executor {
+    /// How many entities the runs wrote that would be reverted.
+    async fn count_written(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<usize> {
+        let read = move |tx: &mut Tx<'_>| -> Result<usize> {
+            let mut runs = RunSet::from([id]);
+            if options.tree {
+                runs.extend(list_descendants(tx, id)?.iter().map(|child| child.id));
+            }
+            Ok(WrittenEntities::load(tx, actor.project, &runs)?.count())
+        };
+        self.db().read(read).await
+    }
+
+    async fn revert_in_batches(
+        &self,
+        actor: Actor,
+        id: RunId,
+        options: RevertOptions,
+    ) -> Result<RevertOutcome> {
+        let graph = self.graph().clone();
+        let prepare = move |tx: &mut Tx<'_>| {
+            let ctx = graph.write_context(tx, actor)?;
+            let selected = select_runs(tx, actor.project, id, options)?;
+            let runs: RunSet = selected.reverted.iter().copied().collect();
+            revert::enqueue(tx, &ctx, &runs)?;
+            let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &selected.agent_name)
+                .id(id)
+                .detail("runs", runs.len())
+                .detail("written", WrittenEntities::load(tx, actor.project, &runs)?.count());
+            audit::record(tx, &entry, ctx.now)?;
+            Ok::<_, Error>(selected)
+        };
+        let SelectedRuns { reverted, descendants, .. } = self.db().write(prepare).await?;
+        let runs: RunSet = reverted.iter().copied().collect();
+        let report = self.graph().revert_in_batches(actor, runs, revert::MAX_AT_ONCE).await?;
+        let children = match options.tree {
+            true => Vec::new(),
+            false => self.db().read(move |tx| standing_writes(tx, actor.project, &descendants)).await?,
+        };
+        Ok(RevertOutcome { report, runs: reverted, children, dry_run: false })
+    }
+}
+
+/// The runs that are reverted, the given one first, and those below it.
+struct SelectedRuns {
+    agent_name: String,
+    reverted: Vec<RunId>,
+    descendants: Vec<ChildRun>,
+}
+
+/// Selects the runs to revert, and checks that they have ended.
+fn select_runs(
     tx: &mut Tx<'_>,
-    graph: &Graph,
-    actor: Actor,
+    project: ProjectId,
     id: RunId,
     options: RevertOptions,
-) -> Result<RevertOutcome> {
-    let ctx = graph.write_context(tx, actor)?;
-    let run = runs::get_for_update(tx, actor.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
+) -> Result<SelectedRuns> {
+    let run = runs::get_for_update(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))?;
     if !run.status.is_terminal() {
         return Err(not_ended(id, run.status.as_str()));
     }
@@ -112,9 +170,21 @@ fn revert_in(
         }
         reverted.extend(descendants.iter().map(|child| child.id));
     }
+    Ok(SelectedRuns { agent_name: run.agent_name, reverted, descendants })
+}
+
+fn revert_in(
+    tx: &mut Tx<'_>,
+    graph: &Graph,
+    actor: Actor,
+    id: RunId,
+    options: RevertOptions,
+) -> Result<RevertOutcome> {
+    let ctx = graph.write_context(tx, actor)?;
+    let SelectedRuns { agent_name, reverted, descendants } = select_runs(tx, actor.project, id, options)?;
     let report = revert::revert(tx, &ctx, &reverted.iter().copied().collect())?;
     if !report.undone.is_empty() {
-        let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &run.agent_name)
+        let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &agent_name)
             .id(id)
             .detail("runs", reverted.len())
             .detail("undone", report.undone.len())
@@ -123,7 +193,7 @@ fn revert_in(
     }
     let children = match options.tree {
         true => Vec::new(),
-        false => standing_writes(tx, actor.project, descendants)?,
+        false => standing_writes(tx, actor.project, &descendants)?,
     };
     Ok(RevertOutcome { report, runs: reverted, children, dry_run: options.dry_run })
 }
@@ -148,13 +218,13 @@ fn list_descendants(tx: &mut Tx<'_>, root: RunId) -> Result<Vec<ChildRun>> {
 fn standing_writes(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    descendants: Vec<ChildRun>,
+    descendants: &[ChildRun],
 ) -> Result<Vec<ChildWrites>> {
     let mut children = Vec::new();
     for child in descendants {
         let writes = rows::count_standing_writes(tx, project, child.id)?;
         if !writes.is_empty() {
-            children.push(ChildWrites { run: child.id, agent_name: child.agent_name, writes });
+            children.push(ChildWrites { run: child.id, agent_name: child.agent_name.clone(), writes });
         }
     }
     Ok(children)

@@ -4,11 +4,16 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use emergent_domain::{
     ids::RunId,
-    run::{Reason, Run, RunEnd, RunStatus},
-    run_event::{MessageContent, RunEvent, RunEventBody},
+    run::{Reason, Run, RunEnd, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RunEvent, RunEventBody},
 };
 use emergent_net::{backoff::Backoff, errors, trace_context};
-use emergent_store::{Tx, budget, runs};
+use emergent_store::{
+    Tx, approvals, budget,
+    idempotency::for_current_request,
+    requester::{self, on_behalf_of},
+    runs,
+};
 use futures_util::FutureExt;
 use tokio::time::{Duration, Instant, sleep};
 use tracing::{Instrument, error, info, warn};
@@ -77,7 +82,7 @@ impl Executor {
             clippy::disallowed_methods,
             reason = "awaited here; it is one transaction, and outlives a caller who gives up"
         )]
-        let committed = tokio::spawn(commit);
+        let committed = tokio::spawn(on_behalf_of(requester::current(), for_current_request(commit)));
         committed.await.unwrap_or_else(aborted)
     }
 
@@ -102,8 +107,10 @@ impl Drop for DrivenRunGuard {
     fn drop(&mut self) {
         let mut driven = self.0.driven().lock();
         // Another task may have replaced this one by now, and must stay in the map.
-        if driven.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
+        if driven.get(&self.1).is_none_or(|handle| handle.id() == self.2) {
             driven.remove(&self.1);
+            // The driver may have been dropped in the middle of an answer.
+            self.0.hub().end_answer(self.1);
         }
     }
 }
@@ -118,6 +125,7 @@ async fn drive_until_end(
     mut ready: Option<LoadedRun>,
 ) {
     let (id, project) = (run.id, run.project);
+    let _part = executor.flow_parts().begin_part(&run);
     let (spare_slot, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
     // While the disk is full, for example, the run waits for as long as it takes.
     let (mut failures, mut storage_faults) = (0_u32, 0_u32);
@@ -130,7 +138,7 @@ async fn drive_until_end(
         let driving = trace_context::with_parent(context, driving).instrument(span.span());
         let outcome = AssertUnwindSafe(driving).catch_unwind().await;
         let failure = match outcome {
-            Ok(Ok(()) | Err(Error::Lost(_))) => return,
+            Ok(Ok(()) | Err(Error::Lost(_) | Error::Waiting(_))) => return,
             Ok(Err(error)) => {
                 if error.is_storage_fault() {
                     storage_faults = storage_faults.saturating_add(1);
@@ -196,8 +204,9 @@ async fn drive(
     ready: Option<LoadedRun>,
 ) -> Result<()> {
     let started = ready.is_some();
-    let (loaded, parent) = match ready {
-        Some(ready) => (Some(ready), None),
+    let (loaded, is_flow) = match ready {
+        // A flow is not started when it is admitted.
+        Some(ready) => (Some(ready), false),
         None => load(executor, &run).await?,
     };
     let Some(loaded) = loaded else {
@@ -211,7 +220,7 @@ async fn drive(
         return recorder.commit(batch, 0).await;
     };
     log_start(&run, &loaded);
-    if is_flow(&run, &loaded.definition, parent.as_ref()) {
+    if is_flow {
         let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         let recorder = Recorder::new(executor, &run, owner);
         let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + remaining, slot);
@@ -240,8 +249,9 @@ async fn drive(
 /// Logs that a run is started or continued, and that it was delegated more than once.
 fn log_start(run: &Run, loaded: &LoadedRun) {
     let (id, agent) = (run.id, &run.agent_name);
-    let has_answers =
-        loaded.own.messages.iter().any(|message| matches!(message.content, MessageContent::Parts(_)));
+    let is_answer =
+        |message: &RecordedMessage| message.step > 0 && matches!(message.content, MessageContent::Parts(_));
+    let has_answers = loaded.own.messages.iter().any(is_answer);
     let verb = if has_answers { "goes on" } else { "starts" };
     info!(run.id = %id, run.origin = %run.origin, run.depth = run.depth, model = %run.model, "run `{id}` of agent `{agent}` {verb}");
     if run.depth > 1 {
@@ -249,27 +259,36 @@ fn log_start(run: &Run, loaded: &LoadedRun) {
     }
 }
 
-/// Loads the state that the run continues from, and its parent. The state is `None` if the definition of
-/// the agent was deleted.
-async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Option<Run>)> {
+/// Loads the state that the run continues from, and whether the run is a flow. The state is `None` if the definition
+/// of the agent was deleted.
+async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, bool)> {
     let run = run.clone();
     let work = move |tx: &mut Tx<'_>| {
         let Some(definition) = emergent_store::agents::get_version(tx, run.agent, run.agent_version)? else {
-            return Ok((None, None));
+            return Ok((None, false));
         };
         let mut chain = runs::resume_chain(tx, &run)?;
         chain.reverse();
+        let first = match chain.first() {
+            Some(first) => runs::get(tx, run.project, *first)?,
+            None => None,
+        };
+        let first = first.as_ref().unwrap_or(&run);
+        let parent = match first.parent {
+            Some(parent) => runs::get(tx, run.project, parent)?,
+            None => None,
+        };
+        let is_flow = is_flow(first, &definition, parent.as_ref());
         let earlier =
             chain.into_iter().map(|id| runs::conversation::load(tx, id)).collect::<Result<_, _>>()?;
         let own = runs::conversation::load(tx, run.id)?;
         let (workflow, runs) = (run.workflow_link.workflow, &run.terms.budget_runs);
         let limits = budget::limits_for(tx, run.project, workflow, &run.agent_name, runs)?;
-        let parent = match run.parent {
-            Some(parent) => runs::get(tx, run.project, parent)?,
-            None => None,
-        };
         let limited = !limits.kinds().is_empty();
-        Ok::<_, emergent_store::Error>((Some(LoadedRun { definition, earlier, own, limited }), parent))
+        let has_held = own.calls.iter().any(|call| call.status == ToolCallStatus::Held);
+        let approvals = if has_held { approvals::list_for_run(tx, run.id)? } else { Vec::new() };
+        let loaded = LoadedRun { definition, earlier, own, limited, approvals };
+        Ok::<_, emergent_store::Error>((Some(loaded), is_flow))
     };
     Ok(executor.db().read(work).await?)
 }

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use emergent_domain::{ids::RunId, run::Run};
+use emergent_domain::{
+    ids::RunId,
+    run::{Reason, Run, RunEnd, RunStatus},
+};
 use emergent_store::{
     lease_keeper::LeaseKeeper,
     runs::{self, claim},
@@ -21,7 +24,7 @@ use tracing::{info, warn};
 
 use crate::{
     Error, Executor, Result,
-    claims::{Claimed, Claims, LEASE, POLL_INTERVAL},
+    claims::{Claimed, Claims, POLL_INTERVAL},
     run_task,
     slots::RunnerHandle,
 };
@@ -55,8 +58,20 @@ impl Executor {
             info!(run.id = %id, "run `{id}` was cancelled");
         }
         self.telemetry().record_cancelled(cancelled);
-        self.open_spans().mark_cancelled(cancelled);
+        self.open_spans().mark_status(cancelled, RunStatus::Cancelled);
         self.abort_runs(cancelled);
+    }
+
+    /// Stops driving runs that their parent paused because their time is up. The driver of such a run recorded no
+    /// end, so its end is logged and counted here.
+    pub(crate) fn stop_timed_out(&self, paused: &[RunId]) {
+        let end = RunEnd::Paused { reason: Reason::Timeout, summary: String::new() };
+        for id in paused {
+            info!(run.id = %id, "run `{id}` ended: {end}");
+            self.telemetry().record_run_end(&end);
+        }
+        self.open_spans().mark_status(paused, end.status());
+        self.abort_runs(paused);
     }
 
     /// Stops the drivers of these runs, if this process drives them.
@@ -90,7 +105,7 @@ impl Drop for Runner {
 
 impl Runner {
     async fn run(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
-        let keeper = LeaseKeeper::new("this runner", self.executor.clock(), LEASE);
+        let keeper = LeaseKeeper::new("this runner", self.executor.clock(), self.executor.settings().lease);
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
         tokio::select! {
@@ -143,8 +158,8 @@ impl Runner {
 
     async fn register(&self) -> Result<()> {
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
-        let registered =
-            self.executor.db().write(move |tx| claim::register(tx, &owner, now + LEASE, now)).await;
+        let until = now + self.executor.settings().lease;
+        let registered = self.executor.db().write(move |tx| claim::register(tx, &owner, until, now)).await;
         registered.map(|_| ()).map_err(Error::from)
     }
 

@@ -30,12 +30,12 @@ use uuid::Uuid;
 pub(crate) struct OpenSpans(Arc<Mutex<HashMap<Uuid, Span>>>);
 
 impl OpenSpans {
-    /// Marks the spans of cancelled runs. Must be called before the drivers of the runs are dropped, because
-    /// their spans end with them.
-    pub fn mark_cancelled(&self, runs: &[RunId]) {
+    /// Records the status of runs that somebody else than their driver ended. Must be called before the drivers
+    /// are dropped, because their spans end with them.
+    pub fn mark_status(&self, runs: &[RunId], status: RunStatus) {
         let open = self.0.lock();
         for span in runs.iter().filter_map(|run| open.get(&run.0)) {
-            span.record("emergent.run.status", RunStatus::Cancelled.as_str());
+            span.record("emergent.run.status", status.as_str());
         }
     }
 

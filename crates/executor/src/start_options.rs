@@ -1,6 +1,8 @@
 //! The input and the limits with which a run is started.
 
-use emergent_domain::{agent::ModelConfig, invalid::Invalid, run::MAX_STEPS, workflow::Limit};
+use emergent_domain::{
+    agent::ModelConfig, conversation::HistoryTurn, invalid::Invalid, run::MAX_STEPS, workflow::Limit,
+};
 use emergent_net::trace_context;
 use serde_json::Value;
 
@@ -22,11 +24,13 @@ pub struct StartOptions {
     pub limit: Limit,
     /// The trace context (`traceparent`) of the request that starts the run.
     pub traceparent: Option<String>,
+    /// What was said before in the conversation that the run belongs to.
+    pub history: Vec<HistoryTurn>,
 }
 
 impl StartOptions {
     /// Adds the trace context of the current request.
-    pub(crate) fn with_trace_context(self) -> Self {
+    pub fn with_trace_context(self) -> Self {
         let current = trace_context::parent().map(|context| context.to_string());
         Self { traceparent: self.traceparent.or(current), ..self }
     }
@@ -37,6 +41,10 @@ impl StartOptions {
         }
         if self.input.contains('\0') {
             return Err(Invalid::new("input", "has a NUL character"));
+        }
+        let context_bytes = self.context.as_ref().map_or(0, |context| context.to_string().len());
+        if context_bytes > MAX_INPUT_BYTES {
+            return Err(Invalid::new("context", format!("is longer than {MAX_INPUT_BYTES} bytes as JSON")));
         }
         if self.max_steps.is_some_and(|steps| !(1..=MAX_STEPS).contains(&steps)) {
             return Err(Invalid::new("maxSteps", format!("must be 1 to {MAX_STEPS}")));

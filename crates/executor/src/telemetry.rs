@@ -10,6 +10,7 @@ use std::{
 
 use emergent_domain::{
     agent::ModelConfig,
+    approval::{ApprovalKind, Choice},
     chat::Usage,
     ids::RunId,
     run::{RunEnd, RunStatus, ToolCallStatus},
@@ -44,6 +45,7 @@ pub struct Telemetry {
     tool_calls: Family<ToolCallLabels, Counter>,
     tool_seconds: Family<ToolLabels, Histogram>,
     trigger_firings: Family<FiringLabels, Counter>,
+    approvals: Family<ApprovalLabels, Counter>,
     models: LimitedLabels<ModelLabels>,
     tools: LimitedLabels<ToolLabels>,
     listener: OnceLock<Listener>,
@@ -66,6 +68,13 @@ struct RunLabels {
     status: &'static str,
     /// Empty if the run ended without a reason.
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ApprovalLabels {
+    kind: &'static str,
+    /// `requested`, the decision, or `expired`.
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -118,6 +127,7 @@ impl Default for Telemetry {
             tool_calls: Family::default(),
             tool_seconds: Family::new_with_constructor(seconds_histogram),
             trigger_firings: Family::default(),
+            approvals: Family::default(),
             models: LimitedLabels::default(),
             tools: LimitedLabels::default(),
             listener: OnceLock::new(),
@@ -145,6 +155,8 @@ impl Telemetry {
         registry.register("tool_seconds", help, self.tool_seconds.clone());
         let help = "Firings of triggers, by kind and outcome";
         registry.register("trigger_firings", help, self.trigger_firings.clone());
+        let help = "Requests to people, by kind, when they are made and when they are decided";
+        registry.register("approvals", help, self.approvals.clone());
     }
 
     /// Calls `listener` for every model call from now on. Only the first listener is used.
@@ -205,6 +217,17 @@ impl Telemetry {
     pub(crate) fn record_refused_call(&self, tool: Option<&str>) {
         let tool = self.tool_labels(tool.unwrap_or("unknown"));
         self.tool_calls.get_or_create(&ToolCallLabels { tool, status: "refused" }).inc();
+    }
+
+    /// Records a request to a person.
+    pub(crate) fn record_request(&self, kind: ApprovalKind) {
+        self.approvals.get_or_create(&ApprovalLabels { kind: kind.as_str(), outcome: "requested" }).inc();
+    }
+
+    /// Records how a request was decided; `None` if its time was up.
+    pub(crate) fn record_decision(&self, kind: ApprovalKind, choice: Option<Choice>) {
+        let outcome = choice.map_or("expired", Choice::as_str);
+        self.approvals.get_or_create(&ApprovalLabels { kind: kind.as_str(), outcome }).inc();
     }
 
     /// Must be called after the transaction that inserted or settled the firings has committed.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use emergent_domain::{
+    approval::{ApprovalKind, ApprovalStatus, Choice},
     chat::{Part, Usage, join_text},
     cursor::{Page, ResultPage},
     ids::{ProjectId, RunId, ToolCallId},
@@ -135,6 +136,33 @@ impl Executor {
             })
             .await
     }
+
+    /// Like [`Executor::run_events`], but large events end the page earlier: after the first event it has at most
+    /// `max_bytes`.
+    pub(crate) async fn run_events_page(
+        &self,
+        project: ProjectId,
+        id: RunId,
+        after: i64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<EventPage> {
+        self.db()
+            .snapshot(move |tx| {
+                let run = get_run(tx, project, id)?;
+                let (fitting, is_last) = rows::count_fitting(tx, id, after, limit, max_bytes)?;
+                let events = if fitting == 0 { Vec::new() } else { events(tx, &run, after, fitting)? };
+                Ok(EventPage { events, is_last })
+            })
+            .await
+    }
+}
+
+/// A page of the events of a run.
+pub(crate) struct EventPage {
+    pub events: Vec<RunEvent>,
+    /// Whether there were no further events when the page was read.
+    pub is_last: bool,
 }
 
 /// Returns the events of a run after a `seq`. The caller reads from a snapshot.
@@ -166,9 +194,10 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
     let number = |field: &str| data[field].as_i64().unwrap_or(0);
     Some(match event.kind.as_str() {
         "run_started" => RunEventBody::Started { recovered: data["recovered"] == true },
-        SERVERS_UNAVAILABLE => {
-            RunEventBody::ServersUnavailable { servers: UnavailableServer::list_from_event(data)? }
-        }
+        SERVERS_UNAVAILABLE => RunEventBody::ServersUnavailable {
+            servers: UnavailableServer::list_from_event(data)?,
+            missing_tools: UnavailableServer::missing_tools_from_event(data),
+        },
         "loop_detected" => RunEventBody::LoopDetected {
             call: data["call"].as_str()?.parse().ok()?,
             tool: data["tool"].as_str().unwrap_or_default().to_owned(),
@@ -187,6 +216,25 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             after: number("after"),
             summarised: data["summarised"] == true,
         },
+        "approval_requested" => RunEventBody::ApprovalRequested {
+            approval: data["approval"].as_str()?.parse().ok()?,
+            call: data["call"].as_str()?.parse().ok()?,
+            tool: data["tool"].as_str().unwrap_or_default().to_owned(),
+            kind: ApprovalKind::parse(data["kind"].as_str()?)?,
+        },
+        "run_waiting" => {
+            RunEventBody::Waiting { waiting_for: ApprovalKind::parse(data["waitingFor"].as_str()?)? }
+        }
+        "approval_decided" => RunEventBody::ApprovalDecided {
+            approval: data["approval"].as_str()?.parse().ok()?,
+            call: data["call"].as_str()?.parse().ok()?,
+            tool: data["tool"].as_str().unwrap_or_default().to_owned(),
+            status: ApprovalStatus::parse(data["status"].as_str()?)?,
+            decision: Choice::parse(data["decision"].as_str()?)?,
+            reason: data["reason"].as_str().map(str::to_owned),
+            edited: data["edited"] == true,
+        },
+        "run_continued" => RunEventBody::Continued,
         "run_ended" => RunEventBody::Ended {
             status: RunStatus::parse(data["status"].as_str()?)?,
             reason: data["reason"].as_str().and_then(Reason::parse),

@@ -138,6 +138,8 @@ fn new_firing(
         status,
         reason: reason.map(|reason| reason.as_str().to_owned()),
         run: None,
+        workflow: None,
+        trigger_name: trigger.name.clone(),
         due_at,
         created_at: now,
         settled_at: reason.map(|_| now),

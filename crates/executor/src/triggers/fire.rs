@@ -10,6 +10,7 @@ use emergent_domain::{
     run::Origin,
     time::Timestamp,
     trigger::{CoalesceBy, EventTrigger, Firing, FiringCause, FiringStatus, SkipReason, skip_reason},
+    workflow::{TriggerOrigin, WorkflowOrigin},
 };
 use emergent_store::{
     Tx, agents,
@@ -19,11 +20,14 @@ use emergent_store::{
 use super::{
     FiringOutcome, RefusedStart, event_context,
     firing_counts::{FiringOutcomeKind, firing_kind},
+    start_failure::{FiredTrigger, StartFailure},
 };
 use crate::{
     Error, Executor, Result,
     admission::{Admission, TriggerCause, admit},
     queue,
+    start_options::StartOptions,
+    workflow_hooks::{TriggeredWorkflow, WorkflowHooks},
 };
 
 /// The maximum number of firings that share one run.
@@ -39,7 +43,12 @@ impl Executor {
                 return Ok(FiringOutcome::default());
             }
             let LockedTriggers { readable, unreadable } = rows::lock_readable(tx, project)?;
-            let due = firings::list_due(tx, project, &unreadable, now, limit)?;
+            // Triggers that start workflows are fired one by one.
+            let mut others = unreadable;
+            others.extend(
+                readable.iter().filter(|trigger| trigger.dispatch.is_some()).map(|trigger| trigger.agent),
+            );
+            let due = firings::list_due(tx, project, firings::DueFirings::Without(&others), now, limit)?;
             if due.is_empty() {
                 return Ok(FiringOutcome::default());
             }
@@ -61,7 +70,7 @@ impl Executor {
 }
 
 /// The state of one transaction that fires events.
-struct FiringPass<'a> {
+pub(super) struct FiringPass<'a> {
     executor: &'a Executor,
     project: ProjectId,
     now: Timestamp,
@@ -76,7 +85,7 @@ struct FiringPass<'a> {
 }
 
 impl<'a> FiringPass<'a> {
-    fn new(
+    pub(super) fn new(
         tx: &mut Tx<'_>,
         executor: &'a Executor,
         project: ProjectId,
@@ -95,6 +104,55 @@ impl<'a> FiringPass<'a> {
         })
     }
 
+    /// What the transaction did.
+    pub(super) fn into_outcome(self) -> FiringOutcome {
+        FiringOutcome { count: self.settled.len(), ..self.outcome }
+    }
+
+    /// Starts one workflow for a firing and for the firings that share it.
+    pub(super) fn start_workflow(
+        &mut self,
+        tx: &mut Tx<'_>,
+        first: Firing,
+        hooks: &WorkflowHooks,
+    ) -> Result<(), StartFailure> {
+        let trigger = self.triggers.get(&first.agent).cloned();
+        let Some((trigger, template)) =
+            trigger.and_then(|trigger| trigger.dispatch.clone().map(|template| (trigger, template)))
+        else {
+            return Ok(self.skip(tx, &[first], SkipReason::Changed)?);
+        };
+        if let Some(reason) = self.skip_reason(tx, &trigger, &first)? {
+            return Ok(self.skip(tx, &[first], reason)?);
+        }
+        let group = self.group(tx, &trigger, first)?;
+        let Some((start, firing)) = newest_start(tx, &trigger, &group)? else {
+            return Ok(self.skip(tx, &group, SkipReason::Gone)?);
+        };
+        let FiringCause::Event { event, entity, entity_type, version, .. } = firing.fired.clone() else {
+            return Ok(self.skip(tx, &group, SkipReason::Changed)?);
+        };
+        let name = trigger.name.clone().unwrap_or_default();
+        let origin = WorkflowOrigin {
+            trigger: Some(TriggerOrigin::Event { name: name.clone(), event, entity, entity_type, version }),
+            cause: firing.cause,
+            cause_depth: group.iter().map(|firing| firing.cause_depth).max().unwrap_or(0),
+            traceparent: None,
+        };
+        let event = Some(format!("{} (id `{entity}`, version {version}, event `{event}`)", start.input));
+        let ids: Vec<FiringId> = group.iter().map(|firing| firing.id).collect();
+        let new = TriggeredWorkflow { template, origin, event };
+        let workflow = (hooks.start)(tx, self.project, &new).map_err(|error| {
+            StartFailure::new(FiredTrigger::Events(ids.clone()), trigger.agent, &name, error)
+        })?;
+        firings::settle_with_workflow(tx, &ids, workflow, self.now)?;
+        let kind = trigger.event.as_str();
+        self.outcome.tally.add(kind, FiringOutcomeKind::Fired, 1);
+        self.outcome.tally.add(kind, FiringOutcomeKind::Coalesced, group.len() - 1);
+        self.settled.extend(ids);
+        Ok(())
+    }
+
     /// Starts one run for a firing and for the firings that share it.
     fn fire(&mut self, tx: &mut Tx<'_>, first: Firing) -> Result<()> {
         let Some(agent) = self.agent(tx, first.agent)? else {
@@ -107,15 +165,9 @@ impl<'a> FiringPass<'a> {
             return self.skip(tx, &[first], reason);
         }
         let group = self.group(tx, &trigger, first)?;
-        // The run is about the newest change, unless its entity was deleted meanwhile.
-        let mut chosen = None;
-        for firing in group.iter().rev() {
-            if let Some(start) = event_context::start_options(tx, &trigger, firing, &group)? {
-                chosen = Some((start, firing.cause));
-                break;
-            }
-        }
-        let Some((start, cause)) = chosen else {
+        let Some((start, cause)) =
+            newest_start(tx, &trigger, &group)?.map(|(start, firing)| (start, firing.cause))
+        else {
             return self.skip(tx, &group, SkipReason::Gone);
         };
         let depth = group.iter().map(|firing| firing.cause_depth).max().unwrap_or(0);
@@ -223,6 +275,20 @@ impl<'a> FiringPass<'a> {
         self.settled.extend(ids);
         Ok(())
     }
+}
+
+/// How a group of firings is started: about the newest change, unless its entity was deleted meanwhile.
+fn newest_start<'g>(
+    tx: &mut Tx<'_>,
+    trigger: &EventTrigger,
+    group: &'g [Firing],
+) -> Result<Option<(StartOptions, &'g Firing)>> {
+    for firing in group.iter().rev() {
+        if let Some(start) = event_context::start_options(tx, trigger, firing, group)? {
+            return Ok(Some((start, firing)));
+        }
+    }
+    Ok(None)
 }
 
 fn entity_version(firing: &Firing) -> Option<i64> {

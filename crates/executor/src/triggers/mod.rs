@@ -1,4 +1,4 @@
-//! Triggers: schedules and events that start agents by themselves. The rules are in `domain`; this module
+//! Triggers: schedules and events that start agents or workflows by themselves. The rules are in `domain`; this module
 //! loads triggers, applies the rules and writes the results.
 //!
 //! Every server fires triggers. A schedule is locked, its firing is inserted and its run is admitted in one
@@ -15,6 +15,9 @@ pub mod firing_counts;
 mod save;
 mod schedules;
 mod skip;
+mod start_failure;
+mod workflow_triggers;
+mod workflows;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -41,6 +44,7 @@ pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
 pub use skip::SkippedTriggers;
+pub use workflow_triggers::{WorkflowTriggerSpec, delete_workflow_trigger, save_workflow_trigger};
 
 /// How often triggers are checked when no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -158,6 +162,7 @@ impl Executor {
             let fired = self.fire_schedules(BATCH_SIZE).await;
             backoff.record(&fired);
             *did_work |= did_any(fired);
+            *did_work |= did_any(self.fire_workflow_schedules(BATCH_SIZE).await);
         }
         for project in unread {
             *did_work |= did_any(self.read_events(project).await);
@@ -165,8 +170,9 @@ impl Executor {
         let now = self.clock().now();
         let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::projects_with_due_firings(tx, now)?));
         for project in overdue.await? {
+            *did_work |= did_any(self.fire_workflow_events(project, BATCH_SIZE).await);
             if backoff.is_waiting() {
-                break;
+                continue;
             }
             let fired = self.fire_events(project, BATCH_SIZE).await;
             backoff.record(&fired);
@@ -228,7 +234,7 @@ impl Executor {
         for RefusedStart { agent, name, reason } in refusals {
             if warned.get(&agent).is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
                 warned.insert(agent, Instant::now());
-                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {reason}");
+                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start `{name}`: {reason}");
             }
         }
     }

@@ -6,7 +6,8 @@ use emergent_domain::{
     cron::Cron,
     ids::{AgentId, ScheduleId},
     invalid::Invalid,
-    trigger::{EventConfig, EventKind, EventTrigger, Schedule, ScheduleConfig, TriggerSpec},
+    trigger::{EventConfig, EventKind, EventTrigger, FeedStart, Schedule, ScheduleConfig, TriggerSpec},
+    workflow_template::WorkflowTemplate,
 };
 use emergent_graph::WriteContext;
 use emergent_store::{Tx, agents, feed, schedules, triggers as rows};
@@ -33,8 +34,11 @@ pub fn save_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &JobRow
         return Err(Invalid::new("agent", reason).into());
     }
     let existing = schedules::lock_job(tx, ctx.project.id, product, &job.name)?;
+    // The job may have started a workflow at an event before.
+    delete_event_trigger(tx, ctx, product, &job.name)?;
     let spec = ScheduleSpec {
-        agent: job.agent,
+        agent: Some(job.agent),
+        dispatch: None,
         product: Some(product),
         name: &job.name,
         cron: &cron,
@@ -45,6 +49,7 @@ pub fn save_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &JobRow
 
 /// Deletes one job of a product.
 pub fn delete_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, name: &str) -> Result<()> {
+    delete_event_trigger(tx, ctx, product, name)?;
     if let Some(job) = schedules::lock_job(tx, ctx.project.id, product, name)? {
         schedules::delete(tx, job.id)?;
         tx.wake(schedules::CHANGED_CHANNEL)?;
@@ -54,7 +59,8 @@ pub fn delete_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, name: &str
 
 /// Deletes all jobs of a product.
 pub fn delete_jobs(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str) -> Result<()> {
-    if schedules::delete_jobs(tx, ctx.project.id, product)? > 0 {
+    let events = rows::delete_for_product(tx, ctx.project.id, product)?;
+    if schedules::delete_jobs(tx, ctx.project.id, product)? + events > 0 {
         tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
@@ -123,24 +129,32 @@ fn save_schedule(
         }
         (Some((cron, config)), existing) => {
             let name = format!("agent:{}", agent.definition.name);
-            let spec =
-                ScheduleSpec { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
+            let spec = ScheduleSpec {
+                agent: Some(agent.id),
+                dispatch: None,
+                product: None,
+                name: &name,
+                cron: &cron,
+                config: &config,
+            };
             upsert_schedule(tx, ctx, existing, &spec)
         }
     }
 }
 
-/// A schedule as an agent or a product job declares it.
-struct ScheduleSpec<'a> {
-    agent: AgentId,
-    product: Option<&'a str>,
-    name: &'a str,
-    cron: &'a Cron,
-    config: &'a ScheduleConfig,
+/// A schedule as an agent, a product job or a person declares it.
+pub(super) struct ScheduleSpec<'a> {
+    /// `None` if it starts a workflow.
+    pub agent: Option<AgentId>,
+    pub dispatch: Option<&'a WorkflowTemplate>,
+    pub product: Option<&'a str>,
+    pub name: &'a str,
+    pub cron: &'a Cron,
+    pub config: &'a ScheduleConfig,
 }
 
 /// Inserts or updates a schedule. `existing` is locked.
-fn upsert_schedule(
+pub(super) fn upsert_schedule(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     existing: Option<Schedule>,
@@ -149,10 +163,12 @@ fn upsert_schedule(
     let zone = spec.config.check()?;
     let next_at = spec.cron.next(ctx.now, &zone);
     let now = ctx.now;
+    let id = existing.as_ref().map_or_else(ScheduleId::new, |existing| existing.id);
     let next = Schedule {
-        id: existing.as_ref().map_or_else(ScheduleId::new, |existing| existing.id),
+        id,
         project: ctx.project.id,
-        agent: spec.agent,
+        agent: spec.agent.unwrap_or(AgentId(id.0)),
+        dispatch: spec.dispatch.cloned(),
         product: spec.product.map(str::to_owned),
         name: spec.name.to_owned(),
         cron: spec.cron.to_string(),
@@ -162,6 +178,7 @@ fn upsert_schedule(
         error: None,
         last_at: None,
         last_run: None,
+        last_workflow: None,
         created_at: now,
         updated_at: now,
     };
@@ -181,8 +198,8 @@ fn upsert_schedule(
         false => next,
     };
     let is_unchanged = same_times
-        && (existing.agent, &existing.name, &existing.config, existing.next_at)
-            == (next.agent, &next.name, &next.config, next.next_at);
+        && (existing.agent, &existing.name, &existing.config, existing.next_at, &existing.dispatch)
+            == (next.agent, &next.name, &next.config, next.next_at, &next.dispatch);
     if !is_unchanged {
         schedules::update(tx, &next)?;
         tx.wake(schedules::CHANGED_CHANNEL)?;
@@ -212,17 +229,51 @@ fn save_event(
     if existing.as_ref().is_some_and(|existing| existing.event == event && existing.config == config) {
         return Ok(());
     }
+    let since = start_reading(tx, ctx, existing.as_ref(), event)?;
+    let trigger = EventTrigger {
+        agent: agent.id,
+        dispatch: None,
+        name: None,
+        product: None,
+        project,
+        event,
+        config,
+        since,
+    };
+    rows::upsert(tx, &trigger)?;
+    Ok(tx.wake(schedules::CHANGED_CHANNEL)?)
+}
+
+/// Locks the cursor of the project and returns from where on an event trigger receives changes.
+pub(super) fn start_reading(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    existing: Option<&EventTrigger>,
+    event: EventKind,
+) -> Result<FeedStart> {
+    let project = ctx.project.id;
     rows::lock_cursor(tx, project)?;
     if !rows::has_any(tx, project)? {
         // The cursor of a project without triggers does not move, so it may be far behind.
         let latest = feed::latest(tx, project)?;
         rows::set_cursor(tx, project, latest)?;
     }
-    let since = match existing {
+    Ok(match existing {
         // The event is the same, so changes that are not read yet still count for this trigger.
-        Some(existing) if existing.event == event => existing.since,
+        Some(existing) if existing.event == event => existing.since.clone(),
         _ => feed::current_start(tx)?,
-    };
-    rows::upsert(tx, &EventTrigger { agent: agent.id, project, event, config, since })?;
-    Ok(tx.wake(schedules::CHANGED_CHANNEL)?)
+    })
+}
+
+/// Deletes the event trigger of this name that starts a workflow, if there is one.
+pub(super) fn delete_event_trigger(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    product: &str,
+    name: &str,
+) -> Result<bool> {
+    let Some(trigger) = rows::get_by_name(tx, ctx.project.id, product, name)? else { return Ok(false) };
+    rows::lock_cursor(tx, ctx.project.id)?;
+    rows::delete(tx, trigger.agent)?;
+    Ok(true)
 }

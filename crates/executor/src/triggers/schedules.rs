@@ -29,7 +29,7 @@ impl Executor {
     pub async fn fire_schedules(&self, limit: usize) -> Result<usize> {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
-            let due = schedules::lock_due(tx, now, limit)?;
+            let due = schedules::lock_due(tx, schedules::ScheduleTarget::Agent, now, limit)?;
             let mut outcome = FiringOutcome::default();
             if due.is_empty() {
                 return Ok(outcome);
@@ -116,6 +116,8 @@ fn fire(
         status: if skip.is_some() { FiringStatus::Skipped } else { FiringStatus::Pending },
         reason: skip.map(|reason| reason.as_str().to_owned()),
         run: None,
+        workflow: None,
+        trigger_name: None,
         due_at: step.at,
         created_at: now,
         settled_at: skip.map(|_| now),

@@ -2,7 +2,8 @@
 //! or it is long past.
 
 use emergent_store::{
-    Tx, schedules as schedule_rows,
+    Tx,
+    schedules::{self as schedule_rows, ScheduleTarget},
     triggers::{self as trigger_rows, firings},
 };
 
@@ -34,7 +35,8 @@ impl Executor {
             trigger_rows::skip_unread_changes(tx)?;
             let mut schedules = 0;
             loop {
-                let due = schedule_rows::lock_due(tx, now, BATCH_SIZE)?;
+                let mut due = schedule_rows::lock_due(tx, ScheduleTarget::Agent, now, BATCH_SIZE)?;
+                due.extend(schedule_rows::lock_due(tx, ScheduleTarget::Workflow, now, BATCH_SIZE)?);
                 if due.is_empty() {
                     return Ok::<_, Error>(SkippedTriggers { firings, schedules });
                 }

@@ -1,0 +1,93 @@
+//! Finds and lists agents, their versions, and what is probably a mistake in them.
+
+use emergent_domain::{
+    agent::{Agent, AgentVersion, default_agent},
+    cursor::{Page, ResultPage},
+    ids::{AgentId, ProjectId},
+    invalid::Problem,
+};
+use emergent_store::{Tx, agents as rows};
+
+use super::find;
+use crate::{Error, Executor, Result};
+
+impl Executor {
+    /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no
+    /// tool.
+    pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
+        if agents.iter().all(|agent| agent.definition.tools.is_empty()) {
+            return vec![Vec::new(); agents.len()];
+        }
+        let available = self.tools().available_names(project, Vec::new()).await;
+        agents.iter().map(|agent| agent.definition.warnings(&available)).collect()
+    }
+
+    /// Returns an agent that is not deleted.
+    pub async fn get_agent(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
+        let agent = self.db().read(move |tx| rows::get(tx, project, id)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", id))
+    }
+
+    /// Returns an agent, or the tombstone of a deleted one whose runs are still readable.
+    pub async fn get_agent_including_deleted(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
+        let agent = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", id))
+    }
+
+    /// Lists the versions of an agent, newest first, also of a deleted one.
+    pub async fn agent_history(
+        &self,
+        project: ProjectId,
+        id: AgentId,
+        page: Page,
+    ) -> Result<ResultPage<AgentVersion>> {
+        self.db()
+            .snapshot(move |tx| {
+                rows::get_including_deleted(tx, project, id)?.ok_or_else(|| Error::not_found("agent", id))?;
+                Ok(rows::list_versions(tx, project, id, &page)?)
+            })
+            .await
+    }
+
+    /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first.
+    pub async fn find_agent(&self, project: ProjectId, name_or_id: &str) -> Result<Agent> {
+        let key = name_or_id.to_owned();
+        let agent = self.db().read(move |tx| find(tx, project, &key)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", name_or_id))
+    }
+
+    /// Finds the agent of runs by its id or its name. An id also finds a deleted agent, whose runs still exist.
+    pub async fn find_agent_of_runs(&self, project: ProjectId, name_or_id: &str) -> Result<AgentId> {
+        let key = name_or_id.to_owned();
+        let find = move |tx: &mut Tx<'_>| {
+            let by_id = match key.parse() {
+                Ok(id) => rows::get_including_deleted(tx, project, id)?,
+                Err(_) => None,
+            };
+            match by_id {
+                Some(agent) => Ok::<_, Error>(Some(agent)),
+                // No name contains NUL, and PostgreSQL would reject it as a parameter.
+                None if key.contains('\0') => Ok(None),
+                None => Ok(rows::get_by_name(tx, project, &key)?),
+            }
+        };
+        let agent = self.db().read(find).await?;
+        agent.map(|agent| agent.id).ok_or_else(|| Error::not_found("agent", name_or_id))
+    }
+
+    /// Lists agents, newest first; internal agents are included only on request.
+    pub async fn list_agents(
+        &self,
+        project: ProjectId,
+        include_internal: bool,
+        page: Page,
+    ) -> Result<ResultPage<Agent>> {
+        Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
+    }
+
+    /// Returns the agent that is used when a request names none.
+    pub async fn default_agent(&self, project: ProjectId) -> Result<Option<Agent>> {
+        let agents = self.db().read(move |tx| rows::list_defaults(tx, project)).await?;
+        Ok(default_agent(&agents).cloned())
+    }
+}
