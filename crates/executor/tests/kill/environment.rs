@@ -22,6 +22,8 @@ pub struct Environment {
     pub kills: usize,
     /// How many runs a server drives concurrently.
     pub slots: usize,
+    /// The lease of the servers; `None` for the default.
+    pub lease: Option<Duration>,
     database: Database,
     /// Dropped together with the environment; `None` on SQLite.
     _postgres: Option<emergent_testkit::PostgresDatabase>,
@@ -50,7 +52,18 @@ impl Environment {
         let dice = StdRng::seed_from_u64(seed);
         // There are fewer slots than runs, so that some runs wait in the queue and parents release their
         // slots.
-        Self { observer, dice, kills: 0, slots: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
+        Self {
+            observer,
+            dice,
+            kills: 0,
+            slots: 8,
+            lease: None,
+            database,
+            _postgres: None,
+            servers: 0,
+            tasks: 0,
+            folder,
+        }
     }
 
     /// Whether several servers can use the database.
@@ -64,7 +77,8 @@ impl Environment {
         self.servers += 1;
         let process = self.servers;
         let (observer, database) = (self.observer.path.clone(), self.database.clone());
-        let role = Role { process, observer, database, alone, slots: self.slots };
+        let lease_ms = self.lease.map(|lease| u64::try_from(lease.as_millis()).expect("a short time"));
+        let role = Role { process, observer, database, alone, slots: self.slots, lease_ms };
         let path = self.folder.path().join("log");
         let log = OpenOptions::new().create(true).append(true).open(&path).expect("a log file");
         let child = Command::new(std::env::current_exe().expect("this binary"))

@@ -76,7 +76,8 @@ async fn open(role: &Role) -> Executor {
         .with_tool(Arc::new(increment));
     let model = Planned { process: role.process, observer: role.observer.clone() };
     let models = Models::default().with_provider(Arc::new(model));
-    let settings = Settings { max_runs: role.slots, ..Settings::default() };
+    let mut settings = Settings { max_runs: role.slots, ..Settings::default() };
+    settings.lease = role.lease_ms.map_or(settings.lease, Duration::from_millis);
     Executor::new(Graph::new(db, clock, None), models, tools, settings)
 }
 

@@ -15,10 +15,12 @@ use crate::{
     environment::{Environment, Server},
 };
 
+/// The lease of the servers. It is shorter than the default, because the tests wait for it to expire.
+const LEASE: Duration = Duration::from_secs(4);
 /// The maximum time until the runs of a lost server are taken over.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(10);
 /// How long a stalled server is stopped: its lease expires without its noticing.
-const STALL: Duration = Duration::from_secs(20);
+const STALL: Duration = Duration::from_secs(9);
 
 /// How a server is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +31,14 @@ pub enum Away {
 
 pub async fn story(env: &mut Environment, away: Away, rounds: usize) {
     // The remaining server has slots for all runs.
-    env.slots = 64;
+    (env.slots, env.lease) = (64, Some(LEASE));
     let db = env.db().await;
     let mut servers = [env.open(false).await, env.open(false).await];
     let mut slowest = Duration::ZERO;
     for _ in 0..rounds {
         env.observer.pace(Duration::from_millis(250));
         // The stalled server has to return while the runs are still active.
-        let long = if away == Away::Stalled { 90 } else { 30 };
+        let long = if away == Away::Stalled { 50 } else { 30 };
         for (agent, steps) in [("writer", long), ("caller", long), ("relay", 30)].repeat(4) {
             env.start(agent, steps);
         }

@@ -27,6 +27,8 @@ pub struct Role {
     pub alone: bool,
     /// How many runs the server drives concurrently.
     pub slots: usize,
+    /// The lease of the server, in milliseconds; `None` for the default.
+    pub lease_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

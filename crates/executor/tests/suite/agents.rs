@@ -113,6 +113,9 @@ both_engines! {
         let strong = harness.create(AgentDefinition { tools: vec!["entities_delete".into()], ..named("strong") }).await;
         let redirect = |definition| AgentDefinition { system_prompt: "Delete everything.".into(), ..definition };
         assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, redirect).await), Scope::GraphWrite);
+        let disarm = move |definition| AgentDefinition { tools: Vec::new(), ..redirect(definition) };
+        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, disarm).await), Scope::GraphWrite);
+        assert_eq!(scope(harness.executor.delete_agent(maker, strong.id).await), Scope::GraphWrite);
         assert_eq!((harness.get(made.id).await.version, harness.get(strong.id).await.version), (1, 1));
 
         let stranger = Actor { project, author: Author::Token { id: TokenId::new() } };

@@ -58,7 +58,9 @@ both_engines! {
         let run = harness.ended(run.id).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         assert_eq!(run.summary.as_deref(), Some("Two of three."));
-        assert_eq!(run.error.as_deref(), Some("the workflow's budget (13800 tokens) does not allow another model call"));
+        let error = run.error.unwrap();
+        let limit = "the workflow's budget (13800 tokens) does not allow another model call: 8400 tokens spent so far; raise it";
+        assert!(error.starts_with(limit), "{error}");
         let request = harness.model.requests().pop().unwrap();
         assert!(request.tools.is_empty() && request.last_text().starts_with("CRITICAL - BUDGET REACHED"));
         let books = check_books(&db, harness.project, flow, "").await;
@@ -260,6 +262,29 @@ both_engines! {
         assert!(matches!(late, Err(ModelQueryError::TimedOut)), "{late:?}");
         let books = check_books(&db, harness.project, flow, "").await;
         assert!(books.spent.tokens > 310 && books.lost == 1, "{books:?}");
+        harness.close().await;
+    }
+
+    async fn a_retry_of_a_question_outside_a_run_is_an_event_of_its_workflow(db: TestDb) {
+        let wait = Duration::from_millis(100);
+        let busy = emergent_llm::Error::RateLimited { model: "m".into(), message: "slow down".into(), retry_after: Some(wait) };
+        let model = ScriptedModel::default().agent("selector", [fails(busy), says("worker")]);
+        let harness = Harness::open(&db, model).await;
+        let flow = workflow(&harness, Limit::default()).await;
+        let task = object(&harness, "SpecTask").await;
+        let query = ModelQuery {
+            project: harness.project, workflow: Some(flow), task: Some(task), agent: "selector".into(),
+            model: ScriptedModel::MODEL.parse().unwrap(), system: "You choose.".into(), prompt: "Who?".into(),
+            output_schema: None, max_tokens: 200, timeout: Duration::from_secs(20),
+        };
+        assert_eq!(harness.executor.query_model(query).await.unwrap(), "worker");
+        let read = move |tx: &mut Tx<'_>| emergent_store::workflows::list_events(tx, flow, 0, 10);
+        let events: Result<_, emergent_store::Error> = db.read(read).await;
+        let events = events.unwrap();
+        assert_eq!(events.iter().map(|event| (event.kind.as_str(), event.task)).collect::<Vec<_>>(), [("model_retry", Some(task))]);
+        let data = &events[0].data;
+        assert!(data["asker"] == "selector" && data["waitMs"].as_u64().unwrap() >= 100, "{data}");
+        assert!(data["error"].as_str().unwrap().contains("slow down"), "{data}");
         harness.close().await;
     }
 

@@ -218,4 +218,20 @@ both_engines! {
         assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
         drop(there);
     }
+
+    async fn the_log_names_each_run_that_the_deletion_of_its_project_cancelled(db: TestDb) {
+        let logs = crate::logs::capture();
+        let mut harness = Harness::open(&db, ScriptedModel::new([hangs(), hangs()])).await;
+        harness.project = harness.executor.graph().create_project("other", false).await.unwrap().id;
+        let worker = harness.agent(agent("worker")).await;
+        let runs = [harness.start(&worker, "Go.").await.id, harness.start(&worker, "Go.").await.id];
+        until("both are driven", async || harness.model.open() == 2).await;
+        harness.executor.graph().delete_project(harness.project).await.unwrap();
+        for run in runs {
+            until("its cancellation is logged", async || {
+                logs.lines_with(&format!("run `{run}` was cancelled: its project was deleted")).len() == 1
+            }).await;
+        }
+        harness.close().await;
+    }
 }

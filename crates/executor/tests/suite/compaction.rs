@@ -3,11 +3,14 @@
 
 use crate::support;
 
+use std::time::Duration;
+
 use emergent_domain::{
     chat::{Part, Speaker, Usage},
     run::{Reason, RunStatus},
     run_event::RunEventBody,
 };
+use emergent_executor::StartOptions;
 use emergent_llm::Error;
 use emergent_testkit::{
     TestDb, both_engines,
@@ -30,6 +33,11 @@ fn uncounted(say: ScriptedReply) -> ScriptedReply {
 
 fn read(n: usize) -> ScriptedReply {
     uncounted(calls("read", json!({ "page": n })))
+}
+
+/// A reply that is long itself, so that dropping the results of its calls does not help.
+fn long_reply(n: usize) -> ScriptedReply {
+    uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))))
 }
 
 fn plan(model: &ScriptedModel, page_bytes: usize) -> HarnessOptions {
@@ -78,8 +86,6 @@ both_engines! {
     }
 
     async fn then_everything_but_the_newest_turns_is_summed_up(db: TestDb) {
-        // The calls themselves are long, so dropping results does not help.
-        let long_reply = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
         let script = vec![long_reply(0), long_reply(1), long_reply(2), long_reply(3), says("What was read so far."), says("Done.")];
         let (harness, reader) = harness(&db, script, 10).await;
         let run = harness.run(&reader, "Read it all.").await;
@@ -95,6 +101,33 @@ both_engines! {
         assert!(timeline.contains("[summary] What was read so far.") && timeline.contains("summarised=true"));
         assert_eq!(run.step_count, 5, "a summary is no step");
         assert_eq!(harness.calls(run.id).await.len(), 4, "the record is whole");
+        harness.close().await;
+    }
+
+    async fn a_retry_while_the_conversation_is_summed_up_is_an_event(db: TestDb) {
+        let wait = Duration::from_millis(100);
+        let busy = Error::RateLimited { model: ScriptedModel::MODEL.into(), message: "slow down".into(), retry_after: Some(wait) };
+        let script = (0..4).map(long_reply).chain([fails(busy), says("What was read so far."), says("Done.")]).collect();
+        let (harness, reader) = harness(&db, script, 10).await;
+        let run = harness.run(&reader, "Read it all.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let retries: Vec<_> = harness.events(run.id).await.into_iter().filter_map(|event| match event.body {
+            RunEventBody::ModelRetry { step, retry } => Some((step, retry)),
+            _ => None,
+        }).collect();
+        assert_eq!(retries.len(), 1, "{retries:?}");
+        assert!(retries[0].1.wait_ms >= 100 && retries[0].1.error.contains("slow down"), "{retries:?}");
+        harness.close().await;
+    }
+
+    async fn a_final_summary_that_is_too_long_is_asked_for_again_with_less(db: TestDb) {
+        let summary = says("What was read so far.").with_delay(Duration::from_millis(50));
+        let script = vec![long_reply(0), long_reply(1), hangs(), too_long(), summary, says("Two pages.")];
+        let (harness, reader) = harness(&db, script, 10).await;
+        let start = StartOptions { input: "Read.".into(), timeout_seconds: Some(1), ..StartOptions::default() };
+        let run = harness.run_with(&reader, start).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        assert_eq!(run.summary.as_deref(), Some("Two pages."));
         harness.close().await;
     }
 
@@ -135,7 +168,6 @@ both_engines! {
     }
 
     async fn a_summary_that_does_not_come_leaves_the_conversation_as_it_is(db: TestDb) {
-        let long_reply = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
         let refused = fails(Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() });
         let script = vec![long_reply(0), long_reply(1), long_reply(2), long_reply(3), refused, says("Done.")];
         let (harness, reader) = harness(&db, script, 10).await;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowConfig, FlowType, Until},
-    run::{Origin, Reason, RunStatus},
+    run::{Origin, Reason, Run, RunStatus},
 };
 use emergent_executor::StartOptions;
 use emergent_testkit::{
-    both_engines,
-    scripted::{ScriptedModel, calls, hangs, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, fails, hangs, says},
 };
 use serde_json::json;
 use support::{Harness, HarnessOptions, agent, assert_ended, server::Server, until, with_tools};
@@ -30,6 +30,23 @@ fn looping(name: &str, agents: &[&str], until: Option<&str>, rounds: u32) -> Age
     let config = definition.flow_config.as_mut().unwrap();
     (config.until, config.max_iterations) = (until.map(|text| Until::Text(text.into())), Some(rounds));
     definition
+}
+
+fn look() -> ScriptedReply {
+    calls("project_info", json!({}))
+}
+
+/// Runs a flow of the agents `writer` and `editor` with a timeout of two seconds, in which its parts have no time to
+/// sum up.
+async fn two_seconds(db: &TestDb, model: ScriptedModel, flow: AgentDefinition) -> (Harness, Run) {
+    let harness = Harness::with(db, HarnessOptions::new(model).grace(Duration::from_secs(30))).await;
+    for name in ["writer", "editor"] {
+        harness.agent(with_tools(name, &["project_info"])).await;
+    }
+    let flow = harness.agent(flow).await;
+    let start = StartOptions { input: "Go.".into(), timeout_seconds: Some(2), ..StartOptions::default() };
+    let run = harness.run_with(&flow, start).await;
+    (harness, run)
 }
 
 both_engines! {
@@ -135,7 +152,22 @@ both_engines! {
         harness.agent(agent("west")).await;
         let compass = harness.agent(flow("compass", FlowType::Parallel, &["east", "west"])).await;
         let run = harness.run(&compass, "Look.").await;
-        assert_ended(&run, RunStatus::Failed, Some(Reason::Flow));
+        assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
+        harness.close().await;
+    }
+
+    async fn a_parallel_flow_that_fails_has_the_reasons_and_errors_of_its_parts(db: TestDb) {
+        let auth = || emergent_llm::Error::Auth { model: ScriptedModel::MODEL.into(), message: "the key is wrong".into() };
+        let model = ScriptedModel::default().agent("east", [fails(auth())]).agent("west", [fails(auth())]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(agent("east")).await;
+        harness.agent(agent("west")).await;
+        let compass = harness.agent(flow("compass", FlowType::Parallel, &["east", "west"])).await;
+        let run = harness.run(&compass, "Look.").await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
+        let (error, summary) = (run.error.unwrap(), run.summary.unwrap());
+        assert!(error.contains("`east` is failed (provider)") && error.contains("the key is wrong"), "{error}");
+        assert!(summary.contains("## west\n\n(failed (provider)"), "{summary}");
         harness.close().await;
     }
 
@@ -158,6 +190,49 @@ both_engines! {
         let run = harness.run_with(&desk, StartOptions { input: "Go.".into(), timeout_seconds: Some(1), ..StartOptions::default() }).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(harness.model.open(), 0);
+        harness.close().await;
+    }
+
+    async fn a_part_of_a_sequence_whose_time_is_up_is_paused_with_its_partial_result(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("A draft.")])
+            .agent("editor", [says("Half.").and(look()), hangs(), hangs()]);
+        let (harness, run) = two_seconds(&db, model, flow("desk", FlowType::Sequential, &["writer", "editor"])).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        let editor = harness.children(run.id).await.remove(1);
+        assert_ended(&editor, RunStatus::Paused, Some(Reason::Timeout));
+        assert_eq!((editor.summary.as_deref(), editor.timeout_seconds), (Some("Half."), 1));
+        let summary = run.summary.unwrap();
+        assert!(summary.starts_with("Half.") && summary.contains("`editor` was shortened from 300 to 1 seconds"), "{summary}");
+        harness.model.add("editor", [says("Whole.")]);
+        let resumed = harness.resumed(run.id).await;
+        assert_ended(&resumed, RunStatus::Completed, None);
+        assert_eq!(resumed.summary.as_deref(), Some("Whole."));
+        harness.close().await;
+    }
+
+    async fn parallel_parts_whose_time_is_up_are_paused_and_so_is_their_flow(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("Sunrise.").and(look()), hangs(), hangs()])
+            .agent("editor", [hangs(), hangs()]);
+        let (harness, run) = two_seconds(&db, model, flow("desk", FlowType::Parallel, &["writer", "editor"])).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        for part in harness.children(run.id).await {
+            assert_ended(&part, RunStatus::Paused, Some(Reason::Timeout));
+        }
+        let summary = run.summary.unwrap();
+        assert!(summary.starts_with("## writer\n\n(paused (timeout)) Sunrise.\n\n(The timeout"), "{summary}");
+        harness.close().await;
+    }
+
+    async fn a_loop_whose_time_is_up_keeps_the_result_of_the_round_before(db: TestDb) {
+        let model = ScriptedModel::default().agent("desk", [says("Better."), hangs(), hangs()]);
+        let (harness, run) = two_seconds(&db, model, looping("desk", &[], Some("DONE"), 9)).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        let second = harness.children(run.id).await.remove(1);
+        assert_ended(&second, RunStatus::Paused, Some(Reason::Timeout));
+        let summary = run.summary.unwrap();
+        assert!(summary.starts_with("The result of the round before:\nBetter.\n\n(The timeout"), "{summary}");
         harness.close().await;
     }
 
@@ -198,6 +273,35 @@ both_engines! {
         assert_eq!(harness.model.requests_of("writer").len(), 1, "what is done is not done again");
         let part = harness.children(second.id).await.remove(0);
         assert_eq!(part.resumed_from, Some(harness.children(first.id).await[1].id));
+        harness.close().await;
+    }
+
+    async fn a_part_that_starts_anew_reads_the_input_of_the_resumption(db: TestDb) {
+        let harness = Harness::open(&db, ScriptedModel::default().agent("writer", [hangs(), says("Short.")])).await;
+        harness.agent(agent("writer")).await;
+        let desk = harness.agent(flow("desk", FlowType::Sequential, &["writer"])).await;
+        let start = StartOptions { input: "Write.".into(), timeout_seconds: Some(1), ..StartOptions::default() };
+        let paused = harness.run_with(&desk, start).await;
+        assert_eq!(harness.children(paused.id).await[0].status, RunStatus::Cancelled, "it had no time of its own");
+        let resumed = harness.executor.resume(harness.actor(), paused.id, Some("Be brief.".into())).await.unwrap();
+        assert_ended(&harness.ended(resumed.id).await, RunStatus::Completed, None);
+        assert_eq!(harness.model.requests_of("writer")[1].last_text(), "Write.\n\nBe brief.");
+        harness.close().await;
+    }
+
+    async fn a_part_that_a_person_resumes_goes_on_and_starts_no_flow(db: TestDb) {
+        let model = ScriptedModel::default().agent("polish", [look(), says("Half."), says("Whole.")]);
+        let harness = Harness::open(&db, model).await;
+        let mut definition = looping("polish", &[], Some("DONE"), 9);
+        (definition.tools, definition.max_steps) = (vec!["project_info".into()], Some(1));
+        let polish = harness.agent(definition).await;
+        let run = harness.run(&polish, "Polish it.").await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
+        let part = harness.children(run.id).await.remove(0);
+        let resumed = harness.resumed(part.id).await;
+        assert_ended(&resumed, RunStatus::Completed, None);
+        assert_eq!((resumed.summary.as_deref(), resumed.step_count), (Some("Whole."), 2));
+        assert!(harness.children(resumed.id).await.is_empty(), "it is no flow");
         harness.close().await;
     }
 }

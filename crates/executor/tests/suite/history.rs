@@ -85,6 +85,8 @@ impl Harness {
             created_at: at(0),
             started_at: Some(at(0)),
             completed_at: None,
+            waiting_for: None,
+            waiting_since: None,
         }
     }
 
@@ -128,6 +130,7 @@ impl Harness {
                 result_seq: Some(result_seq),
                 duration_ms: Some(duration_ms),
                 at: at(1),
+                effect: None,
             };
         let wanted =
             |id, name: &str, input| Part::Call(ToolCall { id, name: name.into(), input, provider: None });
@@ -346,6 +349,7 @@ both_engines! {
             result_seq: None,
             duration_ms: None,
             at: at(1),
+            effect: None,
         };
         let kept = waiting.clone();
         harness.write(move |tx| record::insert_calls(tx, run, std::slice::from_ref(&kept))).await;
@@ -448,6 +452,23 @@ both_engines! {
             error: None,
         };
         assert_eq!(all[10].body, end);
+    }
+
+    async fn a_page_of_events_is_limited_by_its_bytes(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
+        harness.conversation(run).await;
+        let fitting = async |after, limit, max_bytes| {
+            let count = move |tx: &mut emergent_store::Tx<'_>| {
+                runs::timeline::count_fitting(tx, run, after, limit, max_bytes)
+            };
+            harness.executor.graph().db().read(count).await.unwrap()
+        };
+        assert_eq!(fitting(0, 100, usize::MAX).await, (11, true), "all events are counted");
+        assert_eq!(fitting(0, 11, usize::MAX).await, (11, false), "there may be more");
+        assert_eq!(fitting(0, 100, 0).await, (1, false), "the first event is not refused");
+        assert_eq!(fitting(10, 100, 0).await, (1, true));
+        assert_eq!(fitting(11, 100, 0).await, (0, true));
     }
 
     async fn a_run_of_another_project_is_not_found(db: TestDb) {

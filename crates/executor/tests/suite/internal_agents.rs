@@ -29,6 +29,10 @@ fn lead(name: &str) -> AgentDefinition {
     with_tools(name, &["spawn_agents", "list_available_agents"])
 }
 
+fn delegates() -> Map<String, Value> {
+    Map::from_iter([("allow_delegation".to_owned(), json!(true))])
+}
+
 fn flow_over(name: &str, part: &str) -> AgentDefinition {
     let flow = FlowConfig { agents: vec![part.to_owned()], ..FlowConfig::default() };
     AgentDefinition { flow_type: FlowType::Sequential, flow_config: Some(flow), ..agent(name) }
@@ -115,6 +119,57 @@ both_engines! {
         let run = run_as(&harness, maker, &flow).await;
         assert_eq!(run.status, RunStatus::Failed);
         assert!(run.error.unwrap_or_default().contains("agent `part` is internal"));
+        harness.close().await;
+    }
+
+    async fn a_plain_token_neither_makes_an_internal_agent_nor_changes_one(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("outer", [spawn("sneaky"), says("Done.")])
+            .agent("sneaky", [spawn("inside"), says("Done.")])
+            .agent("inside", [says("Obeyed.")]);
+        let harness = Harness::open(&db, model).await;
+        let inside = harness.agent(internal("inside")).await;
+        let maker = with_scopes(&harness, MAKER).await;
+        let hidden = AgentDefinition { config: delegates(), visibility: Visibility::Internal, ..lead("sneaky") };
+        assert!(is_beyond_maker(harness.executor.create_agent(maker, hidden).await));
+        let publish = |definition| AgentDefinition { visibility: Visibility::Project, ..definition };
+        assert!(is_beyond_maker(harness.executor.update_agent(maker, inside.id, None, publish).await));
+        assert!(is_beyond_maker(harness.executor.delete_agent(maker, inside.id).await));
+        let sneaky = AgentDefinition { config: delegates(), ..lead("sneaky") };
+        let made = harness.executor.create_agent(maker, sneaky).await.unwrap();
+        let hide = |definition| AgentDefinition { visibility: Visibility::Internal, ..definition };
+        assert!(is_beyond_maker(harness.executor.update_agent(maker, made.id, None, hide).await));
+        // One that was saved before this needed `admin:write` starts no internal agent.
+        let project = harness.project;
+        let saved: Result<bool, emergent_store::Error> = db
+            .write(move |tx| {
+                let before = emergent_store::agents::get(tx, project, made.id)?.unwrap();
+                let definition = hide(before.definition.clone());
+                let next = Agent { version: before.version + 1, definition, ..before };
+                emergent_store::agents::update(tx, &next, maker.author)
+            })
+            .await;
+        assert!(saved.unwrap());
+        let outer = harness.agent(lead("outer")).await;
+        let caller = with_scopes(&harness, &[Scope::AgentsInvoke]).await;
+        let parent = run_as(&harness, caller, &outer).await;
+        let child = harness.children(parent.id).await.remove(0);
+        let why = harness.answers(child.id).await[0][0]["error"].as_str().unwrap_or_default().to_owned();
+        assert!(why.contains("agent `inside` is internal"), "{why}");
+        harness.close().await;
+    }
+
+    async fn the_default_agent_of_an_admin_is_replaced_only_by_those_who_may_change_it(db: TestDb) {
+        let harness = Harness::open(&db, ScriptedModel::default()).await;
+        let strong = AgentDefinition { is_default: true, ..with_tools("strong", &["entities_create"]) };
+        let strong = harness.agent(strong).await;
+        let replaces = || AgentDefinition { is_default: true, ..agent("mine") };
+        let maker = with_scopes(&harness, MAKER).await;
+        let refused = harness.executor.create_agent(maker, replaces()).await;
+        assert!(matches!(refused, Err(Error::BeyondMaker { scope: Scope::GraphWrite, .. })), "{refused:?}");
+        assert_eq!(harness.executor.get_agent(harness.project, strong.id).await.unwrap().version, 1);
+        let writer = with_scopes(&harness, &[Scope::AgentsWrite, Scope::GraphWrite]).await;
+        harness.executor.create_agent(writer, replaces()).await.unwrap();
         harness.close().await;
     }
 

@@ -19,7 +19,8 @@ use support::{Harness, HarnessOptions, assert_ended, tools::Probe, with_tools};
 fn warning(tool: &str) -> String {
     format!(
         "LOOP DETECTED: You have called {tool} with identical arguments 3 times. This tool call will not be \
-         executed. Please try a different approach or summarize your progress so far."
+         executed. Please try a different approach or summarize your progress so far. If you go on with this loop, \
+         your run ends."
     )
 }
 
@@ -140,6 +141,23 @@ both_engines! {
         let run = harness.run(&agent, "Wait for it.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((poll.called(), loops(&harness, &run).await), (11, 1), "it was warned once");
+        harness.close().await;
+    }
+
+    async fn four_equal_calls_in_one_answer_do_not_end_the_run_before_the_model_reads_the_warning(db: TestDb) {
+        let four = a().and(a()).and(a()).and(a());
+        let (run, call_count, harness) = play(&db, vec![four, says("I stop.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((call_count, loops(&harness, &run).await), (2, 2));
+        assert!(harness.model.requests()[1].last_text().contains("LOOP DETECTED"), "the model reads it");
+        harness.close().await;
+    }
+
+    async fn an_answer_that_goes_on_after_the_warning_ends_the_run_whatever_it_has_besides(db: TestDb) {
+        let four = a().and(a()).and(a()).and(a());
+        let (run, call_count, harness) = play(&db, vec![four, b().and(a())]).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!(call_count, 2);
         harness.close().await;
     }
 

@@ -2,6 +2,7 @@
 //! one program per file took longer than running the tests.
 
 mod agents;
+mod approvals;
 mod budget;
 mod cancel;
 mod compaction;
@@ -11,8 +12,10 @@ mod fairness;
 mod flows;
 mod history;
 mod incomplete_answers;
+mod input_requests;
 mod internal_agents;
 mod isolation;
+mod logs;
 mod loops;
 mod mcp_names;
 mod mcp_servers;
@@ -29,8 +32,10 @@ mod slots;
 mod spawn;
 mod steps;
 mod support;
+mod text_so_far;
 mod timeouts;
 mod tools;
 mod triggers;
 mod untriggered;
 mod visibility;
+mod webhooks;

@@ -101,7 +101,10 @@ both_engines! {
         assert_ended(&run, RunStatus::Completed, None);
         let events = harness.events(run.id).await;
         let told = events.iter().find_map(|event| match &event.body {
-            RunEventBody::ServersUnavailable { servers } => Some(servers.clone()),
+            RunEventBody::ServersUnavailable { servers, missing_tools } => {
+                assert_eq!(missing_tools, &["github.create_issue"]);
+                Some(servers.clone())
+            },
             _ => None,
         });
         let told = told.expect("an event");

@@ -6,12 +6,15 @@ use crate::support;
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use emergent_domain::{
-    ids::ProjectId,
+    approval::{Approval, Choice, NewDecision},
+    cursor::Page,
+    ids::{ProjectId, TokenId},
     mcp_server::{ConfiguredBy, ServerSpec},
     redact::Redactor,
     run::RunStatus,
     time::Clock,
 };
+use emergent_executor::approvals::ApprovalFilter;
 use emergent_secrets::{KeySource, Secrets};
 use emergent_testkit::{
     TestDb, both_engines,
@@ -41,6 +44,19 @@ async fn servers(db: &TestDb, folder: &tempfile::TempDir) -> McpServers {
 async fn add(servers: &McpServers, project: ProjectId, spec: Value) {
     let spec: ServerSpec = serde_json::from_value(spec).unwrap();
     servers.create(project, ConfiguredBy::Operator, NewServer::new(spec)).await.unwrap();
+}
+
+/// Waits until a call is held. Starting the servers takes long on a busy machine.
+async fn first_request(harness: &Harness) -> Approval {
+    for _ in 0..3_000 {
+        let (filter, page) = (ApprovalFilter::default(), Page::first(10));
+        let listed = harness.executor.list_approvals(harness.project, filter, page).await.unwrap();
+        if let Some(request) = listed.items.into_iter().next() {
+            return request;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no call is held");
 }
 
 /// Starts the reference server on a free port.
@@ -92,7 +108,15 @@ both_engines! {
 
         // The agent is saved before the tools of the servers are known.
         let worker = harness.agent(with_tools("worker", &["*.echo", "two.get-sum", "files.*", "read_graph"])).await;
-        let run = harness.run(&worker, "Go.").await;
+        let run = harness.start(&worker, "Go.").await;
+        // The server marks this tool as destructive, so a person has to approve the call.
+        let held = first_request(&harness).await;
+        assert_eq!(held.tool, "write_file");
+        assert!(!files.join("a.txt").exists());
+        let approve =
+            NewDecision { choice: Choice::Approve, edited_input: None, answer: None, reason: None, digest: None };
+        harness.executor.decide_approval(project, held.id, approve, TokenId::new()).await.unwrap();
+        let run = harness.ended(run.id).await;
         assert_ended(&run, RunStatus::Completed, None);
         let answers = harness.answers(run.id).await;
         assert_eq!(answers[0], "Echo: over stdio");

@@ -47,7 +47,7 @@ both_engines! {
         let model = ScriptedModel::default()
             .agent("lead", [calls("spawn_agents", tasks), says("Done.")])
             .agent("", [says("x"), says("y")]);
-        let harness = Harness::open(&db, model).await;
+        let harness = server(&db, model, "scripted/server").await;
         harness.agent(agent("free")).await;
         harness.agent(pinned("pinned", "scripted/pinned")).await;
         let lead = harness.agent(with_tools("lead", &["spawn_agents"])).await;
@@ -70,6 +70,17 @@ both_engines! {
         let run = harness.run_with(&flow, start_with("scripted/asked")).await;
         let children = harness.children(run.id).await;
         assert!(children.len() == 2 && children.iter().all(|run| run.model.name == "asked"), "{children:?}");
+        harness.close().await;
+    }
+
+    async fn a_resumed_run_keeps_its_model(db: TestDb) {
+        let look = calls("entities_query", json!({ "type": "T" }));
+        let harness = server(&db, ScriptedModel::new([look, says("So far."), says("Done.")]), "scripted/server").await;
+        let worker = AgentDefinition { tools: vec!["entities_query".into()], ..pinned("worker", "scripted/pinned") };
+        let worker = harness.agent(worker).await;
+        let paused = harness.run_with(&worker, StartOptions { max_steps: Some(1), ..start_with("scripted/asked") }).await;
+        let resumed = harness.resumed(paused.id).await;
+        assert_eq!((paused.model.name.as_str(), resumed.model.name.as_str()), ("asked", "asked"));
         harness.close().await;
     }
 }

@@ -134,6 +134,30 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn the_loop_guard_decides_from_the_record_after_a_crash(db: TestDb) {
+        const READ_ONLY: Effect = Effect::External { read_only: true, idempotent: true };
+        let plan = |model: ScriptedModel, peek: Effect| {
+            HarnessOptions::new(model)
+                .grace(Duration::from_millis(300))
+                .tool(Probe::new("a", Effect::Reads).build())
+                .tool(Probe::new("peek", peek).build())
+        };
+        let a = || calls("a", json!({ "x": 1 }));
+        // Of the calls after the warning, `peek` changed nothing and excuses no repetition.
+        let script = [a(), a(), a(), calls("peek", json!({})), hangs()];
+        let server = Server::open(&db, plan(ScriptedModel::new(script), READ_ONLY)).await;
+        let circler = server.harness.agent(with_tools("circler", &["a", "peek"])).await;
+        let start = StartOptions { input: "Go.".into(), ..StartOptions::default() };
+        let run = server.harness.executor.trigger(server.harness.actor(), circler.id, start).await.unwrap();
+        until("the moment to die", async || server.harness.model.open() == 1 && server.harness.model.requests().len() == 5).await;
+        server.kill(&db, Duration::ZERO).await;
+        // Its server declares the tool otherwise by now.
+        let harness = Harness::with(&db, plan(ScriptedModel::new([a(), says("never said")]), EXTERNAL)).await;
+        let run = harness.ended(run.id).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        harness.close().await;
+    }
+
     async fn a_truncated_answer_is_continued_after_a_crash(db: TestDb) {
         let first = First::new(vec![agent("writer")], ScriptedModel::new([says("One, ").truncated(), hangs()]));
         let dies = async |harness: &Harness, _: &Run| harness.model.open() == 1 && harness.model.requests().len() == 2;
@@ -223,9 +247,9 @@ both_engines! {
 
     async fn a_built_in_write_happens_once_wherever_the_server_dies(db: TestDb) {
         let message = |n: usize| (0..10).fold(says(format!("Message {n}.")), |say, m| say.and(create(&format!("{n}-{m}"))));
-        let first = First::new(vec![with_tools("writer", &["entities_create"])], ScriptedModel::new((0..4).map(message)));
+        let first = First::new(vec![with_tools("writer", &["entities_create"])], ScriptedModel::new((0..4).map(message).chain([hangs()])));
         let second = ScriptedModel::new([says("All written."), says("All written.")]);
-        // The server is killed at an arbitrary point during forty writes.
+        // The server is killed at an arbitrary point during forty writes, or after them.
         let (harness, run) = taken_over(
             &db, first, async |harness, run| harness.calls(run.id).await.len() > 12, Duration::ZERO, second,
         ).await;

@@ -2,16 +2,19 @@
 
 use crate::support;
 
+use std::time::Duration;
+
 use emergent_domain::{
     agent::{AgentDefinition, ModelConfig},
-    chat::Usage,
+    chat::{Part, Usage},
     run::{Reason, RunStatus},
     workflow::Limit,
 };
 use emergent_executor::StartOptions;
+use emergent_store::retention;
 use emergent_testkit::{
     both_engines,
-    scripted::{ScriptedModel, ScriptedReply, calls, says},
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, replies, says},
 };
 use serde_json::json;
 use support::{Harness, agent, assert_ended, with_tools};
@@ -94,5 +97,67 @@ both_engines! {
         let too_many = AgentDefinition { max_steps: Some(501), ..agent("many") };
         let refused = harness.executor.create_agent(harness.actor(), too_many).await.unwrap_err();
         assert!(refused.to_string().contains("1 to 500"), "{refused}");
+    }
+
+    async fn a_resumed_run_counts_towards_the_limit_of_the_run_it_resumes(db: TestDb) {
+        let script = [look(1), look(2), says("So far."), look(3), look(4), says("No more.")];
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
+        let worker = harness.agent(brief(with_tools("worker", &["entities_query"]))).await;
+        let paused = harness.run_with(&worker, StartOptions { max_steps: Some(2), ..limited(13_000) }).await;
+        assert_ended(&paused, RunStatus::Paused, Some(Reason::StepLimit));
+        let resumed = harness.resumed(paused.id).await;
+        assert_eq!(resumed.terms.budget_runs, [paused.id], "the counter is that of the first run");
+        assert_ended(&resumed, RunStatus::Failed, Some(Reason::Budget));
+        harness.close().await;
+    }
+
+    async fn every_limit_of_a_child_that_is_resumed_again_and_again_counts(db: TestDb) {
+        let task = |tokens: i64| json!({ "agent_name": "helper", "task": "Work.", "max_total_tokens": tokens });
+        let again = move |tokens: i64| replies(move |request: &ModelRequest| {
+            let newest = request.turns.iter().rev().flat_map(|turn| &turn.parts).find_map(|part| match part {
+                Part::Result(result) => result.output[0]["run_id"].as_str(),
+                _ => None,
+            });
+            let mut resumed = task(tokens);
+            resumed["resume_run_id"] = json!(newest.unwrap());
+            calls("spawn_agents", json!({ "tasks": [resumed] }))
+        });
+        let script = [calls("spawn_agents", json!({ "tasks": [task(900_000)] })), again(800_000), again(700_000), again(100), says("Enough.")];
+        let model = ScriptedModel::default()
+            .agent("lead", script)
+            .agent("helper", [look(1), says("a"), look(2), says("b"), look(3), says("c"), look(4), says("d")]);
+        let harness = Harness::open(&db, model).await;
+        let helper = AgentDefinition { max_steps: Some(1), ..brief(with_tools("helper", &["entities_query"])) };
+        harness.agent(helper).await;
+        let lead = harness.agent(brief(with_tools("lead", &["spawn_agents"]))).await;
+        let run = harness.run(&lead, "Go.").await;
+        let mut children = harness.children(run.id).await;
+        children.sort_by_key(|child| child.steps_before);
+        assert_eq!(children.iter().map(|child| child.terms.budget_runs.len()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_ended(&children[2], RunStatus::Paused, Some(Reason::StepLimit));
+        assert_ended(&children[3], RunStatus::Failed, Some(Reason::Budget));
+        harness.close().await;
+    }
+
+    async fn the_counter_of_a_limit_is_deleted_with_its_run(db: TestDb) {
+        let harness = Harness::open(&db, ScriptedModel::new([look(1), says("Done.")])).await;
+        let worker = harness.agent(brief(with_tools("worker", &["entities_query"]))).await;
+        let run = harness.run_with(&worker, limited(90_000)).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let count = async || {
+            let sql = "SELECT count(*) FROM budget_counters WHERE name LIKE 'run:%'";
+            let count: Result<Option<i64>, emergent_store::Error> = db.read(move |tx| tx.query_opt(sql, &[], |row| row.get(0))).await;
+            count.unwrap().unwrap()
+        };
+        assert_eq!(count().await, 1);
+        let (project, id) = (harness.project, run.id);
+        let later = run.completed_at.unwrap() + Duration::from_secs(1);
+        let deleted: Result<bool, emergent_store::Error> = db.write(move |tx| {
+            let tree = retention::lock_expired_tree(tx, project, id, later)?.unwrap();
+            retention::delete_runs(tx, project, &tree, 500)
+        }).await;
+        assert!(deleted.unwrap());
+        assert_eq!(count().await, 0);
+        harness.close().await;
     }
 }

@@ -110,7 +110,7 @@ both_engines! {
             // The caller gives up waiting within this time.
             std::thread::sleep(Duration::from_millis(100));
             let start = StartOptions { input: "Work.".into(), ..StartOptions::default() };
-            let run = LinkedRun { id, link: WorkflowLink::default(), child_index: 0, started_by: None };
+            let run = LinkedRun { id, link: WorkflowLink::default(), child_index: 0, started_by: None, cause: None, cause_depth: 0 };
             admit_linked_run(tx, &executor, doorman, &worker, run, &start)
         };
         let writing = harness.executor.commit_and_drive(places, work);

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use emergent_domain::{
     agent::Agent,
+    chat::Part,
     run::{Reason, Run, RunStatus, ToolCallStatus},
 };
 use emergent_executor::StartOptions;
 use emergent_testkit::{
     TestDb, both_engines,
-    scripted::{ScriptedModel, ScriptedReply, calls, fails, hangs, says},
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, fails, hangs, hangs_after, replies, says},
 };
 use emergent_tools::Effect;
+use prometheus_client::{encoding::text, registry::Registry};
 use serde_json::json;
 use support::{
     Harness, HarnessOptions, agent, assert_ended,
@@ -129,6 +131,25 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn text_that_was_streamed_before_the_timeout_is_the_summary(db: TestDb) {
+        let harness = harness(&db, vec![hangs_after("Bees have fi"), hangs()]).await;
+        let slow = harness.agent(agent("slow")).await;
+        let (run, _) = a_second(&harness, &slow).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        assert_eq!(run.summary.as_deref(), Some("Bees have fi"));
+        harness.close().await;
+    }
+
+    async fn a_run_that_is_paused_before_its_model_wrote_anything_says_what_it_did(db: TestDb) {
+        let harness = harness(&db, vec![calls("entities_query", json!({ "type": "T" })), hangs(), hangs()]).await;
+        let slow = harness.agent(with_tools("slow", &["entities_query"])).await;
+        let (run, _) = a_second(&harness, &slow).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
+        let summary = run.summary.unwrap_or_default();
+        assert!(summary.contains("timeout. It took 1 step and called `entities_query` (1);"), "{summary}");
+        harness.close().await;
+    }
+
     async fn a_provider_that_fails_in_the_grace_leaves_the_run_paused_all_the_same(db: TestDb) {
         let auth = emergent_llm::Error::Auth { model: ScriptedModel::MODEL.into(), message: "no".into() };
         let harness = harness(&db, vec![hangs(), fails(auth)]).await;
@@ -193,6 +214,51 @@ both_engines! {
         assert_eq!((&result[0]["status"], &result[0]["summary"]), (&json!("paused"), &json!("I found one.")));
         let note = result[0]["note"].as_str().unwrap();
         assert!(note.contains("shortened from 300 to 1 seconds"), "{note}");
+        harness.close().await;
+    }
+
+    async fn the_partial_result_of_a_child_joins_the_parts_of_its_answer(db: TestDb) {
+        let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
+        let begun = says("I look.").and(calls("entities_query", json!({ "type": "T" })));
+        let model = ScriptedModel::default()
+            .agent("parent", [calls("spawn_agents", tasks), says("It found two.")])
+            .agent("worker", [begun, says("I found one, ").truncated(), says("and two, ").truncated(), hangs(), hangs()]);
+        let harness = Harness::with(&db, HarnessOptions::new(model).grace(Duration::from_secs(30))).await;
+        harness.agent(with_tools("worker", &["entities_query"])).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run_with(&parent, StartOptions { timeout_seconds: Some(2), ..one_second() }).await;
+        let child = harness.children(run.id).await.remove(0);
+        assert_ended(&child, RunStatus::Paused, Some(Reason::Timeout));
+        assert_eq!(child.summary.as_deref(), Some("I found one, and two, "));
+        let mut registry = Registry::default();
+        harness.executor.telemetry().register(&mut registry);
+        let mut metrics = String::new();
+        text::encode(&mut metrics, &registry).unwrap();
+        let paused = r#"runs_total{status="paused",reason="timeout"} 2"#;
+        assert!(metrics.contains(paused), "the child and its parent are counted: {metrics}");
+        harness.close().await;
+    }
+
+    async fn a_resumed_child_has_the_time_of_its_definition_again(db: TestDb) {
+        let task = json!({ "tasks": [{ "agent_name": "worker", "task": "Work.", "timeout": 1 }] });
+        let again = |request: &ModelRequest| {
+            let paused = request.turns.iter().flat_map(|turn| &turn.parts).find_map(|part| match part {
+                Part::Result(result) => result.output[0]["run_id"].as_str().map(str::to_owned),
+                _ => None,
+            });
+            calls("spawn_agents", json!({ "tasks": [{ "agent_name": "worker", "task": "Go on.", "resume_run_id": paused }] }))
+        };
+        let model = ScriptedModel::default()
+            .agent("parent", [calls("spawn_agents", task), replies(again), says("Done.")])
+            .agent("worker", [hangs(), says("Half."), says("Whole.")]);
+        let harness = Harness::with(&db, HarnessOptions::new(model).grace(GRACE)).await;
+        harness.agent(agent("worker")).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let children = harness.children(run.id).await;
+        let timeouts: Vec<i64> = children.iter().map(|child| child.timeout_seconds).collect();
+        assert_eq!(children.iter().filter_map(|child| child.summary.as_deref()).collect::<Vec<_>>(), ["Half.", "Whole."]);
+        assert!(timeouts[0] == 1 && timeouts[1] > 250, "{timeouts:?}");
         harness.close().await;
     }
 

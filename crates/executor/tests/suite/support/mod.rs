@@ -225,7 +225,7 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
                 call.output.clone().unwrap_or_default()
             )
         }
-        Body::ServersUnavailable { servers } => {
+        Body::ServersUnavailable { servers, .. } => {
             let names: Vec<_> = servers.iter().map(|server| server.server.as_str()).collect();
             format!("without {}", names.join(", "))
         }

@@ -25,6 +25,8 @@ pub struct Probe {
     most_at_work: AtomicUsize,
     /// All calls: `name` at the start, `/name` at the end.
     log: Arc<Mutex<Vec<String>>>,
+    definition: Option<String>,
+    is_marked_destructive: bool,
 }
 
 impl Probe {
@@ -44,6 +46,8 @@ impl Probe {
             at_work: AtomicUsize::new(0),
             most_at_work: AtomicUsize::new(0),
             log: Arc::default(),
+            definition: None,
+            is_marked_destructive: false,
         }
     }
 
@@ -63,6 +67,17 @@ impl Probe {
 
     pub fn server(mut self, server: &str) -> Self {
         self.info.server = Some(server.to_owned());
+        self
+    }
+
+    /// Gives the tool the digest of a definition, as a tool of an external server has it.
+    pub fn definition(mut self, digest: &str) -> Self {
+        self.definition = Some(digest.to_owned());
+        self
+    }
+
+    pub fn marked_destructive(mut self) -> Self {
+        self.is_marked_destructive = true;
         self
     }
 
@@ -129,6 +144,14 @@ impl Drop for AtWork<'_> {
 impl Tool for Probe {
     fn info(&self) -> &ToolInfo {
         &self.info
+    }
+
+    fn definition_digest(&self) -> Option<&str> {
+        self.definition.as_deref()
+    }
+
+    fn is_marked_destructive(&self) -> bool {
+        self.is_marked_destructive
     }
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
