@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Duration, timeout};
 use tracing::warn;
 
-use crate::judge::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
+use crate::judge::{AnswerResult, AnswerState, JudgeAnswer, JudgeAnswers, JudgeFailure, QuestionKey};
 
 /// After this time, the rules choose without the model.
 const EMBED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,23 +46,20 @@ impl SentenceModel {
         })
     }
 
-    /// Compares a task with the sentences of each agent. Returns `None` if the model fails or does not answer
-    /// in time; the rules then decide without it.
-    async fn compare(&self, task: String, agents: Vec<(String, Vec<String>)>) -> Option<AgentSimilarities> {
-        match timeout(EMBED_TIMEOUT, self.try_compare(task, agents)).await {
-            Ok(Ok(similarities)) => Some(similarities),
-            Ok(Err(error)) => {
-                warn!(model = self.embedder.model(), error = %error, "could not compare a task with the agents, rules decide");
-                None
-            }
-            Err(_) => {
-                warn!(
-                    model = self.embedder.model(),
-                    "comparing a task with the agents took too long, rules decide"
-                );
-                None
-            }
-        }
+    /// Compares a task with the sentences of each agent. If the model fails or does not answer in time, the rules
+    /// decide without it.
+    async fn compare(&self, task: String, agents: Vec<(String, Vec<String>)>) -> AnswerResult {
+        let reason = match timeout(EMBED_TIMEOUT, self.try_compare(task, agents)).await {
+            Ok(Ok(similarities)) => return Ok(JudgeAnswer::Similarities(similarities)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it gave no answer within {} seconds", EMBED_TIMEOUT.as_secs()),
+        };
+        warn!(
+            model = self.embedder.model(),
+            error = reason,
+            "could not compare a task with the agents, rules decide"
+        );
+        Err(JudgeFailure { role: "sentence model", reason })
     }
 
     async fn try_compare(
@@ -129,10 +126,6 @@ pub(crate) fn ask_for_similarities(
         state => return state,
     }
     let model = model.clone();
-    answers.ask(
-        about,
-        question,
-        async move { model.compare(text, agents).await.map(JudgeAnswer::Similarities) },
-    );
+    answers.ask(about, question, async move { model.compare(text, agents).await });
     AnswerState::Pending
 }

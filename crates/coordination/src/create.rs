@@ -5,18 +5,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
-    ids::{ObjectId, RunId, WorkflowId},
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
     pack::nearest_name,
     relationship::NewRelationship,
     task::{self, BLOCKS_TYPE, NewTask, VerdictKind},
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
 use emergent_store::{
-    Tx, tasks,
+    Tx, runs, tasks,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::Map;
@@ -47,17 +47,49 @@ pub struct CreatedWorkflow {
 }
 
 /// Creates a workflow with its tasks. Any dispatcher with free capacity claims it. A workflow without tasks
-/// is planned first.
+/// is planned first. If a run creates it, the workflow inherits its trace and its place in a chain of triggers.
 pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow) -> Result<CreatedWorkflow> {
+    let run = match author_run(writer) {
+        Some(run) => runs::get(tx, writer.project.id, run)?,
+        None => None,
+    };
+    let origin = run.map(|run| WorkflowOrigin {
+        trigger: None,
+        cause: run.cause,
+        cause_depth: run.cause_depth,
+        traceparent: run.terms.traceparent,
+    });
+    create_workflow_with_origin(tx, writer, new, origin.unwrap_or_default())
+}
+
+/// Like [`create_workflow`], with what the caller knows about its origin.
+pub(crate) fn create_workflow_with_origin(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    new: &NewWorkflow,
+    origin: WorkflowOrigin,
+) -> Result<CreatedWorkflow> {
     let references = TaskReferences::for_new_workflow(tx, writer)?;
     let problems = references.problems(&new.tasks, new.settings.max_tasks);
     Invalid::if_any(problems)?;
     let status = if new.tasks.is_empty() { WorkflowStatus::Planning } else { WorkflowStatus::Running };
-    let workflow = workflow_row(writer, status, &new.description, &new.settings);
+    let workflow = workflow_row(writer, status, &new.description, &new.settings, origin);
     workflows::insert(tx, &workflow)?;
     record_start(tx, &workflow, new.tasks.len())?;
     let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &references)?;
     Ok(CreatedWorkflow { workflow, tasks })
+}
+
+/// Checks the tasks of a workflow that is not created yet, as if this author created it.
+pub(crate) fn check_new_tasks(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    author: Author,
+    new: &NewWorkflow,
+) -> Result<()> {
+    let agents = NameableAgents::load(tx, project, author)?;
+    let references = TaskReferences { tasks: HashMap::new(), agents };
+    Ok(Invalid::if_any(references.problems(&new.tasks, new.settings.max_tasks))?)
 }
 
 /// A new workflow of whoever writes.
@@ -66,6 +98,7 @@ pub(crate) fn workflow_row(
     status: WorkflowStatus,
     description: &str,
     settings: &WorkflowSettings,
+    origin: WorkflowOrigin,
 ) -> Workflow {
     let (started_by, started_by_run) = match writer.author {
         Author::Token { id } => (Some(id), None),
@@ -87,6 +120,7 @@ pub(crate) fn workflow_row(
         event_seq: 0,
         started_by,
         started_by_run,
+        origin,
         created_at: writer.now,
         updated_at: writer.now,
         completed_at: None,
@@ -173,6 +207,7 @@ impl TaskReferences {
             }
             check_fields(task, &mut add);
             self.check_agents(task, &mut add);
+            problems.extend(task.discussion.problems(&format!("tasks[{index}].discussion")));
         }
         let all_keys: Vec<&str> =
             new.iter().map(|task| task.key.as_str()).chain(self.tasks.keys().map(String::as_str)).collect();
@@ -189,9 +224,7 @@ impl TaskReferences {
                 }
             }
         }
-        if problems.is_empty()
-            && let Some((index, cycle)) = find_cycle(new)
-        {
+        if let Some((index, cycle)) = find_cycle(new) {
             problems.push(Problem::new(format!("tasks[{index}].blockedBy"), cycle));
         }
         problems
@@ -205,6 +238,13 @@ impl TaskReferences {
         for (position, name) in task.collaborators.iter().enumerate() {
             if let Some(problem) = self.agents.problem(name, true) {
                 add(&format!("collaborators[{position}]"), problem);
+            }
+        }
+        for (index, phase) in task.discussion.phases.iter().enumerate() {
+            for (position, name) in phase.agents.iter().enumerate() {
+                if let Some(problem) = self.agents.problem(name, true) {
+                    add(&format!("discussion.phases[{index}].agents[{position}]"), problem);
+                }
             }
         }
     }

@@ -37,9 +37,13 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CLAIM_BATCH: usize = 64;
 
 impl Dispatcher {
-    /// Drives workflows until `stop` is true. A workflow that is not finished then stays as it is, and
-    /// the next start or another server continues it.
-    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+    /// Drives workflows until `stop` is true, and adopts new tasks meanwhile. A workflow that is not finished then
+    /// stays as it is, and the next start or another server continues it.
+    pub async fn run(&self, stop: watch::Receiver<bool>) {
+        tokio::join!(self.claim_and_drive(stop.clone()), self.adopt_until_stopped(stop));
+    }
+
+    async fn claim_and_drive(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
             let ended = self.run_with_owner(&owner, &mut stop).await;
@@ -79,15 +83,7 @@ impl Dispatcher {
         claiming: &Mutex<()>,
     ) {
         let mut waiting = self.executor().graph().db().waiter(workflows::CLAIMABLE_CHANNEL);
-        let mut adopted_at: Option<Instant> = None;
         while !*stop.borrow() {
-            // Wake-ups come with every new workflow, and no new task wakes this loop.
-            if adopted_at.is_none_or(|at| at.elapsed() >= POLL_INTERVAL) {
-                adopted_at = Some(Instant::now());
-                if let Err(error) = self.adopt_new_tasks().await {
-                    warn!(error = %error, "could not look for new tasks, trying again");
-                }
-            }
             let guard = claiming.lock().await;
             if let Err(error) = self.claim_workflows(owner).await {
                 warn!(error = %error, "could not claim workflows, trying again");

@@ -49,12 +49,17 @@ impl NameableAgents {
         self.names.iter().any(|known| known == name)
     }
 
+    /// Whether there is an agent of this name, which cannot be named.
+    pub fn is_internal(&self, name: &str) -> bool {
+        self.internal.iter().any(|known| known == name)
+    }
+
     /// Why the name cannot be used, with a similar name if `suggest`; `None` if it can.
     pub fn problem(&self, name: &str, suggest: bool) -> Option<String> {
         if self.contains(name) {
             return None;
         }
-        if self.internal.iter().any(|known| known == name) {
+        if self.is_internal(name) {
             return Some(format!(
                 "the agent `{name}` is internal: name another one, or none; the dispatcher may choose an internal \
                  agent if its definition has `config.dispatchable`"

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -20,8 +20,7 @@ use prometheus_client::registry::Registry;
 use tokio::{task::AbortHandle, time::Duration};
 
 use crate::{
-    agent_similarity::SentenceModel, ended_runs::EndedRunSenders, metrics::Counters, run_hooks::run_hooks,
-    task_slots::TaskSlots,
+    agent_similarity::SentenceModel, ended_runs::EndedRunSenders, metrics::Counters, task_slots::TaskSlots,
 };
 
 /// How long a server that stopped responding keeps its workflows.
@@ -49,6 +48,16 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct Dispatcher(Arc<Inner>);
 
+/// A dispatcher that may have been dropped. The executor has one, because the dispatcher has the executor.
+#[derive(Clone)]
+pub(crate) struct WeakDispatcher(Weak<Inner>);
+
+impl WeakDispatcher {
+    pub fn upgrade(&self) -> Option<Dispatcher> {
+        self.0.upgrade().map(Dispatcher)
+    }
+}
+
 /// A driver of this process. The number tells it apart from one that replaced it for the same
 /// workflow, so that the end of the old one does not remove the new one.
 pub(crate) struct RunningDriver {
@@ -70,11 +79,8 @@ struct Inner {
 }
 
 impl Dispatcher {
-    /// Also makes the executor call the hooks of workflows for their runs, so it has to be called before the
-    /// executor drives runs.
-    pub fn new(executor: Executor, settings: Settings) -> Self {
-        let ended_runs = EndedRunSenders::default();
-        executor.set_run_hooks(run_hooks(executor.graph().clone(), ended_runs.clone()));
+    /// Assembles a dispatcher without connecting it with the executor, which [`Dispatcher::new`] does.
+    pub(crate) fn assemble(executor: Executor, settings: Settings, ended_runs: EndedRunSenders) -> Self {
         let slots = Arc::new(TaskSlots::new(settings.max_tasks));
         let sentence_model = SentenceModel::new(executor.graph().embedder());
         Self(Arc::new(Inner {
@@ -87,6 +93,10 @@ impl Dispatcher {
             counters: Counters::default(),
             ended_runs,
         }))
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakDispatcher {
+        WeakDispatcher(Arc::downgrade(&self.0))
     }
 
     pub fn executor(&self) -> &Executor {

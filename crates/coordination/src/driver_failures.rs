@@ -42,7 +42,8 @@ impl DriverFailures {
     }
 
     /// Counts a failure of the driver, which had worked for some time. A failure of the database is not caused
-    /// by the workflow, so it is never escalated.
+    /// by the workflow, so it is never escalated. A transaction that takes too long is: a pass that is too large
+    /// for one would be repeated for ever.
     pub fn record(&mut self, error: &Error, worked_for: Duration) -> AfterFailure {
         if worked_for >= RECOVERED_AFTER {
             (self.in_a_row, self.of_workflow) = (0, 0);
@@ -75,7 +76,7 @@ mod tests {
 
     fn database_failures() -> Vec<StoreError> {
         vec![
-            StoreError::TooSlow { limit: Duration::from_secs(30) },
+            StoreError::TooManyWrites { limit: 512 },
             StoreError::Busy { waited: Duration::from_secs(10) },
             StoreError::Pool(Box::new(io::Error::from(io::ErrorKind::ConnectionReset))),
             StoreError::Unresponsive,
@@ -122,5 +123,18 @@ mod tests {
         }
         assert!(is_escalated(failures.record(&refused(), AT_ONCE)));
         assert!(!is_escalated(failures.record(&refused(), RECOVERED_AFTER)), "it worked in between");
+    }
+
+    #[test]
+    fn a_pass_that_takes_too_long_again_and_again_is_escalated() {
+        let too_slow = || {
+            let limit = Duration::from_millis(2_500);
+            Error::Executor(ExecutorError::Graph(GraphError::Store(StoreError::TooSlow { limit })))
+        };
+        let mut failures = DriverFailures::new(WorkflowId::new());
+        for _ in 0..MAX_FAILURES {
+            assert!(!is_escalated(failures.record(&too_slow(), AT_ONCE)), "it may pass");
+        }
+        assert!(is_escalated(failures.record(&too_slow(), AT_ONCE)));
     }
 }

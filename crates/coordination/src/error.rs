@@ -45,13 +45,21 @@ impl Error {
     /// Whether the database is the cause, and not the workflow: it does not answer, is busy or full, or has a
     /// row that only a newer server can read.
     pub(crate) fn is_database_failure(&self) -> bool {
-        let error = match self {
+        self.store_error().is_some_and(|error| {
+            error.is_transient() || matches!(error, emergent_store::Error::Unreadable { .. })
+        })
+    }
+
+    /// Whether a transaction took longer than it may, and wrote nothing.
+    pub(crate) fn is_too_slow(&self) -> bool {
+        matches!(self.store_error(), Some(emergent_store::Error::TooSlow { .. }))
+    }
+
+    fn store_error(&self) -> Option<&emergent_store::Error> {
+        match self {
             Self::Store(error) | Self::Graph(emergent_graph::Error::Store(error)) => Some(error),
             Self::Executor(error) => error.store_error(),
             _ => None,
-        };
-        error.is_some_and(|error| {
-            error.is_transient() || matches!(error, emergent_store::Error::Unreadable { .. })
-        })
+        }
     }
 }

@@ -10,18 +10,28 @@ use emergent_domain::{
     object::Object,
     query::ObjectFilter,
     task::{MAX_TASKS, TASK_TYPE, Task, TaskStatus, VerdictKind},
-    workflow::{Workflow, WorkflowSettings},
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::WriteContext;
-use emergent_store::{Tx, objects as rows, tasks, workflows};
+use emergent_store::{
+    Tx, objects as rows, tasks, transfer,
+    unassigned_tasks::{self, JoinLimits, JoinedTasks, TaskHead},
+    workflows,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
     create::{author_run, check_key, unused_key},
+    dispatchable::NameableAgents,
     error::{Error, Result},
     transactions::{new_event, update_properties},
 };
+
+/// The most bytes that the tasks of one request have: one transaction writes all of them.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+/// The most characters of a title in the event that a task was added.
+const MAX_EVENT_TITLE_CHARS: usize = 500;
 
 /// The request to execute tasks that are in the graph.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +115,8 @@ fn find_by_query(
     Ok(rows::list(tx, project, &filter, &page)?.items.into_iter().map(|task| task.id).collect())
 }
 
-/// Finds the tasks that a request is about, and checks that a workflow can execute them.
+/// Finds the tasks that a request is about, and checks that a workflow can execute them. Tasks of cancelled
+/// workflows are among them: the caller takes them from these workflows.
 pub(crate) fn find_tasks(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -113,10 +124,20 @@ pub(crate) fn find_tasks(
 ) -> Result<Vec<Object>> {
     let ids = selection.ids(tx, project)?;
     check_named(tx, project, selection, &ids)?;
-    let found = list_free(tx, project, &ids)?;
-    if found.len() > MAX_TASKS {
+    let limits = JoinLimits { max_tasks: MAX_TASKS, max_bytes: MAX_REQUEST_BYTES };
+    let joined = list_free(tx, project, &ids, limits, FreeTasks::WithCancelled)?;
+    if joined.heads.len() > MAX_TASKS {
         return Err(Invalid::new(selection.field(), too_many()).into());
     }
+    if joined.is_cut {
+        let reason = format!(
+            "these tasks and those that `blocks` joins with them have more than {} MiB: name fewer, or move their \
+             contents to other objects",
+            MAX_REQUEST_BYTES >> 20
+        );
+        return Err(Invalid::new(selection.field(), reason).into());
+    }
+    let found = load_tasks(tx, project, &joined.heads)?;
     let is_open = |object: &Object| Task::from_object(object).status != TaskStatus::Completed;
     if !found.iter().any(is_open) {
         return Err(Invalid::new(selection.field(), "names no task that is left to be done").into());
@@ -137,10 +158,14 @@ fn check_named(
         let reason = match object.as_ref().map(Task::from_object) {
             None => format!("there is no task `{id}`"),
             Some(task) => match assigned_workflow(tx, project, &task)? {
+                // Nobody goes on with a cancelled workflow, so another one takes its tasks.
+                Some(workflow) if workflow.status == WorkflowStatus::Cancelled => continue,
                 Some(workflow) => format!(
-                    "the task `{}` belongs to the workflow `{}`, which is {}: retry it there, or resume that \
-                     workflow",
-                    task.key, workflow.id, workflow.status
+                    "the task `{}` belongs to the workflow `{}`, which is {}: {}",
+                    task.key,
+                    workflow.id,
+                    workflow.status,
+                    next_step(workflow.status)
                 ),
                 None if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) => format!(
                     "the task `{}` is {}: make it pending first with POST /api/coordination/tasks/{id}/retry \
@@ -155,6 +180,17 @@ fn check_named(
     Ok(Invalid::if_any(problems)?)
 }
 
+/// What somebody can do who wants a task of a workflow with this status to be executed.
+fn next_step(status: WorkflowStatus) -> &'static str {
+    match status {
+        WorkflowStatus::Planning | WorkflowStatus::Running => "it is executed there",
+        WorkflowStatus::Escalated | WorkflowStatus::Failed => "retry it there, or resume that workflow",
+        WorkflowStatus::Completed | WorkflowStatus::Cancelled => {
+            "create a new task for what is left to be done"
+        }
+    }
+}
+
 /// The workflow that a task belongs to. A task that was imported may name a workflow of another server, which
 /// does not count.
 fn assigned_workflow(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<Option<Workflow>> {
@@ -164,32 +200,58 @@ fn assigned_workflow(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result
     })
 }
 
-/// These tasks and those that `blocks` edges join with them, as far as no workflow has them and they did not
-/// fail. Returns at most one more than a workflow can have.
-pub(crate) fn list_free(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<Object>> {
-    let mut known: HashMap<WorkflowId, bool> = HashMap::new();
-    let is_free = |tx: &mut Tx<'_>, object: &Object| {
-        let task = Task::from_object(object);
-        let has_workflow = match task.workflow {
-            None => false,
-            Some(id) => match known.get(&id) {
-                Some(exists) => *exists,
+/// Which tasks a workflow can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FreeTasks {
+    /// Those that no workflow has and that did not fail.
+    Unassigned,
+    /// Also those of cancelled workflows, however they ended.
+    WithCancelled,
+}
+
+/// These tasks and those that `blocks` edges join with them, as far as a workflow can take them.
+pub(crate) fn list_free(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+    limits: JoinLimits,
+    free: FreeTasks,
+) -> Result<JoinedTasks> {
+    let mut statuses: HashMap<WorkflowId, Option<WorkflowStatus>> = HashMap::new();
+    let is_free = |tx: &mut Tx<'_>, head: &TaskHead| {
+        let workflow = match head.workflow {
+            None => None,
+            Some(id) => match statuses.get(&id) {
+                Some(status) => *status,
                 None => {
-                    let exists = workflows::get(tx, project, id)?.is_some();
-                    *known.entry(id).or_insert(exists)
+                    let status = workflows::get(tx, project, id)?.map(|workflow| workflow.status);
+                    *statuses.entry(id).or_insert(status)
                 }
             },
         };
-        Ok(!has_workflow && !matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped))
+        Ok(match workflow {
+            Some(status) => free == FreeTasks::WithCancelled && status == WorkflowStatus::Cancelled,
+            None => !matches!(head.status, TaskStatus::Failed | TaskStatus::Skipped),
+        })
     };
-    let mut found = tasks::list_joined(tx, project, ids, MAX_TASKS, is_free)?;
-    found.truncate(MAX_TASKS + 1);
-    Ok(found)
+    Ok(unassigned_tasks::list_joined(tx, project, ids, limits, is_free)?)
 }
 
-/// Returns why these tasks cannot be executed. An agent that a task names is a wish: it must be one that
-/// workflows of the project may start.
-pub(crate) fn task_problems(found: &[Object], agents: &HashSet<String>) -> Vec<Problem> {
+/// The tasks of these heads in their order. Those that were changed since their heads were read are left out.
+pub(crate) fn load_tasks(tx: &mut Tx<'_>, project: ProjectId, heads: &[TaskHead]) -> Result<Vec<Object>> {
+    let ids: Vec<ObjectId> = heads.iter().map(|head| head.id).collect();
+    let mut objects: HashMap<ObjectId, Object> =
+        transfer::objects_by_id(tx, project, &ids)?.into_iter().map(|object| (object.id, object)).collect();
+    let is_same = |object: &Object, head: &TaskHead| object.version == head.version;
+    Ok(heads
+        .iter()
+        .filter_map(|head| objects.remove(&head.id).filter(|object| is_same(object, head)))
+        .collect())
+}
+
+/// Returns why these tasks cannot be executed. An agent that a task names is a wish: it must be one that the
+/// author of the request may name.
+pub(crate) fn task_problems(found: &[Object], agents: &NameableAgents) -> Vec<Problem> {
     let all: Vec<Task> = found.iter().map(Task::from_object).collect();
     let keys: HashSet<&str> = all.iter().map(|task| task.key.as_str()).collect();
     let mut problems = Vec::new();
@@ -200,12 +262,9 @@ pub(crate) fn task_problems(found: &[Object], agents: &HashSet<String>) -> Vec<P
         if task.title.trim().is_empty() && task.description.trim().is_empty() {
             add("has neither a title nor a description".to_owned());
         }
-        for name in task.assigned_agent.iter().chain(&task.collaborators) {
-            if !agents.contains(name) {
-                add(format!(
-                    "names the agent `{name}`, which workflows of this project cannot start: there is none of that \
-                     name, or it is internal without `config.dispatchable`"
-                ));
+        for name in task.named_agents() {
+            if let Some(problem) = agents.problem(name, false) {
+                add(format!("names the agent `{name}`, which this request cannot start: {problem}"));
             }
         }
         if task.verdict != VerdictKind::None
@@ -255,6 +314,8 @@ pub(crate) fn assign_tasks(
         assigned.insert(changed.id, changed);
     }
     let assigned: Vec<Object> = found.iter().filter_map(|object| assigned.remove(&object.id)).collect();
+    let ids: Vec<ObjectId> = assigned.iter().map(|object| object.id).collect();
+    unassigned_tasks::delete_refusals(tx, &ids)?;
     record_added(tx, writer, workflow, &assigned)?;
     Ok(assigned)
 }
@@ -287,7 +348,7 @@ fn record_added(
     let event = |task: &Task| {
         let added = WorkflowEventBody::TaskAdded {
             key: task.key.clone(),
-            title: task.title.clone(),
+            title: task.title.chars().take(MAX_EVENT_TITLE_CHARS).collect(),
             kind: task.kind.clone(),
             assigned_agent: task.assigned_agent.clone(),
             blocked_by: blocked_by.get(&task.id).cloned().unwrap_or_default(),

@@ -1,10 +1,11 @@
-//! Loads foreign blockers: blockers of a workflow's tasks that belong to another workflow, or to none.
+//! Loads foreign blockers: blockers of a workflow's tasks that belong to another workflow, or to none. Open ones hold up
+//! their tasks, and the results of completed ones are passed on to them.
 
 use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId, WorkflowId},
-    task::{Task, TaskStatus},
+    task::{TASK_TYPE, Task, TaskStatus},
     workflow::WorkflowStatus,
 };
 use emergent_rules::workflow::foreign_blockers::ForeignBlocker;
@@ -19,13 +20,10 @@ pub(crate) fn load_foreign_blockers(
     tasks: &[Task],
     blocks: &[(ObjectId, ObjectId)],
 ) -> Result<Vec<ForeignBlocker>, emergent_store::Error> {
-    let own: HashSet<ObjectId> = tasks.iter().map(|task| task.id).collect();
-    let foreign: HashSet<ObjectId> =
-        blocks.iter().map(|(from, _)| *from).filter(|from| !own.contains(from)).collect();
+    let foreign = foreign_ids(tasks, blocks);
     if foreign.is_empty() {
         return Ok(Vec::new());
     }
-    let foreign: Vec<ObjectId> = foreign.into_iter().collect();
     let mut statuses: HashMap<WorkflowId, WorkflowStatus> = HashMap::new();
     let mut open_blockers = Vec::new();
     for object in transfer::objects_by_id(tx, project, &foreign)? {
@@ -47,4 +45,39 @@ pub(crate) fn load_foreign_blockers(
     }
     open_blockers.sort_by_key(|blocker| blocker.id);
     Ok(open_blockers)
+}
+
+/// Returns the completed blockers of each task that are not among `tasks`, in the order of `blocks`.
+pub(crate) fn load_foreign_results(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    tasks: &[Task],
+    blocks: &[(ObjectId, ObjectId)],
+) -> Result<HashMap<ObjectId, Vec<Task>>, emergent_store::Error> {
+    let foreign = foreign_ids(tasks, blocks);
+    let mut results: HashMap<ObjectId, Vec<Task>> = HashMap::new();
+    if foreign.is_empty() {
+        return Ok(results);
+    }
+    let objects = transfer::objects_by_id(tx, project, &foreign)?;
+    let completed: HashMap<ObjectId, Task> = objects
+        .iter()
+        .filter(|object| object.type_ == TASK_TYPE)
+        .map(|object| (object.id, Task::from_object(object)))
+        .filter(|(_, task)| task.status == TaskStatus::Completed)
+        .collect();
+    for (from, to) in blocks {
+        if let Some(blocker) = completed.get(from) {
+            results.entry(*to).or_default().push(blocker.clone());
+        }
+    }
+    Ok(results)
+}
+
+/// The ids of blockers that are not among `tasks`.
+fn foreign_ids(tasks: &[Task], blocks: &[(ObjectId, ObjectId)]) -> Vec<ObjectId> {
+    let own: HashSet<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    let foreign: HashSet<ObjectId> =
+        blocks.iter().map(|(from, _)| *from).filter(|from| !own.contains(from)).collect();
+    foreign.into_iter().collect()
 }

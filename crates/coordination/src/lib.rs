@@ -12,6 +12,7 @@ mod agent_cards;
 mod agent_similarity;
 mod apply;
 mod attempts;
+mod connected_dispatcher;
 pub mod create;
 mod discussion;
 mod dispatch_loop;
@@ -33,10 +34,12 @@ mod service;
 pub mod sessions;
 mod standing_workflow;
 mod submission_tools;
+mod task_adoption;
 mod task_prompt;
 mod task_slots;
 pub mod tools;
 mod transactions;
+mod triggered_workflows;
 mod workflow_driver;
 pub mod workflow_runs;
 mod workflow_tx;
@@ -50,5 +53,5 @@ pub use service::{
     discussions::DiscussionDetail,
     dry_run::{DryRun, DryRunTask},
     tasks::TaskCommand,
-    workflows::{TaskDetail, WorkflowDetail},
+    workflows::{ListedTask, TaskDetail, WorkflowDetail},
 };

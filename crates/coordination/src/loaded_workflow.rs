@@ -1,17 +1,23 @@
 //! The state of a workflow that its driver holds in memory, and how it is loaded in one transaction.
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::OnceLock,
+};
 
 use emergent_domain::{
     agent::Agent,
     coordination::CoordinationSettings,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    task::{Task, VerdictKind},
+    run::RunStatus,
+    task::{Task, TaskStatus, VerdictKind},
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_rules::workflow::{
     decide,
-    discussion::{TaskDiscussion, append_decisions, overall_progress},
+    discussion::{
+        MAX_OPENED_DISCUSSIONS, TaskDiscussion, append_decisions, endless_discussions_error, overall_progress,
+    },
     select::AgentCard,
     snapshot::{Attempt, DiscussionProgress, Snapshot},
 };
@@ -33,6 +39,8 @@ pub(crate) struct LoadedWorkflow {
     pub sessions: HashMap<ObjectId, ObjectId>,
     /// The discussions of each task's attempt, the oldest first.
     pub discussions: HashMap<ObjectId, Vec<TaskDiscussion>>,
+    /// How many discussions were started for the ended attempts at tasks that require a review.
+    pub discussion_counts: HashMap<ObjectId, i64>,
     /// The agents that the dispatcher may start.
     pub agents: Vec<Agent>,
     /// Which agents the project chooses for tasks.
@@ -55,6 +63,7 @@ pub(crate) fn load_workflow(
     let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
     let blocks = tasks::list_blocks(tx, project, id)?;
     let foreign_blockers = foreign_blockers::load_foreign_blockers(tx, project, &tasks, &blocks)?;
+    let foreign_results = foreign_blockers::load_foreign_results(tx, project, &tasks, &blocks)?;
     let attempts = attempts::load_attempts(tx, project, &tasks)?;
     let sessions = workflows::list_sessions(tx, id)?.into_iter().collect();
     let discussions = load_discussions(tx, project, &tasks)?;
@@ -63,15 +72,18 @@ pub(crate) fn load_workflow(
     let outcomes = agent_cards::load_outcomes(tx, project, id, &tasks)?;
     let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &foreign_blockers);
     snapshot.attempts = attempts;
+    snapshot.foreign_results = foreign_results;
     for (task, _) in workflows::list_attempts(tx, id)?.iter().filter(|(_, run)| !run.is_resumed) {
         *snapshot.attempt_counts.entry(*task).or_default() += 1;
     }
     let is_running = snapshot.workflow.status == WorkflowStatus::Running;
     let waits = is_running.then(|| decide::foreign_waits(&snapshot));
+    let discussion_counts = load_discussion_counts(tx, &snapshot)?;
     let mut loaded = LoadedWorkflow {
         snapshot,
         sessions,
         discussions,
+        discussion_counts,
         agents,
         coordination,
         outcomes,
@@ -80,6 +92,20 @@ pub(crate) fn load_workflow(
     };
     loaded.merge_discussions();
     Ok(Some(loaded))
+}
+
+/// Counts the discussions of the attempts whose review may be opened now.
+fn load_discussion_counts(
+    tx: &mut Tx<'_>,
+    snapshot: &Snapshot,
+) -> Result<HashMap<ObjectId, i64>, emergent_store::Error> {
+    let has_ended =
+        |task: &Task| snapshot.attempts.get(&task.id).is_some_and(|attempt| attempt.status.is_terminal());
+    let reviewed = snapshot.tasks().iter().filter(|task| {
+        task.status == TaskStatus::InProgress && task.requires_collaboration && has_ended(task)
+    });
+    let id = snapshot.workflow.id;
+    reviewed.map(|task| Ok((task.id, workflows::count_discussions(tx, id, task.id)?))).collect()
 }
 
 /// Loads the discussions of the current attempt of each task.
@@ -129,6 +155,17 @@ impl LoadedWorkflow {
         cards
     }
 
+    /// Marks the attempt at a task as failed if its review was opened too often: somebody takes the reviews out of the
+    /// graph. Returns whether that is so.
+    pub fn fail_if_discussed_too_often(&mut self, task: ObjectId) -> bool {
+        let count = self.discussion_counts.get(&task).copied().unwrap_or(0);
+        let attempt = self.snapshot.attempts.get_mut(&task);
+        let Some(attempt) = attempt.filter(|_| count >= MAX_OPENED_DISCUSSIONS) else { return false };
+        attempt.status = RunStatus::Failed;
+        attempt.error = Some(endless_discussions_error(count));
+        true
+    }
+
     /// Records in the snapshot how far the discussions of each task are. Their decisions become part of
     /// the attempt's summary.
     fn merge_discussions(&mut self) {
@@ -154,6 +191,17 @@ impl LoadedWorkflow {
             None => drop(self.discussions.remove(&task)),
         }
         self.snapshot.attempts.insert(task, attempt);
+    }
+
+    /// Records which of the runs that have not ended wait for a person.
+    pub fn set_waiting_runs(&mut self, waiting: &HashSet<RunId>) {
+        for attempt in self.snapshot.attempts.values_mut().filter(|attempt| !attempt.status.is_terminal()) {
+            if waiting.contains(&attempt.run) {
+                attempt.status = RunStatus::Waiting;
+            } else if attempt.status == RunStatus::Waiting {
+                attempt.status = RunStatus::Running;
+            }
+        }
     }
 
     /// The discussion of a task that a person has to decide, if there is one.

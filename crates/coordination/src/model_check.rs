@@ -46,7 +46,7 @@ impl Dispatcher {
             return Ok(None);
         }
         let models = self.executor().models();
-        if let Ok(model) = models.choose(settings.model.as_ref()) {
+        if let Ok(model) = models.choose_for_run(settings.model.as_ref(), None) {
             return Ok(Some(model));
         }
         let planner = agents::list_all(tx, project)?
@@ -74,8 +74,8 @@ impl Dispatcher {
         // One message for all agents with the same problem.
         let mut agents_by_problem: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for agent in all.iter().filter(|agent| names.contains(agent.definition.name.as_str())) {
-            let requested = settings.model.as_ref().or(agent.definition.model.as_ref());
-            if let Err(error) = self.executor().models().choose(requested) {
+            let (requested, own) = (settings.model.as_ref(), agent.definition.model.as_ref());
+            if let Err(error) = self.executor().models().choose_for_run(requested, own) {
                 let name = format!("`{}`", agent.definition.name);
                 agents_by_problem.entry(error.to_string()).or_default().push(name);
             }
@@ -104,8 +104,7 @@ fn startable_names<'a>(
 ) -> BTreeSet<&'a str> {
     let open: Vec<&Task> = tasks.iter().filter(|task| task.status != TaskStatus::Completed).collect();
     let mut names: BTreeSet<&str> = planner.into_iter().collect();
-    let named = open.iter().flat_map(|task| task.assigned_agent.iter().chain(&task.collaborators));
-    names.extend(named.map(String::as_str));
+    names.extend(open.iter().flat_map(|task| task.named_agents()).map(String::as_str));
     let needs_choice = |task: &&&Task| {
         task.assigned_agent.is_none() || (task.requires_collaboration && task.collaborators.is_empty())
     };

@@ -152,7 +152,7 @@ fn choose_agent(
     if let Some(model) = models.sentences.as_ref().filter(|_| is_unclear && selector != SelectorKind::Llm) {
         match ask_for_similarities(model, answers, task, &cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
-            AnswerState::Answered(Some(JudgeAnswer::Similarities(similarities))) => {
+            AnswerState::Answered(Ok(JudgeAnswer::Similarities(similarities))) => {
                 by_rules = select::select_with_similarity(task, &cards, &similarities);
             }
             AnswerState::NotAsked | AnswerState::Answered(_) => {}
@@ -166,7 +166,7 @@ fn choose_agent(
     if let Some(judge) = models.judge.as_ref().filter(|_| is_open) {
         match judge::ask_for_agent(judge, answers, task, cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
-            AnswerState::Answered(Some(JudgeAnswer::Agent(name))) => {
+            AnswerState::Answered(Ok(JudgeAnswer::Agent(name))) => {
                 let why = "chosen by a model among the project's agents".to_owned();
                 return AgentChoice::Agent { name, why };
             }

@@ -1,73 +1,53 @@
 //! The standing workflow of a project: it takes the project's new tasks that belong to no workflow, if the project
 //! says so (`autoDispatch`). It ends when all of its tasks are done, and the next new task starts another one.
+//! `task_adoption` finds these tasks; this module takes some of them in one transaction.
 
 use std::collections::HashSet;
 
 use emergent_domain::{
     author::Author,
     ids::ProjectId,
-    task::MAX_TASKS,
-    time::Timestamp,
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    invalid::{Invalid, Problem},
+    object::Object,
+    task::Task,
+    workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
 use emergent_graph::{Actor, Graph};
-use emergent_store::{Tx, projects, tasks, workflows};
-use tokio::time::Duration;
-use tracing::warn;
+use emergent_store::{
+    Tx, projects, tasks,
+    unassigned_tasks::{self, TaskHead},
+    workflows,
+};
 
 use crate::{
     create::{record_start, workflow_row},
-    dispatcher::Dispatcher,
+    dispatchable::NameableAgents,
     error::Result,
-    existing_tasks::{assign_tasks, list_free},
+    existing_tasks::{assign_tasks, load_tasks},
 };
 
-/// A new task is taken when nobody has changed it for this long: whoever creates tasks one by one needs time to say
-/// what blocks them.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
-/// The most tasks that one transaction looks for. Tasks that are joined with them come on top.
-const BATCH: usize = 200;
 const DESCRIPTION: &str = "The tasks of this project that belong to no other workflow";
 
-impl Dispatcher {
-    /// Makes the new tasks of projects with `autoDispatch` tasks of their standing workflows.
-    pub(crate) async fn adopt_new_tasks(&self) -> Result<()> {
-        let db = self.executor().graph().db();
-        let settled = self.executor().graph().clock().now() - SETTLE_TIME;
-        let read = move |tx: &mut Tx<'_>| {
-            let mut waiting = Vec::new();
-            for project in projects::list_auto_dispatch(tx)? {
-                let Some(since) = project.auto_dispatch_since else { continue };
-                if !tasks::list_unassigned(tx, project.id, since, settled, 1)?.is_empty() {
-                    waiting.push(project.id);
-                }
-            }
-            Ok::<_, emergent_store::Error>(waiting)
-        };
-        for project in db.read(read).await? {
-            let graph = self.executor().graph().clone();
-            let work = move |tx: &mut Tx<'_>| adopt_tasks(tx, &graph, project, settled);
-            // One project whose tasks cannot be taken must not stop the others.
-            if let Err(error) = db.write(work).await {
-                warn!(project.id = %project, error = %error, "could not take the new tasks of a project");
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Adds the new tasks of a project to its standing workflow, or starts one.
-fn adopt_tasks(tx: &mut Tx<'_>, graph: &Graph, project: ProjectId, settled: Timestamp) -> Result<()> {
+/// Adds tasks to the standing workflow of their project, or starts one. Tasks that were changed since their heads
+/// were read are left for later.
+pub(crate) fn adopt_tasks(
+    tx: &mut Tx<'_>,
+    graph: &Graph,
+    project: ProjectId,
+    heads: &[TaskHead],
+) -> Result<()> {
+    // A driver locks its workflow before the project, so this does as well: otherwise they could wait for each
+    // other.
+    workflows::lock_standing(tx, project)?;
     // The lock makes servers do this one after the other.
-    let Some(since) = projects::lock(tx, project)?.and_then(|project| project.auto_dispatch_since) else {
-        return Ok(());
-    };
-    let new = tasks::list_unassigned(tx, project, since, settled, BATCH)?;
-    if new.is_empty() {
+    if projects::lock(tx, project)?.and_then(|project| project.auto_dispatch_since).is_none() {
         return Ok(());
     }
-    let mut found = list_free(tx, project, &new)?;
-    found.truncate(MAX_TASKS);
+    let found = load_tasks(tx, project, heads)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    check_wishes(tx, project, &found)?;
     let actor = Actor { project, author: Author::System };
     let workflow = match workflow_with_room(tx, project, found.len())? {
         Some(workflow) => {
@@ -77,7 +57,8 @@ fn adopt_tasks(tx: &mut Tx<'_>, graph: &Graph, project: ProjectId, settled: Time
         None => {
             let writer = graph.write_context(tx, actor)?;
             let settings = WorkflowSettings::default();
-            let workflow = workflow_row(&writer, WorkflowStatus::Running, DESCRIPTION, &settings);
+            let (status, origin) = (WorkflowStatus::Running, WorkflowOrigin::default());
+            let workflow = workflow_row(&writer, status, DESCRIPTION, &settings, origin);
             workflows::insert_standing(tx, &workflow)?;
             record_start(tx, &workflow, found.len())?;
             workflow
@@ -88,6 +69,30 @@ fn adopt_tasks(tx: &mut Tx<'_>, graph: &Graph, project: ProjectId, settled: Time
     let (writer, _) = graph.workflow_write_context(tx, actor, workflow.id)?;
     assign_tasks(tx, &writer, workflow.id, &found, taken)?;
     Ok(())
+}
+
+/// Refuses tasks that name an internal agent which their author may not name. A token may write tasks without the
+/// right to start agents, so a task that a token wrote or changed counts as a wish of that token.
+fn check_wishes(tx: &mut Tx<'_>, project: ProjectId, found: &[Object]) -> Result<()> {
+    let mut problems = Vec::new();
+    for object in found {
+        let task = Task::from_object(object);
+        let mut names = task.assigned_agent.iter().chain(&task.collaborators).peekable();
+        if names.peek().is_none() {
+            continue;
+        }
+        let author = match (object.author, unassigned_tasks::has_token_author(tx, object.id)?) {
+            (author, false) => author,
+            (author @ Author::Token { .. }, true) => author,
+            (_, true) => Author::Token { id: emergent_domain::ids::TokenId(uuid::Uuid::nil()) },
+        };
+        let agents = NameableAgents::load(tx, project, author)?;
+        let refused = names.filter(|name| agents.is_internal(name));
+        problems.extend(refused.filter_map(|name| agents.problem(name, false)).map(|problem| {
+            Problem::new("assigned_agent", format!("the task `{}` ({}): {problem}", task.key, task.id))
+        }));
+    }
+    Ok(Invalid::if_any(problems)?)
 }
 
 /// The running standing workflow, if it can take so many more tasks. A full one goes on as an ordinary workflow.

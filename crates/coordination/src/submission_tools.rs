@@ -5,12 +5,20 @@
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use emergent_domain::workflow::Deliverable;
+use emergent_domain::{
+    ids::{ProjectId, RunId},
+    json::Schema,
+    workflow::Deliverable,
+};
+use emergent_rules::workflow::discussion::{expected_turns, is_option};
+use emergent_store::{Tx, objects, runs};
 use emergent_tools::{
     Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, ToolSet, builtin::schema::input_schema,
 };
 use schemars::JsonSchema;
 use serde_json::{Value, json};
+
+use crate::discussion::load_discussion;
 
 /// Adds the tool with which a run submits its deliverable, if it has to submit one.
 pub(crate) fn add_submission_tool(tools: &mut ToolSet, deliverable: Option<Deliverable>) {
@@ -26,18 +34,29 @@ pub(crate) fn add_submission_tool(tools: &mut ToolSet, deliverable: Option<Deliv
     }
 }
 
-/// A tool that only confirms the submission, since the record of the call already stores it.
-struct SubmissionTool(ToolInfo);
+/// A tool that checks and confirms the submission; the record of the call already stores it.
+struct SubmissionTool {
+    info: ToolInfo,
+    checked_schema: Schema,
+}
 
 fn submission_tool<I: JsonSchema>(name: &str, description: &str) -> SubmissionTool {
-    SubmissionTool(ToolInfo {
+    let info = ToolInfo {
         name: name.to_owned(),
         server: None,
         description: description.into(),
         input_schema: input_schema::<I>().into(),
         effect: Effect::Reads,
         scope: None,
-    })
+    };
+    let mut checked = input_schema::<I>();
+    for field in ["issues", "required_changes", "suggestions", "comments"] {
+        // Models often write objects such as `{"description": …}` instead of texts. Those are read as well.
+        if let Some(items) = checked.pointer_mut(&format!("/properties/{field}/items")) {
+            *items = json!({ "type": ["string", "object"] });
+        }
+    }
+    SubmissionTool { info, checked_schema: checked.into() }
 }
 
 fn test_verdict_tool() -> SubmissionTool {
@@ -142,11 +161,48 @@ struct VoteInput {
 #[async_trait]
 impl Tool for SubmissionTool {
     fn info(&self) -> &ToolInfo {
-        &self.0
+        &self.info
     }
 
-    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
+    fn checked_schema(&self) -> &Schema {
+        &self.checked_schema
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
+        if let Some(option) = input.get("option").and_then(Value::as_str) {
+            check_option(context, option).await?;
+        }
         let next = "Finish now: answer with one short sentence, and call no more tools.";
         Ok(ToolOutput::Answer(json!({ "handed_in": true, "next": next })))
     }
+}
+
+/// Refuses a vote for something that is not an option of the turn.
+async fn check_option(context: &ToolContext, option: &str) -> Result<(), ToolError> {
+    let Some(run) = context.run else { return Ok(()) };
+    let project = context.project;
+    let read = move |tx: &mut Tx<'_>| vote_options(tx, project, run);
+    let options = context.graph.db().snapshot(read).await?;
+    if options.is_empty() || is_option(&options, option) {
+        return Ok(());
+    }
+    let names = options.join("`, `");
+    Err(ToolError::Refused(format!(
+        "`option`: there is no option `{option}`; the options are `{names}`. Call `submit_vote` again with one of them."
+    )))
+}
+
+/// The options of the turn that a run speaks in; empty if it speaks in none.
+fn vote_options(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+) -> Result<Vec<String>, emergent_graph::Error> {
+    let Some(run) = runs::get(tx, project, run)? else { return Ok(Vec::new()) };
+    let Some(discussion) = run.workflow_link.discussion else { return Ok(Vec::new()) };
+    let Some(object) = objects::get(tx, project, discussion)? else { return Ok(Vec::new()) };
+    let Some(discussion) = load_discussion(tx, project, &object)? else { return Ok(Vec::new()) };
+    let turns = expected_turns(&discussion.settings, &discussion.turns);
+    let own_turn = turns.into_iter().find(|turn| turn.index == run.child_index);
+    Ok(own_turn.map(|turn| turn.options).unwrap_or_default())
 }

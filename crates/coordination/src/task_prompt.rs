@@ -33,7 +33,7 @@ pub(crate) fn prepare_prompt(
         let selectable = results.selectable();
         match judge::ask_for_results(judge, answers, task, &selectable) {
             AnswerState::Pending => return PromptState::WaitingForJudge,
-            AnswerState::Answered(Some(JudgeAnswer::Results(selected))) => {
+            AnswerState::Answered(Ok(JudgeAnswer::Results(selected))) => {
                 let offered: Vec<ObjectId> = selectable.iter().map(|result| result.id).collect();
                 results.retain_selected(&offered, &selected);
                 let (selected, offered) = (selected.len(), offered.len());

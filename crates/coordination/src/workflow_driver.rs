@@ -27,7 +27,7 @@ use crate::{
     attempts, discussion,
     dispatcher::{Dispatcher, LEASE},
     error::{Error, Result},
-    judge::{self, AttemptJudgement, Judge, JudgeAnswers},
+    judge::{self, AttemptJudgement, Judge, JudgeAnswers, JudgeFailure, QuestionKey},
     loaded_workflow::{self, LoadedWorkflow},
     metrics::DecisionCounts,
     planning,
@@ -164,7 +164,7 @@ impl WorkflowDriver {
         Ok(self.db().snapshot(move |tx| loaded_workflow::load_workflow(tx, project, id)).await?)
     }
 
-    /// Loads the runs that have ended in the meantime. Returns false if somebody else changed the workflow.
+    /// Loads the runs that have ended in the meantime, and which of the others wait for a person. Returns false if somebody else changed the workflow.
     async fn refresh(&self, loaded: &mut LoadedWorkflow) -> Result<bool> {
         let (project, id, revision, pending_runs) =
             (self.project, self.id, loaded.workflow().revision, loaded.pending_runs());
@@ -187,10 +187,12 @@ impl WorkflowDriver {
                     None => other_runs.push(run),
                 }
             }
-            Ok::<_, emergent_store::Error>(Some((attempts, other_runs)))
+            let waiting = workflows::list_waiting(tx, project, &pending_runs)?;
+            Ok::<_, emergent_store::Error>(Some((attempts, other_runs, waiting)))
         };
-        let Some((attempts, other_runs)) = self.db().read(read).await? else { return Ok(false) };
+        let Some((attempts, other_runs, waiting)) = self.db().read(read).await? else { return Ok(false) };
         attempts.into_iter().for_each(|(task, attempt)| loaded.record_attempt_end(task, attempt));
+        loaded.set_waiting_runs(&waiting);
         if !other_runs.is_empty() {
             // The run of a turn or of the planner has ended; only a full load reads its result.
             let fresh = self.load().await?;
@@ -263,6 +265,9 @@ impl WorkflowDriver {
     fn after_ended_run(&mut self, pass: &mut Pass<'_>, action: Action) {
         match action {
             Action::ConcludeAttempt(task) => self.conclude(pass, task),
+            Action::OpenReview(task) if pass.loaded.fail_if_discussed_too_often(task) => {
+                self.conclude(pass, task);
+            }
             Action::OpenReview(task) => match open_review(pass.loaded, task) {
                 Some(write) => pass.push(write),
                 // No agent can review the result, so it is accepted without a review.
@@ -299,11 +304,16 @@ impl WorkflowDriver {
             AttemptJudgement::Accepted => None,
             AttemptJudgement::Judged(judgement) => Some(judgement),
         };
+        let is_only_run = snapshot.attempt_number(task) <= 1
+            && task.resumes == 0
+            && !pass.loaded.discussions.contains_key(&id);
         let Some(ConcludedAttempt { attempt, transitions }) =
             conclude_attempt(snapshot, id, judgement.as_ref())
         else {
             return;
         };
+        let failure = self.judge_answers.failure(QuestionKey::Attempt(id, attempt.run)).cloned();
+        pass.report_judge_failures(id, failure.into_iter().collect());
         pass.push(WorkflowWrite::ConcludeAttempt(Box::new(AttemptEnd {
             task: id,
             run: attempt.run,
@@ -312,6 +322,7 @@ impl WorkflowDriver {
             transitions,
             verdict: attempt.verdict,
             summary: attempt.summary,
+            is_only_run,
         })));
     }
 
@@ -343,9 +354,16 @@ impl WorkflowDriver {
                 _ => prepare_attempt::prepare_attempt,
             };
             match prepare(&models, &mut self.judge_answers, pass.loaded, &task) {
-                PreparedAttempt::Ready(attempt) => pass.push(WorkflowWrite::StartAttempt(attempt)),
+                PreparedAttempt::Ready(attempt) => {
+                    pass.report_judge_failures(id, self.judge_answers.failures_before_attempt(id));
+                    pass.push(WorkflowWrite::StartAttempt(attempt));
+                }
                 PreparedAttempt::WaitingForJudge => {}
                 PreparedAttempt::NoAgent(reason) => {
+                    let failures = self.judge_answers.failures_before_attempt(id);
+                    let reasons = std::iter::once(reason).chain(failures.iter().map(JudgeFailure::describe));
+                    let reason = reasons.collect::<Vec<_>>().join("; ");
+                    pass.report_judge_failures(id, failures);
                     pass.fail_unstarted(&task, &reason, decide::TASK_OPTIONS);
                 }
             }
@@ -426,6 +444,13 @@ impl Pass<'_> {
             self.loaded.sessions.insert(attempt.task.id, attempt.session);
         }
         self.writes.push(write);
+    }
+
+    /// Records that models gave no usable answers to questions about a task, so that the rules decided.
+    fn report_judge_failures(&mut self, task: ObjectId, failures: Vec<JudgeFailure>) {
+        for JudgeFailure { role, reason } in failures {
+            self.push(WorkflowWrite::ReportJudgeFailure { task, role, why: reason });
+        }
     }
 
     /// Fails a task that no agent can do, or whose run was refused.

@@ -28,6 +28,8 @@ pub fn resume_workflow_run(
         link: WorkflowLink { workflow, task, ..link },
         child_index: earlier.child_index,
         started_by: earlier.started_by,
+        cause: earlier.cause,
+        cause_depth: earlier.cause_depth,
     };
     resume_linked_run(tx, executor, admissions, earlier, resumable, run, input)
 }

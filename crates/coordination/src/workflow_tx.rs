@@ -10,7 +10,7 @@ use emergent_domain::{
     relationship::NewRelationship,
     run::Run,
     time::Timestamp,
-    workflow::{Limit, Workflow, WorkflowLink},
+    workflow::{Limit, Workflow, WorkflowLink, WorkflowOrigin},
     workflow_event::WorkflowEventBody,
 };
 use emergent_executor::{AdmissionBatch, Executor, LinkedRun, StartOptions, admit_linked_run};
@@ -57,17 +57,21 @@ pub(crate) struct NewEdge {
     type_: &'static str,
     from: ObjectId,
     to: ObjectId,
-    /// Its position among the edges of this type from the same object.
-    sequence: Option<i64>,
+    properties: Map<String, Value>,
 }
 
 impl NewEdge {
     pub fn new(type_: &'static str, from: ObjectId, to: ObjectId) -> Self {
-        Self { type_, from, to, sequence: None }
+        Self { type_, from, to, properties: Map::new() }
     }
 
+    /// Sets its position among the edges of this type from the same object.
     pub fn with_sequence(self, sequence: i64) -> Self {
-        Self { sequence: Some(sequence), ..self }
+        self.with_properties(Map::from_iter([("sequence".to_owned(), json!(sequence))]))
+    }
+
+    pub fn with_properties(self, properties: Map<String, Value>) -> Self {
+        Self { properties, ..self }
     }
 }
 
@@ -135,12 +139,8 @@ impl WorkflowTx<'_, '_> {
 
     /// Adds new edges, which are written at the end.
     pub fn draft_edges(&mut self, author: Author, edges: &[NewEdge]) -> Result<()> {
-        for NewEdge { type_, from, to, sequence } in edges {
-            let mut properties = Map::new();
-            if let Some(sequence) = sequence {
-                properties.insert("sequence".to_owned(), json!(sequence));
-            }
-            let (type_, from, to) = ((*type_).to_owned(), *from, *to);
+        for NewEdge { type_, from, to, properties } in edges {
+            let (type_, from, to, properties) = ((*type_).to_owned(), *from, *to, properties.clone());
             let new = NewRelationship { type_, from, to, properties, weight: None };
             let draft = relationships::RelationshipDraft::new(new).map_err(emergent_graph::Error::from)?;
             self.drafts.edges.push(draft.with_author(author));
@@ -159,9 +159,15 @@ impl WorkflowTx<'_, '_> {
         Ok(agent)
     }
 
-    /// How a run of the workflow is started: with this input, and with the model of the workflow if it has one.
+    /// How a run of the workflow is started: with this input, with the model of the workflow if it has one, and
+    /// within the trace of the request that started the workflow.
     pub fn start_options(&self, input: String) -> StartOptions {
-        StartOptions { input, model: self.workflow.settings.model.clone(), ..StartOptions::default() }
+        StartOptions {
+            input,
+            model: self.workflow.settings.model.clone(),
+            traceparent: self.workflow.origin.traceparent.clone(),
+            ..StartOptions::default()
+        }
     }
 
     /// Queues a run. If it cannot be started, the failure belongs to its task or turn, not to the
@@ -193,7 +199,8 @@ impl WorkflowTx<'_, '_> {
             }
             None => {
                 let agent = self.get_agent(agent)?;
-                let run = LinkedRun { id: run, link, child_index, started_by };
+                let WorkflowOrigin { cause, cause_depth, .. } = self.workflow.origin;
+                let run = LinkedRun { id: run, link, child_index, started_by, cause, cause_depth };
                 admit_linked_run(self.tx, self.executor, self.admissions, &agent, run, &start)
             }
         };

@@ -3,7 +3,7 @@
 use emergent_domain::{
     ids::ObjectId,
     object::ObjectPatch,
-    run::RunStatus,
+    run::{Run, RunStatus},
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
@@ -30,7 +30,7 @@ impl WorkflowTx<'_, '_> {
         let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
-        let (tokens_in, tokens_out, model_calls) = workflows::conversation_stats(self.tx, end.run)?;
+        let (tokens_in, tokens_out, _) = workflows::conversation_stats(self.tx, end.run)?;
         let author = run_author(end.run);
         if let Some(session) = end.session {
             let status = match end.status {
@@ -64,15 +64,13 @@ impl WorkflowTx<'_, '_> {
                 self.draft_edges(author, &[NewEdge::new("has_result", session, result)])?;
             }
         }
-        let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);
-        let ended = run.as_ref().and_then(|run| run.completed_at).unwrap_or(self.now);
-        let metrics = json!({
-            "start_time": started,
-            "completion_time": ended,
-            "duration_seconds": ended.since(started).as_secs_f64(),
-            "llm_calls": model_calls,
-            "tokens_used": tokens_in + tokens_out,
-        });
+        let metrics = match run.filter(|_| end.is_only_run) {
+            Some(run) => self.task_metrics(&[run])?,
+            None => {
+                let runs = workflows::list_task_runs(self.tx, self.workflow.id, end.task)?;
+                self.task_metrics(&runs)?
+            }
+        };
         for (step, task) in &end.transitions {
             let is_own_task = step.task == end.task;
             let mut changes = transition_properties(step, task);
@@ -90,6 +88,27 @@ impl WorkflowTx<'_, '_> {
             );
         }
         Ok(())
+    }
+
+    /// The metrics of a task that these runs worked at: its attempts, and the turns of its discussions.
+    fn task_metrics(&mut self, runs: &[Run]) -> Result<Value> {
+        let (mut seconds, mut tokens, mut model_calls) = (0.0, 0, 0);
+        for run in runs {
+            let (tokens_in, tokens_out, calls) = workflows::conversation_stats(self.tx, run.id)?;
+            tokens += tokens_in + tokens_out;
+            model_calls += calls;
+            if let Some(started) = run.started_at {
+                seconds += run.completed_at.unwrap_or(self.now).since(started).as_secs_f64();
+            }
+        }
+        let started = runs.iter().filter_map(|run| run.started_at).min().unwrap_or(self.now);
+        Ok(json!({
+            "start_time": started,
+            "completion_time": self.now,
+            "duration_seconds": seconds,
+            "llm_calls": model_calls,
+            "tokens_used": tokens,
+        }))
     }
 }
 

@@ -65,6 +65,12 @@ pub(crate) enum WorkflowWrite {
         task: ObjectId,
         why: String,
     },
+    /// Records that a model gave no usable answer to a question about a task.
+    ReportJudgeFailure {
+        task: ObjectId,
+        role: &'static str,
+        why: String,
+    },
     /// Changes the status of the workflow.
     MoveWorkflow {
         to: WorkflowStatus,
@@ -147,6 +153,8 @@ pub(crate) struct AttemptEnd {
     pub transitions: Vec<(Transition, Task)>,
     pub verdict: Option<Verdict>,
     pub summary: String,
+    /// True if no other run worked at the task: no earlier attempt, and no turn of a discussion.
+    pub is_only_run: bool,
 }
 
 /// Writes a batch. Fails with [`Error::Lost`] if this server does not own the workflow any more, and with
@@ -211,6 +219,12 @@ impl WorkflowTx<'_, '_> {
             WorkflowWrite::ReportWait { task, why } => {
                 let waiting = WorkflowEventBody::TaskWaiting { reason: why.clone() };
                 self.push_event(Some(*task), None, &waiting);
+                Ok(())
+            }
+            WorkflowWrite::ReportJudgeFailure { task, role, why } => {
+                let (role, reason) = ((*role).to_owned(), why.clone());
+                let failed = WorkflowEventBody::JudgeFailed { role, reason };
+                self.push_event(Some(*task), None, &failed);
                 Ok(())
             }
             WorkflowWrite::MoveWorkflow { to, why, summary, escalation } => {

@@ -1,13 +1,17 @@
 //! Writes the start of an attempt: its task, its session with the sessions it builds on, and its run.
 
 use emergent_domain::{
+    cursor::Page,
+    ids::ObjectId,
+    relationship::{Relationship, RelationshipPatch},
     task::TaskStatus,
     workflow::WorkflowLink,
     workflow_event::{AttemptStart, WorkflowEventBody},
 };
+use emergent_graph::relationships;
 use emergent_rules::workflow::{question::truncate, threading::newest_failure};
-use emergent_store::tasks;
-use serde_json::json;
+use emergent_store::{relationships as rows, tasks};
+use serde_json::{Map, json};
 
 use super::NewAttempt;
 use crate::{
@@ -19,6 +23,8 @@ use crate::{
 const MAX_CONTEXT_CHARS: usize = 1_000;
 /// The most characters of the reason for a retry that a session stores.
 const MAX_REASON_CHARS: usize = 500;
+/// The type of the edge that says which agent a task is assigned to.
+const ASSIGNMENT_TYPE: &str = "assigned_to_agent";
 
 impl WorkflowTx<'_, '_> {
     /// Marks the task as in progress, drafts a session, and admits the run. Fails as stale if the task is
@@ -67,6 +73,7 @@ impl WorkflowTx<'_, '_> {
         edges.extend(attempt.previous_session.map(|previous| NewEdge::new("follows_up", session, previous)));
         edges.extend(attempt.informed_by.iter().map(|other| NewEdge::new("informed_by", session, *other)));
         self.draft_edges(author, &edges)?;
+        self.record_assignment(attempt)?;
         let link = WorkflowLink {
             workflow: Some(self.workflow.id),
             task: Some(task.id),
@@ -95,5 +102,46 @@ impl WorkflowTx<'_, '_> {
         };
         self.push_event(Some(task.id), Some(run), &event);
         Ok(())
+    }
+
+    /// Writes who does the task since when, as an edge from the task to itself. A task that was assigned before has
+    /// the edge already, whose versions are the history of its assignments.
+    fn record_assignment(&mut self, attempt: &NewAttempt) -> Result<()> {
+        let task = attempt.task.id;
+        let agent = attempt.agent_name.as_str();
+        let author = run_author(attempt.run);
+        let properties = Map::from_iter([
+            ("agent_name".to_owned(), json!(agent)),
+            ("assigned_at".to_owned(), json!(self.now)),
+        ]);
+        let earlier = match attempt.number {
+            1 => None,
+            _ => self.find_assignment(task)?,
+        };
+        let Some(earlier) = earlier else {
+            let edge = NewEdge::new(ASSIGNMENT_TYPE, task, task).with_properties(properties);
+            return self.draft_edges(author, &[edge]);
+        };
+        if earlier.properties.to_map().get("agent_name") == Some(&json!(agent)) {
+            return Ok(());
+        }
+        let patch = RelationshipPatch { properties: Some(properties), ..RelationshipPatch::default() };
+        let mut writer = self.writer.clone();
+        writer.author = author;
+        match relationships::update(self.tx, &writer, earlier.id, &patch) {
+            Ok(_) => Ok(()),
+            // Somebody deleted the edge in the meantime.
+            Err(emergent_graph::Error::NotFound { .. }) => Err(Error::Stale(self.workflow.id)),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    fn find_assignment(&mut self, task: ObjectId) -> Result<Option<Relationship>> {
+        let filter = rows::RelationshipFilter {
+            types: vec![ASSIGNMENT_TYPE.to_owned()],
+            from: Some(task),
+            to: Some(task),
+        };
+        Ok(rows::list(self.tx, self.workflow.project, &filter, &Page::first(1))?.items.into_iter().next())
     }
 }

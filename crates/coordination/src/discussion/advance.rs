@@ -20,13 +20,9 @@ pub(crate) fn open_review(
     attempt: &Attempt,
     agents: &[AgentCard],
     earlier_agents: &[&str],
-    defaults: &DiscussionDefaults,
+    project: &DiscussionDefaults,
 ) -> Option<DiscussionWrite> {
-    let mut settings = review_settings(task, attempt, agents, earlier_agents)?;
-    settings.rounds = defaults.rounds;
-    // A review of a few agents goes on although the project asks for more in general.
-    settings.quorum = defaults.quorum.map(|quorum| quorum.min(settings.participants.len()));
-    settings.threshold = defaults.threshold.unwrap_or(settings.threshold);
+    let settings = review_settings(task, attempt, agents, earlier_agents, project)?;
     Some(DiscussionWrite::Open {
         id: ObjectId::new(),
         task: task.id,

@@ -12,7 +12,7 @@ use emergent_rules::workflow::discussion::{DiscussionSettings, DiscussionStep, N
 
 pub(crate) use advance::{advance_all, open_review};
 pub(crate) use load::load_discussion;
-pub(crate) use write::write_discussion;
+pub(crate) use write::{decision_json, write_discussion};
 
 /// The property that marks the review that a task requires, unlike discussions that agents start.
 const REQUIRED_PROPERTY: &str = "required";

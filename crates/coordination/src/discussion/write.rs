@@ -1,15 +1,19 @@
 //! Writes a discussion to the graph: its object, its entries, its turns and its outcome.
 
 use emergent_domain::{
+    approval::ApprovalStatus,
     ids::{ObjectId, RunId},
+    inbox::InboxNotice,
     workflow::{Deliverable, WorkflowLink},
     workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
-    discussion::{DiscussionEnd, DiscussionOutcome, DiscussionStep, EntryType, NewEntry, NewTurn},
+    discussion::{
+        DiscussionEnd, DiscussionKind, DiscussionOutcome, DiscussionStep, EntryType, NewEntry, NewTurn,
+    },
     question::truncate,
 };
-use emergent_store::{runs, workflows};
+use emergent_store::{objects, runs, webhooks, workflows};
 use serde_json::{Value, json};
 
 use super::{DiscussionWrite, REQUIRED_PROPERTY, StartedTurn};
@@ -30,6 +34,8 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
     match step {
         DiscussionWrite::Open { id, task, run, agent, proposal, settings } => {
             let author = run_author(*run);
+            // In other kinds the attempt is what is talked about, and no turn.
+            let is_first_turn = settings.kind == DiscussionKind::ReviewLoop;
             let names: Vec<&str> =
                 settings.participants.iter().map(|participant| participant.agent.as_str()).collect();
             let properties = json!({
@@ -42,7 +48,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                 "settings": settings,
                 "run_id": run.to_string(),
                 "task_id": task.to_string(),
-                "entered": [0],
+                "entered": if is_first_turn { vec![0] } else { Vec::new() },
                 REQUIRED_PROPERTY: true,
             });
             writing.draft_object(author, *id, "Discussion", properties)?;
@@ -54,10 +60,11 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                 round: 1,
                 prompt: String::new(),
                 expects_vote: false,
+                options: Vec::new(),
                 entry_type: EntryType::Proposal,
             };
-            let entry =
-                NewEntry { run: *run, sequence: 1, turn: first, content: proposal.clone(), vote: None };
+            let sequence = i64::from(is_first_turn);
+            let entry = NewEntry { run: *run, sequence, turn: first, content: proposal.clone(), vote: None };
             write_entry(writing, *id, &entry)?;
             let started = WorkflowEventBody::DiscussionStarted {
                 discussion: *id,
@@ -172,6 +179,7 @@ fn update_discussion(
                 options: options.clone(),
             };
             writing.push_event(Some(task), None, &escalated);
+            notify_escalated(writing, id)?;
         }
     }
     update_properties(writing.tx, &writing.writer, id, properties)?;
@@ -182,6 +190,16 @@ fn update_discussion(
         create_follow_up_tasks(writing, id, outcome)?;
     }
     Ok(())
+}
+
+/// Tells other systems that a person has to decide the discussion.
+fn notify_escalated(writing: &mut WorkflowTx<'_, '_>, id: ObjectId) -> Result<()> {
+    let (project, now) = (writing.workflow.project, writing.now);
+    let properties = objects::get(writing.tx, project, id)?.map(|object| object.properties.to_map());
+    let topic =
+        properties.as_ref().and_then(|properties| properties.get("topic")?.as_str()).unwrap_or_default();
+    let notice = InboxNotice::for_discussion(project, id, topic, ApprovalStatus::Pending, now);
+    Ok(webhooks::enqueue(writing.tx, &notice)?)
 }
 
 /// Cancels the turns that still run when the discussion ends: nothing will read their results.
@@ -206,7 +224,7 @@ fn cancel_open_turns(writing: &mut WorkflowTx<'_, '_>, id: ObjectId, end: &Discu
 }
 
 /// The decision as it is stored: an object with its text, the dissent and the ranking.
-fn decision_json(outcome: &DiscussionOutcome) -> Value {
+pub(crate) fn decision_json(outcome: &DiscussionOutcome) -> Value {
     let mut decision = match &outcome.decision {
         Value::Object(map) => Value::Object(map.clone()),
         Value::Null => json!({}),

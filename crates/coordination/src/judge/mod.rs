@@ -1,7 +1,7 @@
 //! Asks a model where the rules do not decide: which agent does a task, which prior results it
 //! reads, whether a result is good enough, and what to do after a failure. Questions run concurrently
 //! with everything else, outside any transaction. Without a model, or without a usable answer, the
-//! rules decide.
+//! rules decide. A model without a usable answer is asked once more; then its failure is recorded with the decision.
 //!
 //! An answer costs money, so it is stored until the decision based on it is committed, even if commits fail
 //! as stale before. It counts only for the exact question that it answers.
@@ -49,16 +49,33 @@ pub(crate) enum AnswerState {
     /// The question was not asked.
     NotAsked,
     Pending,
-    /// `None` if the answer could not be used.
-    Answered(Option<JudgeAnswer>),
+    Answered(AnswerResult),
+}
+
+/// The answer of a model, or why there is none that can be used.
+pub(crate) type AnswerResult = Result<JudgeAnswer, JudgeFailure>;
+
+/// A model that gave no answer that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JudgeFailure {
+    /// What the model was asked as, such as `evaluator`.
+    pub role: &'static str,
+    pub reason: String,
+}
+
+impl JudgeFailure {
+    /// The failure as part of a reason.
+    pub fn describe(&self) -> String {
+        format!("the {} failed: {}", self.role, self.reason)
+    }
 }
 
 /// The questions that a workflow has asked, and the answers that were not used yet.
 #[derive(Default)]
 pub(crate) struct JudgeAnswers {
-    running: JoinSet<Option<JudgeAnswer>>,
+    running: JoinSet<AnswerResult>,
     pending: HashMap<Id, (QuestionKey, Question)>,
-    answered: HashMap<QuestionKey, (Question, Option<JudgeAnswer>)>,
+    answered: HashMap<QuestionKey, (Question, AnswerResult)>,
 }
 
 impl JudgeAnswers {
@@ -79,7 +96,7 @@ impl JudgeAnswers {
         &mut self,
         about: QuestionKey,
         question: Question,
-        answer: impl Future<Output = Option<JudgeAnswer>> + Send + 'static,
+        answer: impl Future<Output = AnswerResult> + Send + 'static,
     ) {
         let id = self.running.spawn(answer).id();
         self.pending.insert(id, (about, question));
@@ -96,14 +113,25 @@ impl JudgeAnswers {
         }
     }
 
-    fn store(&mut self, finished: Result<(Id, Option<JudgeAnswer>), JoinError>) {
+    fn store(&mut self, finished: Result<(Id, AnswerResult), JoinError>) {
         let (id, answer) = finished.unwrap_or_else(|error| {
             warn!(error = %error, "a question to a model failed, rules decide");
-            (error.id(), None)
+            let reason = "the question ended unexpectedly".to_owned();
+            (error.id(), Err(JudgeFailure { role: "judge", reason }))
         });
         if let Some((about, question)) = self.pending.remove(&id) {
             self.answered.insert(about, (question, answer));
         }
+    }
+
+    /// Why a question has no answer that can be used; `None` if it has one, or was not answered yet.
+    pub fn failure(&self, about: QuestionKey) -> Option<&JudgeFailure> {
+        self.answered.get(&about)?.1.as_ref().err()
+    }
+
+    /// Why the questions before the next attempt at a task have no answers that can be used.
+    pub fn failures_before_attempt(&self, task: ObjectId) -> Vec<JudgeFailure> {
+        questions_before_attempt(task).iter().filter_map(|about| self.failure(*about)).cloned().collect()
     }
 
     /// Whether no question is pending.
@@ -138,6 +166,8 @@ pub(crate) fn questions_behind(writes: &[WorkflowWrite]) -> Vec<QuestionKey> {
             WorkflowWrite::StartAttempt(attempt) => {
                 questions.extend(questions_before_attempt(attempt.task.id))
             }
+            // The task could not be started. If a person retries it, the model is asked again.
+            WorkflowWrite::ChangeTask { step, .. } => questions.extend(questions_before_attempt(step.task)),
             WorkflowWrite::ConcludeAttempt(end) => questions.push(QuestionKey::Attempt(end.task, end.run)),
             _ => {}
         }

@@ -7,10 +7,11 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 use emergent_executor::{Executor, ModelQuery};
+use emergent_net::errors::error_chain;
 use emergent_rules::workflow::{
     conclude::Judgement,
     evaluate::{self, Evaluation},
-    question::Question,
+    question::{Question, truncate},
     select::{self, AgentCard},
     snapshot::Attempt,
     threading::{self, PriorResult},
@@ -19,10 +20,15 @@ use emergent_rules::workflow::{
 use tokio::time::Duration;
 use tracing::warn;
 
-use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
+use super::{AnswerResult, AnswerState, JudgeAnswer, JudgeAnswers, JudgeFailure, QuestionKey};
 
 /// How long a model may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a model is asked before its failure is recorded.
+const MAX_QUERIES: usize = 2;
+/// The most characters of an unusable answer or an error that are recorded.
+const MAX_FAILURE_CHARS: usize = 300;
 
 /// A choice is a name or a few numbers.
 const MAX_CHOICE_TOKENS: u32 = 500;
@@ -50,7 +56,7 @@ impl Judge {
         about: QuestionKey,
         role: &'static str,
         question: Question,
-        parse: impl FnOnce(&str) -> Option<JudgeAnswer> + Send + 'static,
+        parse: impl Fn(&str) -> Option<JudgeAnswer> + Send + Sync + 'static,
     ) -> AnswerState {
         match answers.get(about, &question) {
             AnswerState::NotAsked => {}
@@ -76,17 +82,30 @@ impl Judge {
             timeout: ANSWER_TIMEOUT,
         };
         let executor = self.executor.clone();
-        answers.ask(about, question, async move {
-            match executor.query_model(query).await {
-                Ok(answer) => parse(&answer),
-                Err(error) => {
-                    warn!(task.id = %task, error = %error, "the {role} did not answer, rules decide");
-                    None
-                }
-            }
-        });
+        answers.ask(about, question, async move { query_until_usable(&executor, &query, role, parse).await });
         AnswerState::Pending
     }
+}
+
+/// Asks a model, and once more if it gives no answer that `parse` can read.
+async fn query_until_usable(
+    executor: &Executor,
+    query: &ModelQuery,
+    role: &'static str,
+    parse: impl Fn(&str) -> Option<JudgeAnswer>,
+) -> AnswerResult {
+    let mut reason = String::new();
+    for _ in 0..MAX_QUERIES {
+        reason = match executor.query_model(query.clone()).await {
+            Ok(answer) => match parse(&answer) {
+                Some(answer) => return Ok(answer),
+                None => format!("its answer cannot be used: {}", truncate(&answer, MAX_FAILURE_CHARS)),
+            },
+            Err(error) => truncate(&error_chain(&error), MAX_FAILURE_CHARS),
+        };
+    }
+    warn!(task.id = ?query.task, error = reason, "the {role} did not answer, rules decide");
+    Err(JudgeFailure { role, reason })
 }
 
 /// Asks which agent should do a task.
@@ -175,7 +194,10 @@ pub(crate) fn judge_attempt(
     };
     match answer_state {
         Some(AnswerState::Pending) => AttemptJudgement::Pending,
-        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judgement)))) => judgement.into(),
+        Some(AnswerState::Answered(Ok(JudgeAnswer::Judgement(judgement)))) => judgement.into(),
+        Some(AnswerState::Answered(Err(failure))) if evaluates && by_rules.is_none() => {
+            AttemptJudgement::Judged(Judgement::NotEvaluated { why: failure.describe() })
+        }
         _ => by_rules.into(),
     }
 }

@@ -8,8 +8,8 @@ fn question(prompt: &str) -> Question {
     Question { system: String::new(), prompt: prompt.to_owned(), schema: json!({}) }
 }
 
-fn redo(why: &str) -> Option<JudgeAnswer> {
-    Some(JudgeAnswer::Judgement(Some(Judgement::Redo { why: why.to_owned() })))
+fn redo(why: &str) -> AnswerResult {
+    Ok(JudgeAnswer::Judgement(Some(Judgement::Redo { why: why.to_owned() })))
 }
 
 #[tokio::test]
@@ -30,13 +30,13 @@ async fn an_answer_is_stored_until_it_is_discarded_and_counts_only_for_its_quest
     let task = ObjectId::new();
     let (agent, results) = (QuestionKey::Agent(task), QuestionKey::PriorResults(task));
     let mut answers = JudgeAnswers::default();
-    answers.ask(agent, question("who?"), async { Some(JudgeAnswer::Agent("builder".to_owned())) });
+    answers.ask(agent, question("who?"), async { Ok(JudgeAnswer::Agent("builder".to_owned())) });
     assert!(answers.blocks_attempt(task) && !answers.is_idle());
     assert_eq!(answers.get(agent, &question("who?")), AnswerState::Pending);
     assert!(answers.next_answer().await && !answers.blocks_attempt(task) && answers.is_idle());
     answers.discard_used(&[results]);
     for _ in 0..2 {
-        let expected = AnswerState::Answered(Some(JudgeAnswer::Agent("builder".to_owned())));
+        let expected = AnswerState::Answered(Ok(JudgeAnswer::Agent("builder".to_owned())));
         assert_eq!(answers.get(agent, &question("who?")), expected);
     }
     assert_eq!(answers.get(agent, &question("who, now that the task is another?")), AnswerState::NotAsked);
@@ -51,11 +51,10 @@ async fn a_question_that_panics_has_no_answer_and_other_questions_continue() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut answers = JudgeAnswers::default();
     answers.ask(panicking, question("who?"), async { panic!("this question crashes") });
-    answers.ask(other, question("who?"), async { receiver.await.ok().map(JudgeAnswer::Agent) });
+    answers.ask(other, question("who?"), async { Ok(JudgeAnswer::Agent(receiver.await.unwrap())) });
     assert!(answers.next_answer().await);
-    assert_eq!(
-        answers.get(panicking, &question("who?")),
-        AnswerState::Answered(None),
+    assert!(
+        matches!(answers.get(panicking, &question("who?")), AnswerState::Answered(Err(_))),
         "rules decide, and it is not asked again"
     );
     assert_eq!(answers.get(other, &question("who?")), AnswerState::Pending);
@@ -63,6 +62,6 @@ async fn a_question_that_panics_has_no_answer_and_other_questions_continue() {
     assert!(answers.next_answer().await);
     assert_eq!(
         answers.get(other, &question("who?")),
-        AnswerState::Answered(Some(JudgeAnswer::Agent("builder".to_owned())))
+        AnswerState::Answered(Ok(JudgeAnswer::Agent("builder".to_owned())))
     );
 }

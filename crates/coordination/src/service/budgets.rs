@@ -6,6 +6,7 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::ProjectId,
     invalid::Invalid,
+    time::Timestamp,
     workflow::Limit,
 };
 use emergent_store::{
@@ -13,7 +14,10 @@ use emergent_store::{
     budget::{self, Counter},
 };
 
-use crate::{dispatcher::Dispatcher, error::Result};
+use crate::{
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+};
 
 /// The daily budgets of a project and of its agents.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,6 +69,22 @@ impl Dispatcher {
             load_budgets(tx, project, budget::utc_day(now))
         };
         self.executor().graph().db().write(work).await
+    }
+}
+
+/// Refuses to start work in a project whose budget for the day is used up: nothing of it could run.
+pub(super) fn check_day_budget(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
+    let DayBudget { limit, today } = load_budgets(tx, project, budget::utc_day(now))?.project;
+    let spent = today.unwrap_or_default().spent;
+    let is_spent = limit.microusd.is_some_and(|limit| spent.microusd >= limit)
+        || limit.tokens.is_some_and(|limit| spent.tokens >= limit);
+    match is_spent {
+        true => Err(Error::Conflict(
+            "the project's budget for the day is used up, so nothing was started: raise it with `emergent budget set`, \
+             or dispatch again on the next day (UTC)"
+                .to_owned(),
+        )),
+        false => Ok(()),
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) fn resume_workflow(
     workflow.completed_at = None;
     workflow.summary = None;
     workflow.updated_at = now;
+    // Another workflow may take the new tasks of the project meanwhile, and there is one such workflow at a time.
+    workflows::end_standing(tx, id)?;
     workflows::update(tx, from, &workflow)?;
     workflows::bump_revision(tx, workflow.project, id)?;
     workflows::make_claimable(tx, id, now)?;

@@ -1,11 +1,14 @@
 //! Loads a discussion, and decides one that was escalated to a person.
 
 use emergent_domain::{
+    approval::ApprovalStatus,
     audit::{AuditAction, NewAuditEntry},
     author::Author,
     cursor::{Page, ResultPage},
     filter::{Filter, Op},
     ids::{ObjectId, ProjectId},
+    inbox::InboxNotice,
+    json::JsonObject,
     object::Object,
     query::ObjectFilter,
     run::Run,
@@ -14,11 +17,13 @@ use emergent_domain::{
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, audit, objects, relationships, workflows};
+use emergent_rules::workflow::discussion::{DiscussionAction, next_action};
+use emergent_store::{Tx, audit, objects, relationships, webhooks, workflows};
 use serde_json::{Value, json};
 
 use super::changes::{check_not_ended, check_note, resume_workflow};
 use crate::{
+    discussion::{decision_json, load_discussion},
     dispatcher::Dispatcher,
     error::{Error, Result},
     transactions::{lock_workflow, new_event, update_properties},
@@ -38,11 +43,7 @@ pub struct DiscussionDetail {
 
 impl Dispatcher {
     pub async fn discussion(&self, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
-        let read = move |tx: &mut Tx<'_>| {
-            let discussion = get_discussion(tx, project, id)?;
-            let entries = list_entries(tx, project, id)?;
-            Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
-        };
+        let read = move |tx: &mut Tx<'_>| load_detail(tx, project, id);
         self.executor().graph().db().snapshot(read).await
     }
 
@@ -110,8 +111,11 @@ impl Dispatcher {
             }
             update_properties(tx, &writer, id, changes)?;
             let topic = string_property(&discussion, "topic").unwrap_or_default();
-            let entry = NewAuditEntry::new(AuditAction::DiscussionDecide, Some(actor.project), topic);
+            let entry = NewAuditEntry::new(AuditAction::DiscussionDecide, Some(actor.project), &topic);
             audit::record(tx, &entry.id(id), writer.now)?;
+            let decided = ApprovalStatus::Decided;
+            let notice = InboxNotice::for_discussion(actor.project, id, &topic, decided, writer.now);
+            webhooks::enqueue(tx, &notice)?;
             if let Some(workflow) = workflow {
                 let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
                 let decided = WorkflowEventBody::DiscussionDecided {
@@ -130,8 +134,35 @@ impl Dispatcher {
             Ok::<_, Error>(())
         };
         self.executor().graph().db().write(work).await?;
-        self.discussion(actor.project, id).await
+        let read = move |tx: &mut Tx<'_>| load_decided(tx, actor.project, id);
+        self.executor().graph().db().snapshot(read).await
     }
+}
+
+fn load_detail(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
+    let discussion = get_discussion(tx, project, id)?;
+    let entries = list_entries(tx, project, id)?;
+    Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
+}
+
+/// Loads a discussion that a person has decided, with its outcome. The driver of its workflow writes the same outcome a
+/// moment later, with what follows from it.
+fn load_decided(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
+    let mut detail = load_detail(tx, project, id)?;
+    let mut properties = detail.discussion.properties.to_map();
+    if properties.get("status").and_then(Value::as_str) != Some("escalated") {
+        return Ok(detail);
+    }
+    if let Some(conducted) = load_discussion(tx, project, &detail.discussion)?
+        && let DiscussionAction::Resolve(outcome) =
+            next_action(&conducted.settings, &conducted.turns, conducted.person_decision.as_ref())
+    {
+        properties.insert("status".to_owned(), json!("resolved"));
+        properties.insert("consensus_level".to_owned(), json!(outcome.consensus_level.clamp(0.0, 1.0)));
+        properties.insert("final_decision".to_owned(), decision_json(&outcome));
+        detail.discussion.properties = JsonObject::from_map(&properties);
+    }
+    Ok(detail)
 }
 
 fn get_discussion(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Object> {

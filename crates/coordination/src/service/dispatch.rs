@@ -1,26 +1,31 @@
 //! Starts a workflow of new tasks or of tasks that are in the graph, and adds a single task.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use emergent_domain::{
     ids::WorkflowId,
     invalid::{Invalid, Problem},
     object::Object,
     task::{NewTask, Task, TaskStatus, VerdictKind},
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
-use emergent_graph::{Actor, objects};
-use emergent_store::{Tx, workflows as store_workflows};
+use emergent_graph::{Actor, Graph, objects};
+use emergent_net::trace_context;
+use emergent_store::{Tx, idempotency::accept_once, workflows as store_workflows};
+use serde_json::{Value, json};
 
-use super::dry_run::DryRun;
+use super::{budgets::check_day_budget, changes::retry_properties, dry_run::DryRun};
 use crate::{
-    create::{CreatedWorkflow, NewWorkflow, add_tasks, create_workflow, record_start, workflow_row},
-    dispatchable::{NameableAgents, dispatchable_agents},
+    create::{
+        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, record_start, workflow_row,
+    },
+    dispatchable::NameableAgents,
     dispatcher::Dispatcher,
     error::{Error, Result},
     existing_tasks::{ExistingTasks, assign_tasks, find_tasks, task_problems},
     model_check::planner_name,
     planning::DEFAULT_PLANNER,
+    transactions::update_properties,
 };
 
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
@@ -28,7 +33,7 @@ const MAX_CONCURRENT_TASKS: usize = 1_000;
 const MAX_RETRIES: i64 = 100;
 
 /// A workflow that was created and passed all checks.
-pub(super) struct CheckedWorkflow {
+pub(crate) struct CheckedWorkflow {
     pub created: CreatedWorkflow,
     /// The agent that creates the tasks; `None` if the workflow has tasks.
     pub planner: Option<String>,
@@ -37,42 +42,52 @@ pub(super) struct CheckedWorkflow {
 impl Dispatcher {
     /// Starts a workflow, to be driven by any dispatcher with free capacity.
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
-        let dispatcher = self.clone();
+        let (dispatcher, origin) = (self.clone(), request_origin());
         let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
-            Ok(dispatcher.create_new(tx, actor, &new)?.created.workflow)
+            Ok(dispatcher.create_new(tx, actor, &new, &origin)?.created.workflow)
         };
-        self.executor().graph().db().write(work).await
+        self.executor().graph().db().write(move |tx| accept_once(tx, &work)).await
     }
 
     /// Starts a workflow of tasks that are in the graph already.
     pub async fn dispatch_existing(&self, actor: Actor, existing: ExistingTasks) -> Result<Workflow> {
-        let dispatcher = self.clone();
+        let (dispatcher, origin) = (self.clone(), request_origin());
         let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
-            Ok(dispatcher.create_from_graph(tx, actor, &existing)?.created.workflow)
+            Ok(dispatcher.create_from_graph(tx, actor, &existing, &origin)?.created.workflow)
         };
-        self.executor().graph().db().write(work).await
+        self.executor().graph().db().write(move |tx| accept_once(tx, &work)).await
     }
 
     /// Returns what [`Dispatcher::dispatch`] would do.
     pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
         let dispatcher = self.clone();
-        self.dry_run(actor.project, move |tx| dispatcher.create_new(tx, actor, &new)).await
+        let origin = WorkflowOrigin::default();
+        self.dry_run(actor.project, move |tx| dispatcher.create_new(tx, actor, &new, &origin)).await
     }
 
     /// Returns what [`Dispatcher::dispatch_existing`] would do.
     pub async fn dry_run_existing(&self, actor: Actor, existing: ExistingTasks) -> Result<DryRun> {
         let dispatcher = self.clone();
-        self.dry_run(actor.project, move |tx| dispatcher.create_from_graph(tx, actor, &existing)).await
+        let origin = WorkflowOrigin::default();
+        self.dry_run(actor.project, move |tx| dispatcher.create_from_graph(tx, actor, &existing, &origin))
+            .await
     }
 
     /// Checks a request and creates its workflow.
-    fn create_new(&self, tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<CheckedWorkflow> {
+    pub(crate) fn create_new(
+        &self,
+        tx: &mut Tx<'_>,
+        actor: Actor,
+        new: &NewWorkflow,
+        origin: &WorkflowOrigin,
+    ) -> Result<CheckedWorkflow> {
         let planner = check_request(tx, actor, new)?;
+        check_day_budget(tx, actor.project, self.executor().graph().clock().now())?;
         let judge = self.fallback_judge(tx, actor.project, &new.settings)?;
         let settings = WorkflowSettings { judge, ..new.settings.clone() };
         let new = NewWorkflow { settings, ..new.clone() };
         let writer = self.executor().graph().write_context(tx, actor)?;
-        let created = create_workflow(tx, &writer, &new)?;
+        let created = create_workflow_with_origin(tx, &writer, &new, origin.clone())?;
         self.check_models(tx, &created, planner.as_deref())?;
         Ok(CheckedWorkflow { created, planner })
     }
@@ -83,18 +98,22 @@ impl Dispatcher {
         tx: &mut Tx<'_>,
         actor: Actor,
         existing: &ExistingTasks,
+        origin: &WorkflowOrigin,
     ) -> Result<CheckedWorkflow> {
         let (project, graph) = (actor.project, self.executor().graph());
         Invalid::if_any(settings_problems(&existing.settings))?;
         let found = find_tasks(tx, project, &existing.selection)?;
-        let names =
-            dispatchable_agents(tx, project)?.into_iter().map(|agent| agent.definition.name).collect();
-        Invalid::if_any(task_problems(&found, &names))?;
+        let found = take_from_cancelled(tx, graph, actor, found)?;
+        // A token cannot have an internal agent started by its name, as in a request with new tasks.
+        let agents = NameableAgents::load(tx, project, actor.author)?;
+        Invalid::if_any(task_problems(&found, &agents))?;
+        check_day_budget(tx, project, graph.clock().now())?;
         let judge = self.fallback_judge(tx, project, &existing.settings)?;
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
         let description = describe_tasks(&found);
         let author = graph.write_context(tx, actor)?;
-        let workflow = workflow_row(&author, WorkflowStatus::Running, &description, &settings);
+        let workflow =
+            workflow_row(&author, WorkflowStatus::Running, &description, &settings, origin.clone());
         store_workflows::insert(tx, &workflow)?;
         record_start(tx, &workflow, found.len())?;
         let (writer, _) = graph.workflow_write_context(tx, actor, workflow.id)?;
@@ -125,8 +144,44 @@ impl Dispatcher {
     }
 }
 
+/// The origin of a workflow that the current request starts: the runs continue the trace of the request.
+fn request_origin() -> WorkflowOrigin {
+    let traceparent = trace_context::parent().map(|context| context.to_string());
+    WorkflowOrigin { traceparent, ..WorkflowOrigin::default() }
+}
+
+/// Takes those of these tasks from their workflows that belong to cancelled ones, and makes them pending unless they
+/// are completed. Returns all tasks as they are now.
+fn take_from_cancelled(
+    tx: &mut Tx<'_>,
+    graph: &Graph,
+    actor: Actor,
+    mut found: Vec<Object>,
+) -> Result<Vec<Object>> {
+    let tasks: Vec<Task> = found.iter().map(Task::from_object).collect();
+    let workflows: BTreeSet<WorkflowId> = tasks.iter().filter_map(|task| task.workflow).collect();
+    for id in workflows {
+        // A task that was imported may name a workflow of another server.
+        let Some(workflow) = store_workflows::lock(tx, actor.project, id)? else { continue };
+        if workflow.status != WorkflowStatus::Cancelled {
+            return Err(Error::Conflict(format!("the workflow `{id}` is {}: try again", workflow.status)));
+        }
+        let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
+        writer.reason = Some("its workflow was cancelled, and another one takes it".to_owned());
+        for (object, task) in found.iter_mut().zip(&tasks).filter(|(_, task)| task.workflow == Some(id)) {
+            let mut properties = match task.status {
+                TaskStatus::Completed => json!({}),
+                _ => retry_properties(task, None, None),
+            };
+            properties["workflow_id"] = Value::Null;
+            *object = update_properties(tx, &writer, task.id, properties)?;
+        }
+    }
+    Ok(found)
+}
+
 /// Checks a request except for its tasks. Returns the name of the planner if it has no tasks.
-fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Option<String>> {
+pub(crate) fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Option<String>> {
     let mut problems = Vec::new();
     if new.description.trim().is_empty() {
         problems.push(Problem::new("description", "is empty"));
@@ -213,5 +268,6 @@ fn check_standalone_task(tx: &mut Tx<'_>, actor: Actor, task: &NewTask) -> Resul
     if let Some(problem) = task.assigned_agent.as_deref().and_then(|name| agents.problem_with_list(name)) {
         add("assignedAgent", &problem);
     }
+    problems.extend(task.discussion.problems("discussion"));
     Ok(Invalid::if_any(problems)?)
 }

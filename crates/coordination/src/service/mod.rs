@@ -1,6 +1,7 @@
 //! What people and clients do with workflows, as methods of [`Dispatcher`](crate::Dispatcher).
 
 pub(crate) mod budgets;
+mod cancel;
 mod changes;
 pub(crate) mod discussions;
 pub(crate) mod dispatch;

@@ -1,4 +1,4 @@
-//! Loads, lists, cancels and resumes workflows.
+//! Loads, lists and resumes workflows.
 
 use std::collections::HashMap;
 
@@ -8,27 +8,26 @@ use emergent_domain::{
     object::Object,
     task::{Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
-    workflow_event::{WorkflowEventBody, WorkflowMove},
 };
-use emergent_graph::{Actor, WriteContext};
+use emergent_graph::{Actor, Graph, WriteContext};
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
 use emergent_store::{
-    Tx, budget, tasks,
+    Tx, budget,
+    idempotency::accept_once,
+    tasks, unassigned_tasks,
     workflows::{self, AttemptRun},
 };
-use serde_json::{Value, json};
 
-use super::changes::{check_note, resume_workflow, retry_properties};
+use super::{
+    cancel::TASK_BATCH,
+    changes::{check_note, resume_workflow, retry_properties},
+};
 use crate::{
     dispatcher::Dispatcher,
     error::{Error, Result},
     foreign_blockers::load_foreign_blockers,
-    transactions::{get_workflow, lock_workflow, new_event, update_properties},
-    workflow_runs::cancel_workflow_runs,
+    transactions::{get_workflow, lock_workflow, update_properties},
 };
-
-/// The reason that the runs and tasks of a cancelled workflow record.
-const CANCELLED_REASON: &str = "its workflow was cancelled";
 
 /// A workflow with its tasks and its spend.
 #[derive(Debug, Clone)]
@@ -48,8 +47,17 @@ pub struct TaskDetail {
     pub attempts: usize,
     /// Its blockers: the keys of tasks of this workflow, and the ids of other objects.
     pub blocked_by: Vec<String>,
-    /// Describes what the task waits for outside this workflow; `None` if it waits for nothing there.
+    /// Describes what the task waits for outside this workflow: a person, or other tasks; `None` if it waits for
+    /// nothing there.
     pub waiting: Option<String>,
+}
+
+/// A task in a list.
+#[derive(Debug, Clone)]
+pub struct ListedTask {
+    pub object: Object,
+    /// Why the standing workflow of the project could not take the task as it is.
+    pub refusal: Option<String>,
 }
 
 impl Dispatcher {
@@ -87,56 +95,18 @@ impl Dispatcher {
         project: ProjectId,
         filter: tasks::TaskFilter,
         page: Page,
-    ) -> Result<ResultPage<Object>> {
-        let read = move |tx: &mut Tx<'_>| tasks::list(tx, project, &filter, &page);
-        Ok(self.executor().graph().db().read(read).await?)
-    }
-
-    /// Cancels a workflow and all of its runs.
-    pub async fn cancel(&self, actor: Actor, id: WorkflowId) -> Result<Workflow> {
-        let graph = self.executor().graph().clone();
-        let executor = self.executor().clone();
-        let work = move |tx: &mut Tx<'_>| {
-            let mut workflow = lock_workflow(tx, actor.project, id)?;
-            if workflow.status.is_terminal() {
-                let message = format!("workflow `{id}` has ended: it is {}", workflow.status);
-                return Err(Error::Conflict(message));
-            }
-            let now = graph.clock().now();
-            let from = workflow.status;
-            workflow.status = WorkflowStatus::Cancelled;
-            workflow.escalation = None;
-            workflow.completed_at = Some(now);
-            workflow.updated_at = now;
-            workflows::update(tx, from, &workflow)?;
-            let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
-            let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
-            writer.reason = Some(CANCELLED_REASON.to_owned());
-            let objects = tasks::list_for_workflow(tx, actor.project, id)?;
-            abandon_discussions(tx, &writer, &objects)?;
-            for object in objects {
-                let task = Task::from_object(&object);
-                let to = match task.status {
-                    TaskStatus::Pending | TaskStatus::Paused => TaskStatus::Skipped,
-                    TaskStatus::InProgress => TaskStatus::Failed,
-                    _ => continue,
-                };
-                update_properties(tx, &writer, task.id, json!({ "status": to.as_str() }))?;
-            }
-            workflows::bump_revision(tx, actor.project, id)?;
-            let ended = WorkflowEventBody::WorkflowEnded(WorkflowMove {
-                status: WorkflowStatus::Cancelled,
-                reason: "cancelled by request".to_owned(),
-                options: None,
-                summary: None,
-            });
-            workflows::append_events(tx, id, &[new_event(None, None, &ended, now)])?;
-            Ok((workflow, cancelled))
+    ) -> Result<ResultPage<ListedTask>> {
+        let read = move |tx: &mut Tx<'_>| -> Result<ResultPage<ListedTask>> {
+            let ResultPage { items, next } = tasks::list(tx, project, &filter, &page)?;
+            let ids: Vec<ObjectId> = items.iter().map(|task| task.id).collect();
+            let mut refusals = unassigned_tasks::list_refusals(tx, &ids)?;
+            let listed = |object: Object| {
+                let refusal = refusals.remove(&object.id).filter(|(version, _)| *version == object.version);
+                ListedTask { object, refusal: refusal.map(|(_, reason)| reason) }
+            };
+            Ok(ResultPage { items: items.into_iter().map(listed).collect(), next })
         };
-        let (workflow, cancelled) = self.executor().graph().db().write(work).await?;
-        self.executor().stop_driving(&cancelled);
-        self.counters().record_workflow_end(WorkflowStatus::Cancelled);
-        Ok(workflow)
+        self.executor().graph().db().read(read).await
     }
 
     /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
@@ -149,6 +119,32 @@ impl Dispatcher {
         budget: Option<Limit>,
     ) -> Result<Workflow> {
         check_note("note", note.as_deref())?;
+        match self.resume_at_once(actor, id, note.clone(), budget).await {
+            Err(error) if error.is_too_slow() => {}
+            done => return done,
+        }
+        // There are too many large tasks for one transaction. They become pending in several while the workflow
+        // still waits; if the server stops in between, resuming it again continues.
+        let mut limit = TASK_BATCH;
+        loop {
+            match self.retry_some_tasks(actor, id, note.clone(), limit).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.is_too_slow() && limit > 1 => limit /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        self.resume_at_once(actor, id, note, budget).await
+    }
+
+    /// Resumes a workflow in one transaction.
+    async fn resume_at_once(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        note: Option<String>,
+        budget: Option<Limit>,
+    ) -> Result<Workflow> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
@@ -157,31 +153,48 @@ impl Dispatcher {
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;
             }
-            let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
-            writer.reason = Some("its workflow was resumed".to_owned());
-            for object in tasks::list_for_workflow(tx, actor.project, id)? {
-                let task = Task::from_object(&object);
-                if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
-                    update_properties(tx, &writer, task.id, retry_properties(&task, note.as_deref(), None))?;
-                }
-            }
+            let (writer, _) = retry_tasks(tx, &graph, actor, id, note.as_deref(), usize::MAX)?;
             resume_workflow(tx, &writer, workflow, note.as_deref())
+        };
+        self.executor().graph().db().write(move |tx| accept_once(tx, &work)).await
+    }
+
+    /// Makes at most `limit` failed and skipped tasks of a workflow pending that waits, and returns their number.
+    async fn retry_some_tasks(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        note: Option<String>,
+        limit: usize,
+    ) -> Result<usize> {
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            check_resumable(&lock_workflow(tx, actor.project, id)?)?;
+            let (_, count) = retry_tasks(tx, &graph, actor, id, note.as_deref(), limit)?;
+            Ok::<_, Error>(count)
         };
         self.executor().graph().db().write(work).await
     }
 }
 
-/// Ends the discussions of these tasks that are not decided: nobody conducts them any more.
-fn abandon_discussions(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[Object]) -> Result<()> {
-    let ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
-    for (_, discussion) in tasks::list_discussions(tx, writer.project.id, &ids)? {
-        let properties = discussion.properties.to_map();
-        let status = properties.get("status").and_then(Value::as_str).unwrap_or_default();
-        if matches!(status, "active" | "escalated") {
-            update_properties(tx, writer, discussion.id, json!({ "status": "abandoned" }))?;
-        }
+/// Makes at most `limit` failed and skipped tasks pending. Returns who wrote that, and their number.
+fn retry_tasks(
+    tx: &mut Tx<'_>,
+    graph: &Graph,
+    actor: Actor,
+    id: WorkflowId,
+    note: Option<&str>,
+    limit: usize,
+) -> Result<(WriteContext, usize)> {
+    let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
+    writer.reason = Some("its workflow was resumed".to_owned());
+    let ended = [TaskStatus::Failed, TaskStatus::Skipped];
+    let objects = tasks::list_in_status(tx, actor.project, id, &ended, limit)?;
+    for object in &objects {
+        let task = Task::from_object(object);
+        update_properties(tx, &writer, task.id, retry_properties(&task, note, None))?;
     }
-    Ok(())
+    Ok((writer, objects.len()))
 }
 
 fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
@@ -204,11 +217,17 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
         runs.entry(task).or_default().push(run);
         *attempts.entry(task).or_default() += usize::from(!is_resumed);
     }
+    let current_runs: Vec<RunId> = tasks.iter().filter_map(|task| task.run).collect();
+    let waiting_runs = workflows::list_waiting(tx, project, &current_runs)?;
     let task_detail = |task: Task| {
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let foreign_blockers = foreign_by_task.remove(&task.id).unwrap_or_default();
-        let waiting = describe_wait(&task, attempted, &foreign_blockers);
+        let waiting_run = task.run.filter(|run| waiting_runs.contains(run));
+        let waiting = match waiting_run {
+            Some(run) => Some(format!("it waits for a person, who finds run `{run}` in the inbox")),
+            None => describe_wait(&task, attempted, &foreign_blockers),
+        };
         TaskDetail {
             runs,
             attempts: attempts.remove(&task.id).unwrap_or_default(),

@@ -3,7 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use emergent_domain::{
-    ids::{ProjectId, WorkflowId},
+    coordination::DiscussionDefaults,
+    ids::{ObjectId, ProjectId, WorkflowId},
     object::Object,
     task::{BLOCKS_TYPE, NewTask, Priority, Task, TaskStatus, VerdictKind},
     token::Scope,
@@ -139,6 +140,7 @@ impl TaskInput {
             blocked_by: keys(&details.blocked_by)?,
             requires_collaboration: details.requires_collaboration,
             collaborators: details.collaborators.clone(),
+            discussion: DiscussionDefaults::default(),
             verdict: details.verdict.unwrap_or_default(),
             verifies: keys(&details.verifies)?,
             max_retries: details.max_retries,
@@ -263,9 +265,8 @@ struct SubtasksInput {
     /// Task that combines the results; fields as in `tasks`.
     #[schemars(extend("described_in" = "tasks"))]
     synthesis: Option<TaskInput>,
-    /// Dependents of your own task also wait for these, or for the synthesis.
-    #[serde(default)]
-    blocks_parent: bool,
+    /// Dependents of your own task also wait for these, or for the synthesis; default: yes.
+    blocks_parent: Option<bool>,
 }
 
 async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
@@ -274,7 +275,7 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
         let parent = caller.link.task;
-        if blocks_parent && parent.is_none() {
+        if blocks_parent == Some(true) && parent.is_none() {
             let message = "`blocksParent` is for a run that works at a task, and yours does not".to_owned();
             return Err(Error::Conflict { message });
         }
@@ -287,17 +288,9 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
         }
         let (workflow, created) = create_tasks(tx, writer, workflow, None, new)?;
         let (part_objects, synthesis_objects) = created.split_at(parts.len());
-        if let Some(parent) = parent.filter(|_| blocks_parent) {
+        if let Some(parent) = parent.filter(|_| blocks_parent != Some(false)) {
             let blockers = if synthesis_objects.is_empty() { part_objects } else { synthesis_objects };
-            let (_, dependents) = tasks::neighbours(tx, project, parent)?;
-            // Only pending tasks wait for blockers.
-            let dependents =
-                dependents.iter().filter(|task| Task::from_object(task).status == TaskStatus::Pending);
-            let edges = dependents.flat_map(|dependent| {
-                blockers.iter().map(move |blocker| new_edge(BLOCKS_TYPE, blocker.id, dependent.id))
-            });
-            let drafts = edges.map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
-            relationships::create_all(tx, writer, &drafts)?;
+            block_dependents(tx, writer, parent, blockers, blocks_parent.is_none())?;
         }
         let mut answer = json!({ "workflowId": workflow, "tasks": view(part_objects) });
         if let [synthesis] = view(synthesis_objects).as_slice() {
@@ -305,4 +298,31 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
         }
         Ok(answer)
     })
+}
+
+/// Lets the tasks that depend on `parent` wait for `blockers` as well. `skips_cycles`: a dependent that one of the
+/// blockers waits for is left as it is, instead of refusing the call.
+fn block_dependents(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    parent: ObjectId,
+    blockers: &[Object],
+    skips_cycles: bool,
+) -> Result<()> {
+    let (_, dependents) = tasks::neighbours(tx, writer.project.id, parent)?;
+    let mut drafts = Vec::new();
+    // Only pending tasks wait for blockers.
+    for dependent in dependents.iter().filter(|task| Task::from_object(task).status == TaskStatus::Pending) {
+        let is_blocker = |id: &ObjectId| blockers.iter().any(|blocker| blocker.id == *id);
+        let is_cycle = skips_cycles
+            && tasks::reachable_blocks(tx, &[dependent.id])?.iter().any(|(_, to)| is_blocker(to));
+        if !is_cycle {
+            for blocker in blockers {
+                let edge = new_edge(BLOCKS_TYPE, blocker.id, dependent.id);
+                drafts.push(relationships::RelationshipDraft::new(edge)?);
+            }
+        }
+    }
+    relationships::create_all(tx, writer, &drafts)?;
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
+    coordination::DiscussionDefaults,
     cursor::Page,
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
@@ -14,15 +15,12 @@ use emergent_domain::{
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, objects, relationships};
-use emergent_rules::workflow::discussion::{
-    DiscussionKind, DiscussionSettings, EntryType, Participant, Phase,
-};
+use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, MAX_STARTED_DISCUSSIONS};
 use emergent_store::{Tx, objects as rows, relationships as edges, transfer, workflows};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
-        define::{CallResult, graph_change, read_tool, write_tool_with_scope},
-        input::{OneOf, Words},
+        define::{CallResult, graph_change, read_tool, refuse, write_tool_with_scope},
         reference::ObjectRef,
         view::FieldSelection,
     },
@@ -31,7 +29,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::caller::{Caller, TaskRef, not_found};
+use super::{
+    caller::{Caller, TaskRef, not_found},
+    discussion_input::{ParticipantInput, PhaseInput, StartInput},
+};
 use crate::{
     create::{author_run, new_edge},
     dispatchable::NameableAgents,
@@ -179,110 +180,6 @@ fn entry_json(entry: &Object) -> Value {
     Value::Object(shown.collect())
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(example = json!({
-    "topic": "Should tags be rows or a JSON list?",
-    "participants": ["design-agent", "reviewer-agent"],
-    "options": ["rows", "list"],
-}))]
-struct StartInput {
-    /// Question to decide.
-    #[schemars(length(min = 1, max = 2_000))]
-    topic: String,
-    /// Default: consensus (all argue, then vote).
-    #[schemars(with = "Option<OneOf<KindNames>>")]
-    kind: Option<DiscussionKind>,
-    /// Names of agents, each once, or objects.
-    #[schemars(length(min = 2, max = 20))]
-    participants: Vec<ParticipantInput>,
-    /// What all should know first.
-    #[schemars(length(min = 1, max = 50_000))]
-    context: Option<String>,
-    /// What to vote for; default: found by the participants.
-    #[serde(default)]
-    #[schemars(length(max = 50), inner(length(min = 1, max = 500)))]
-    options: Vec<String>,
-    /// What a decision is measured by.
-    #[serde(default)]
-    #[schemars(length(max = 20), inner(length(min = 1, max = 500)))]
-    criteria: Vec<String>,
-    /// Most rounds.
-    #[schemars(range(min = 1, max = 10))]
-    rounds: Option<i64>,
-    /// Share of the votes that an option needs; default: 0.7.
-    threshold: Option<f64>,
-    /// How many participants must be left; default: half.
-    #[schemars(range(min = 1, max = 20))]
-    quorum: Option<i64>,
-    /// For a collaboration; default: review, synthesis, decision.
-    #[serde(default)]
-    #[schemars(length(max = 10))]
-    phases: Vec<PhaseInput>,
-    /// Key or id of the task; default: your own.
-    task: Option<TaskRef>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PhaseInput {
-    #[schemars(length(min = 1, max = 64))]
-    name: String,
-    /// Who is asked; default: all.
-    #[serde(default)]
-    #[schemars(length(max = 20), inner(length(min = 1, max = 128)))]
-    agents: Vec<String>,
-    /// Default: 1.
-    #[schemars(range(min = 1, max = 10))]
-    max_rounds: Option<i64>,
-    /// What its entries are; default: argument.
-    #[schemars(with = "Option<OneOf<EntryNames>>")]
-    output: Option<EntryType>,
-}
-
-/// Names the types of entries for the schema.
-struct EntryNames;
-
-impl Words for EntryNames {
-    fn words() -> Vec<&'static str> {
-        EntryType::ALL.iter().map(|type_| type_.as_str()).collect()
-    }
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum ParticipantInput {
-    Named(#[schemars(length(min = 1, max = 128))] String),
-    Detailed(ParticipantDetails),
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ParticipantDetails {
-    #[schemars(length(min = 1, max = 128))]
-    agent: String,
-    /// Such as judge, proposer, for, against.
-    #[schemars(length(min = 1, max = 64))]
-    role: Option<String>,
-    /// Weight of its vote.
-    #[serde(default = "default_weight")]
-    #[schemars(range(min = 0))]
-    weight: f64,
-}
-
-fn default_weight() -> f64 {
-    1.0
-}
-
-/// Names the kinds for the schema: `DiscussionKind` and `Words` belong to other crates.
-struct KindNames;
-
-impl Words for KindNames {
-    fn words() -> Vec<&'static str> {
-        DiscussionKind::ALL.iter().map(|kind| kind.as_str()).collect()
-    }
-}
-
 async fn start(_: ToolContext, input: StartInput) -> CallResult {
     let StartInput {
         topic,
@@ -297,49 +194,35 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         phases,
         task,
     } = input;
-    let mut settings = DiscussionSettings::new(kind.unwrap_or(DiscussionKind::Consensus), topic, &[]);
-    settings.phases = phases
-        .into_iter()
-        .map(|PhaseInput { name, agents, max_rounds, output }| Phase {
-            name,
-            agents,
-            max_rounds: max_rounds.unwrap_or(1),
-            output_type: output.unwrap_or_default(),
-        })
-        .collect();
-    settings.participants = participants
-        .into_iter()
-        .map(|participant| match participant {
-            ParticipantInput::Named(name) => Participant::new(name),
-            ParticipantInput::Detailed(ParticipantDetails { agent, role, weight }) => {
-                Participant { agent, weight, role }
-            }
-        })
-        .collect();
+    let own = DiscussionDefaults {
+        kind: kind.map(|kind| kind.as_str().to_owned()),
+        rounds,
+        threshold,
+        quorum: None,
+        phases: phases.into_iter().map(PhaseInput::into_phase).collect(),
+    };
+    if !own.phases.is_empty() && kind.is_some_and(|kind| kind != DiscussionKind::Collaboration) {
+        return Err(refuse("The discussion cannot be started: `phases` are only for a collaboration"));
+    }
+    let mut settings = DiscussionSettings::new(DiscussionKind::Consensus, topic, &[]);
+    settings.participants = participants.into_iter().map(ParticipantInput::into_participant).collect();
     settings.context = context.unwrap_or_default();
     settings.options = options;
     settings.criteria = criteria;
-    settings.rounds = rounds;
-    settings.quorum = quorum.and_then(|quorum| usize::try_from(quorum).ok());
-    let has_kind = kind.is_some();
+    let quorum = quorum.and_then(|quorum| usize::try_from(quorum).ok());
     graph_change(move |tx, writer| {
         let project = writer.project.id;
-        let defaults = &writer.project.coordination.discussions;
-        let mut settings = settings.clone();
-        if let Some(kind) = defaults.kind.as_deref().filter(|_| !has_kind).and_then(DiscussionKind::parse) {
-            settings.kind = kind;
-        }
-        settings.rounds = settings.rounds.or(defaults.rounds);
-        settings.threshold = threshold.or(defaults.threshold).unwrap_or(settings.threshold);
-        let default_quorum = defaults.quorum.map(|quorum| quorum.min(settings.participants.len()));
-        settings.quorum = settings.quorum.or(default_quorum);
+        let caller = Caller::load(tx, project, author_run(writer))?;
+        let task = resolve_task(tx, project, &caller, task.as_ref())?;
+        // What the caller leaves open, the task says, and else the project.
+        let defaults = own.or(&task.discussion).or(&writer.project.coordination.discussions);
+        let mut settings = settings.clone().with_defaults(&defaults);
+        settings.quorum = quorum.or(settings.quorum);
         let problems = settings.problems();
         if !problems.is_empty() {
             let message = format!("the discussion cannot be started: {}", problems.join("; "));
             return Err(Error::Conflict { message });
         }
-        let caller = Caller::load(tx, project, author_run(writer))?;
-        let task = resolve_task(tx, project, &caller, task.as_ref())?;
         let Some(workflow) = task.workflow else {
             let message = format!(
                 "the task `{}` belongs to no workflow, so no dispatcher would conduct the discussion",
@@ -349,6 +232,14 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         };
         // This locks the workflow, so that the task does not end before the commit.
         workflows::bump_revision(tx, project, workflow)?;
+        if workflows::count_discussions(tx, workflow, task.id)? >= MAX_STARTED_DISCUSSIONS {
+            let message = format!(
+                "this attempt at the task `{}` has had {MAX_STARTED_DISCUSSIONS} discussions, which is the limit: go on \
+                 with what was decided",
+                task.key
+            );
+            return Err(Error::Conflict { message });
+        }
         // The discussion is about the current attempt at the task. A run that only discusses the task
         // is no attempt.
         let is_own_task = caller.link.task == Some(task.id) && caller.link.session.is_some();
@@ -360,7 +251,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
             );
             return Err(Error::Conflict { message });
         };
-        check_agents(&NameableAgents::load(tx, project, writer.author)?, &settings)?;
+        check_agents(&NameableAgents::load(tx, project, writer.author)?, &settings, &own)?;
         let names: Vec<&str> =
             settings.participants.iter().map(|participant| participant.agent.as_str()).collect();
         let properties = json!({
@@ -394,10 +285,22 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     })
 }
 
-fn check_agents(agents: &NameableAgents, settings: &DiscussionSettings) -> Result<(), Invalid> {
+/// Checks the agents that the caller names.
+fn check_agents(
+    agents: &NameableAgents,
+    settings: &DiscussionSettings,
+    own: &DiscussionDefaults,
+) -> Result<(), Invalid> {
+    let check = |path: String, agent: &str| match agents.problem(agent, true) {
+        Some(reason) => Err(Invalid::new(path, reason)),
+        None => Ok(()),
+    };
     for (index, participant) in settings.participants.iter().enumerate() {
-        if let Some(reason) = agents.problem(&participant.agent, true) {
-            return Err(Invalid::new(format!("participants[{index}]"), reason));
+        check(format!("participants[{index}]"), &participant.agent)?;
+    }
+    for (index, phase) in own.phases.iter().enumerate() {
+        for (position, agent) in phase.agents.iter().enumerate() {
+            check(format!("phases[{index}].agents[{position}]"), agent)?;
         }
     }
     Ok(())

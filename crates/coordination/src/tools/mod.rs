@@ -10,6 +10,7 @@ use emergent_tools::Tool;
 mod caller;
 mod create;
 mod dependencies;
+mod discussion_input;
 mod discussions;
 mod list;
 mod update;
