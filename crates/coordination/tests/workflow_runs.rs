@@ -48,7 +48,8 @@ async fn dispatched(
     let (executor, agent) = (harness.executor.clone(), agent.clone());
     admit_into_slot(harness, move |tx, admissions| {
         let start = StartOptions { input: "Do your part.".into(), ..StartOptions::default() };
-        let run = LinkedRun { id: RunId::new(), link, child_index, started_by: None };
+        let run =
+            LinkedRun { id: RunId::new(), link, child_index, started_by: None, cause: None, cause_depth: 0 };
         admit_linked_run(tx, &executor, admissions, &agent, run, &start)
     })
     .await

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use emergent_domain::{
     agent::AgentDefinition,
+    coordination::{DiscussionDefaults, DiscussionPhase},
+    object::Object,
     run::RunStatus,
     task::{NewTask, TaskStatus},
     workflow::WorkflowStatus,
 };
 use emergent_testkit::{
     both_engines,
-    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, hangs, replies, says},
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, fails, hangs, replies, says},
 };
 use serde_json::json;
 
@@ -95,6 +97,40 @@ both_engines! {
         let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
         assert_eq!(text(&told.discussion, "status"), "abandoned");
         assert!(house.dispatcher.discussions(house.project, escalated, None, page()).await.unwrap().items.is_empty());
+        house.close().await;
+    }
+
+    async fn a_task_says_how_its_result_is_discussed(db: TestDb) {
+        let phase = |name: &str, agent: &str, output: &str| DiscussionPhase {
+            name: name.into(), agents: vec![agent.into()], max_rounds: None, output: Some(output.into()),
+        };
+        let phases = vec![
+            phase("ask", "researcher", "question"),
+            phase("answer", "writer", "clarification"),
+            phase("decide", "researcher", "vote"),
+        ];
+        let model = ScriptedModel::default()
+            .agent("writer", [says("A Tag with a name."), says("Yes, it is unique.")])
+            .agent("researcher", [says("Is the name unique?"), vote("APPROVED"), says("Approved, as the name is unique.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let task = NewTask {
+            requires_collaboration: true,
+            discussion: DiscussionDefaults { phases, threshold: Some(1.0), ..DiscussionDefaults::default() },
+            ..task("design", "writer", &[])
+        };
+        let id = house.dispatch(vec![task]).await;
+        let shown = house.completed(id).await;
+        let design = &shown.tasks[0];
+        let output = design.task.output.clone().unwrap();
+        // Who decides alone has said what was decided.
+        assert_eq!(output, json!("A Tag with a name.\n\nDecided in a discussion of it: Approved, as the name is unique."));
+        let discussion = house.beyond(design.task.id, "spawned_discussion").await.remove(0);
+        assert_eq!((text(&discussion, "discussion_type"), text(&discussion, "status")), ("collaboration".into(), "resolved".into()));
+        let entries = house.beyond(discussion.id, "has_entry").await;
+        let said: Vec<String> = entries.iter().map(|entry| text(entry, "entry_type")).collect();
+        assert_eq!(said, ["proposal", "question", "clarification", "vote"]);
+        assert_eq!(house.model.requests_of("researcher")[0].turns[0].text().matches("A Tag with a name.").count(), 1);
         house.close().await;
     }
 
@@ -274,6 +310,81 @@ both_engines! {
         let shown = house.completed(id).await;
         let output = shown.tasks[0].task.output.clone().unwrap().to_string();
         assert!(output.contains("list"), "{output}");
+        house.close().await;
+    }
+
+    async fn an_approval_with_markup_ends_the_review(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("A Tag with a name.")])
+            .agent("researcher", [says("**Approved**\n\nLooks complete.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let id = house.dispatch(design()).await;
+        house.completed(id).await;
+        let asked = house.model.requests_of("researcher")[0].turns[0].text();
+        assert!(asked.contains("Start your answer with") && !asked.contains("VOTE:"), "it says one thing: {asked}");
+        house.close().await;
+    }
+
+    async fn a_vote_for_no_option_is_refused_with_the_options(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two"], "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("columns"), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("Rows"), says("Voted.")]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        house.completed(id).await;
+        let told = house.model.requests_of("one")[2].last_text();
+        assert!(told.contains("there is no option `columns`; the options are `rows`, `list`"), "{told}");
+        house.close().await;
+    }
+
+    async fn without_an_approval_there_is_no_consensus_and_a_decision_is_answered_with_its_outcome(db: TestDb) {
+        let writer: Vec<_> = (0..4).map(|at| says(format!("Proposal {at}."))).collect();
+        let researcher: Vec<_> = (0..4).map(|_| says("SUGGEST_CHANGES: not like that.")).collect();
+        let model = ScriptedModel::default().agent("writer", writer).agent("researcher", researcher);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let id = house.dispatch(design()).await;
+        let discussion = house.ended(id).await.workflow.escalation.unwrap().discussion.unwrap();
+        let level = |object: &Object| object.properties.to_map()["consensus_level"].as_f64().unwrap();
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        assert_eq!(level(&told.discussion), 0.0);
+        let decision = json!("Take the second proposal.");
+        let told = house.dispatcher.decide(house.actor(), discussion, decision, None).await.unwrap();
+        assert_eq!((text(&told.discussion, "status"), level(&told.discussion)), ("resolved".into(), 0.0));
+        let outcome = told.discussion.properties.to_map()["final_decision"].clone();
+        assert_eq!(outcome["text"], "Take the second proposal.");
+        house.completed(id).await;
+        let stored = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        assert_eq!(stored.discussion.properties.to_map()["final_decision"], outcome);
+        house.close().await;
+    }
+
+    async fn the_metrics_of_a_task_count_its_retries_and_its_review(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [
+                fails(emergent_llm::Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() }),
+                calls("entities_query", json!({ "type": "Tag" })),
+                says("A Tag with a name."),
+                says("A Tag with a name and a tag_type."),
+            ])
+            .agent("researcher", [says("SUGGEST_CHANGES: add tag_type."), says("APPROVED. Looks complete.")]);
+        let house = House::open(&db, model).await;
+        house.agent("writer", &["entities_query"]).await;
+        house.agents(&["researcher"]).await;
+        let id = house.dispatch(design()).await;
+        let shown = house.completed(id).await;
+        let task = house.graph().get_object(house.project, shown.tasks[0].task.id).await.unwrap();
+        let metrics = task.properties.to_map()["metrics"].clone();
+        assert_eq!(metrics["llm_calls"], 5, "two of the attempt and three of the review: {metrics}");
+        assert_eq!(metrics["tokens_used"], json!(shown.spent.spent.tokens), "{metrics}");
+        let resolved = house.events(id).await.into_iter().find(|event| event.kind == "discussion_resolved").unwrap();
+        let completed: emergent_domain::time::Timestamp = metrics["completion_time"].as_str().unwrap().parse().unwrap();
+        assert!(completed >= resolved.at, "{metrics}");
         house.close().await;
     }
 }

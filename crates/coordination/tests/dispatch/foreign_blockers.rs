@@ -287,4 +287,19 @@ both_engines! {
         house.dispatcher.cancel(house.actor(), first).await.unwrap();
         house.close().await;
     }
+
+    async fn the_result_of_a_blocker_outside_the_workflow_is_passed_on(db: TestDb) {
+        let model = ScriptedModel::default().agent("shipper", [says("Shipped."), says("Told.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["slow", "shipper"]).await;
+        let manual = NewTask { assigned_agent: None, ..task("manual", "", &[]) };
+        let manual = house.dispatcher.add_task(house.actor(), None, manual).await.unwrap().id;
+        let id = house.ship_after(manual, WorkflowSettings::default()).await;
+        house.reaches(id, "prepare", TaskStatus::Completed).await;
+        house.change(manual, json!({ "status": "completed", "output": "The contract is signed." })).await;
+        let shown = house.completed(id).await;
+        let prompt = house.prompt(of(&shown, "ship").runs[0]).await;
+        assert!(prompt.contains("The contract is signed.") && prompt.contains("Prepared."), "{prompt}");
+        house.close().await;
+    }
 }

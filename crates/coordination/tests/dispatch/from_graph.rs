@@ -21,23 +21,23 @@ use serde_json::{Value, json};
 use crate::harness::{House, task};
 
 /// Somebody makes a task as a plain object.
-async fn loose_task(house: &House, properties: Value) -> ObjectId {
+pub async fn loose_task(house: &House, properties: Value) -> ObjectId {
     let Value::Object(properties) = properties else { panic!("properties are an object") };
     let new = NewObject { type_: "SpecTask".into(), properties, ..NewObject::default() };
     house.graph().create_object(house.actor(), new).await.unwrap().id
 }
 
-async fn block(house: &House, from: ObjectId, to: ObjectId) {
+pub async fn block(house: &House, from: ObjectId, to: ObjectId) {
     let new =
         NewRelationship { type_: "blocks".into(), from, to, properties: Default::default(), weight: None };
     house.graph().create_relationship(house.actor(), new).await.unwrap();
 }
 
-fn existing(selection: TaskSelection) -> ExistingTasks {
+pub fn existing(selection: TaskSelection) -> ExistingTasks {
     ExistingTasks { selection, settings: WorkflowSettings::default() }
 }
 
-async fn start(house: &House, selection: TaskSelection) -> Workflow {
+pub async fn start(house: &House, selection: TaskSelection) -> Workflow {
     house.dispatcher.dispatch_existing(house.actor(), existing(selection)).await.unwrap()
 }
 
@@ -161,6 +161,31 @@ both_engines! {
         assert_eq!(ids, [one, two]);
         let before = house.graph().get_object(house.project, before).await.unwrap();
         assert_eq!(emergent_domain::task::Task::from_object(&before).status, TaskStatus::Pending);
+        house.close().await;
+    }
+
+    async fn a_workflow_that_took_new_tasks_is_resumed_although_another_one_takes_them_now(db: TestDb) {
+        let lines = (0..4).map(|_| says("Done."));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
+        house.agents(&["builder"]).await;
+        let mut standing = Vec::new();
+        for (title, status) in [("One", "failed"), ("Two", "running")] {
+            let task = loose_task(&house, json!({ "title": title, "assigned_agent": "builder" })).await;
+            let workflow = start(&house, TaskSelection::Ids(vec![task])).await.id;
+            house.completed(workflow).await;
+            standing.push((workflow, status));
+        }
+        let rows = standing.clone();
+        let marked: Result<(), emergent_store::Error> = house.graph().db().write(move |tx| {
+            for (workflow, status) in &rows {
+                let sql = format!("UPDATE workflows SET standing = $2, status = '{status}', owner = 'nobody' WHERE id = $1");
+                tx.execute(&sql, emergent_store::params![*workflow, true])?;
+            }
+            Ok(())
+        }).await;
+        marked.unwrap();
+        let resumed = house.dispatcher.resume(house.actor(), standing[0].0, None, None).await.unwrap();
+        assert_eq!(resumed.status, WorkflowStatus::Running);
         house.close().await;
     }
 }

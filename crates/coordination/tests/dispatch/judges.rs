@@ -154,14 +154,14 @@ both_engines! {
     async fn without_an_answer_that_can_be_used_rules_say_what_is_told(db: TestDb) {
         let house = House::with(&db, ScriptedModel::default(), judged()).await;
         house.agents(&["finder", "builder"]).await;
-        for line in [says("All of them, I think."), fails(refused())] {
-            house.model.add("threader", [line]);
+        for lines in [[says("All of them, I think."), says("All.")], [fails(refused()), fails(refused())]] {
+            house.model.add("threader", lines);
             let (id, prompt) = told(&house, ThreadingKind::Llm, 7).await;
             assert!((0..7).all(|at| prompt.contains(&format!("Found in t{at}."))), "{prompt}");
             let events = house.events(id).await;
             assert!(!events.iter().any(|event| event.data.to_string().contains("a model chose")));
         }
-        assert_eq!(house.model.requests_of("threader").len(), 2);
+        assert_eq!(house.model.requests_of("threader").len(), 4, "it is asked once more each time");
         house.close().await;
     }
 
@@ -194,6 +194,46 @@ both_engines! {
         let shown = house.completed(id).await;
         assert_eq!(shown.tasks[0].task.assigned_agent.as_deref(), Some("second"));
         assert_eq!(house.model.requests_of("selector").len(), 1, "it was paid for once");
+        house.close().await;
+    }
+
+    async fn a_result_that_the_judge_could_not_evaluate_says_so(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("builder", [says("Built, with tests."), says("Built again.")])
+            .agent("evaluator", [fails(refused()), says("?? 1")]);
+        let house = House::with(&db, model, judged()).await;
+        house.agents(&["builder"]).await;
+        let settings = || WorkflowSettings { evaluate: true, ..WorkflowSettings::default() };
+        let id = house.dispatch_with(settings(), vec![task("build", "builder", &[])]).await;
+        house.completed(id).await;
+        assert_eq!(house.model.requests_of("evaluator").len(), 2, "it is asked once more");
+        let events = house.events(id).await;
+        let failed = events.iter().find(|event| event.kind == "judge_failed").unwrap();
+        assert_eq!(failed.data["role"], "evaluator");
+        assert!(failed.data["reason"].as_str().unwrap().contains("?? 1"), "{}", failed.data);
+        let completed = events.iter().find(|event| event.kind == "task_completed").unwrap();
+        assert!(completed.data["reason"].as_str().unwrap().contains("not evaluated"), "{}", completed.data);
+
+        // An answer to the second question counts as any other.
+        house.model.add("evaluator", [says("{}"), says(r#"{"verdict": "accept", "why": ""}"#)]);
+        let id = house.dispatch_with(settings(), vec![task("more", "builder", &[])]).await;
+        house.completed(id).await;
+        assert!(house.events(id).await.iter().all(|event| event.kind != "judge_failed"));
+        house.close().await;
+    }
+
+    async fn a_judge_that_cannot_choose_an_agent_is_named_to_the_person_who_is_asked(db: TestDb) {
+        let model = ScriptedModel::default().agent("selector", [fails(refused()), fails(refused())]);
+        let house = House::with(&db, model, judged()).await;
+        house.agents(&["alpha", "beta"]).await;
+        let settings = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
+        let unclear = NewTask { title: "Zzz".into(), description: "Zzz".into(), ..task("zzz", "", &[]) };
+        let id = house.dispatch_with(settings, vec![unclear]).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let reason = shown.workflow.escalation.unwrap().reason;
+        assert!(reason.contains("the selector failed: ") && reason.contains("no such column"), "{reason}");
+        assert!(house.events(id).await.iter().any(|event| event.kind == "judge_failed"));
         house.close().await;
     }
 }

@@ -1,5 +1,7 @@
 //! Workflows as a whole: tasks, agents, verdicts, discussions, failures, budgets, people.
 
+mod adoption;
+mod assignment;
 mod before_start;
 mod discussions;
 mod failures;
@@ -7,14 +9,18 @@ mod foreign_blockers;
 mod from_graph;
 mod harness;
 mod judges;
+mod many_tasks;
 mod parallel_discussions;
 mod people;
 mod planning;
 mod selection;
+mod triggers;
 mod verdicts;
+mod waiting_people;
 
 use std::time::Duration;
 
+use emergent_coordination::{Error, create::NewWorkflow};
 use emergent_domain::{
     task::TaskStatus,
     workflow::{Limit, OnFailure, WorkflowSettings, WorkflowStatus},
@@ -181,5 +187,73 @@ both_engines! {
         let shown = second.completed(id).await;
         assert_eq!(shown.tasks.iter().map(|one| one.runs.len()).collect::<Vec<_>>(), [1, 1], "the same runs went on");
         second.close().await;
+    }
+
+    async fn what_depends_on_a_split_task_waits_for_its_subtasks_and_reads_their_result(db: TestDb) {
+        let split = json!({
+            "tasks": [{ "key": "part", "title": "One part", "assignedAgent": "helper" }],
+            "synthesis": { "key": "whole", "title": "Put it together", "assignedAgent": "helper" },
+        });
+        let model = ScriptedModel::default()
+            .agent("worker", [calls("create_subtasks", split), says("I split it.")])
+            .agent("helper", [says("The part.").with_delay(Duration::from_millis(100)), says("All of it together.")])
+            .agent("other", [says("Done.")]);
+        let house = House::open(&db, model).await;
+        house.agent("worker", &["create_subtasks"]).await;
+        house.agents(&["helper", "other"]).await;
+        let id = house.dispatch(vec![task("a", "worker", &[]), task("z", "other", &["a"])]).await;
+        let shown = house.completed(id).await;
+        let last = shown.tasks.iter().find(|one| one.task.key == "z").unwrap();
+        let prompt = house.prompt(last.runs[0]).await;
+        assert!(prompt.contains("All of it together."), "{prompt}");
+        house.close().await;
+    }
+
+    async fn a_cancelled_workflow_has_a_summary(db: TestDb) {
+        let model = ScriptedModel::default().agent("builder", [says("Built it."), hangs()]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder"]).await;
+        let tasks = vec![task("a", "builder", &[]), task("b", "builder", &["a"]), task("c", "builder", &["b"])];
+        let id = house.dispatch(tasks).await;
+        house.reaches(id, "b", TaskStatus::InProgress).await;
+        house.dispatcher.cancel(house.actor(), id).await.unwrap();
+        let summary = house.ended(id).await.workflow.summary.unwrap();
+        assert!(summary.contains("1 of 3 tasks completed, 1 failed, 1 skipped; cancelled"), "{summary}");
+        assert!(summary.contains("Built it."), "{summary}");
+        let ended = house.events(id).await.into_iter().find(|event| event.kind == "workflow_ended").unwrap();
+        assert_eq!(ended.data["summary"], json!(summary));
+        house.close().await;
+    }
+
+    async fn nothing_is_dispatched_when_the_budget_of_the_day_is_used_up(db: TestDb) {
+        let model = ScriptedModel::default().agent("builder", [says("Done."), says("Done.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder"]).await;
+        let limit = |tokens: i64| house.dispatcher.set_budget(house.project, None, Limit { tokens: Some(tokens), microusd: None });
+        limit(1_000_000).await.unwrap();
+        let id = house.dispatch(vec![task("a", "builder", &[])]).await;
+        house.completed(id).await;
+        limit(1).await.unwrap();
+        let new = || NewWorkflow {
+            description: "more of it".into(), settings: WorkflowSettings::default(), tasks: vec![task("b", "builder", &[])],
+        };
+        let refused = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
+        assert!(matches!(&refused, Error::Conflict(why) if why.contains("budget for the day is used up")), "{refused}");
+        limit(1_000_000).await.unwrap();
+        let id = house.dispatcher.dispatch(house.actor(), new()).await.unwrap().id;
+        house.completed(id).await;
+        house.close().await;
+    }
+
+    async fn a_cycle_is_reported_beside_the_other_problems(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        let tasks = vec![task("a", "builder", &["b"]), task("b", "nobody", &["a", "c"])];
+        let new = NewWorkflow { description: "a circle".into(), settings: WorkflowSettings::default(), tasks };
+        let refused = house.dispatcher.dispatch(house.actor(), new).await.unwrap_err().to_string();
+        for problem in ["there is no agent `nobody`", "there is no task `c`", "would create a dependency cycle: "] {
+            assert!(refused.contains(problem), "{problem}: {refused}");
+        }
+        house.close().await;
     }
 }

@@ -6,11 +6,12 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use emergent_coordination::{Settings, create::NewWorkflow};
+use emergent_coordination::{ExistingTasks, Settings, TaskSelection, create::NewWorkflow};
 use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     author::Author,
     ids::TokenId,
+    object::NewObject,
     task::NewTask,
 };
 use emergent_graph::Actor;
@@ -108,6 +109,13 @@ both_engines! {
             let checked = house.dispatcher.dry_run_dispatch(actor, new).await;
             assert_eq!(checked.is_ok(), is_allowed, "{name} by {actor:?}: {checked:?}");
         }
+        // A task of the graph that names it is refused as well.
+        let properties = json!({ "title": "Review", "assigned_agent": "reviewer" });
+        let wish = NewObject { type_: "SpecTask".into(), properties: properties.as_object().cloned().unwrap(), ..NewObject::default() };
+        let wish = house.graph().create_object(token, wish).await.unwrap().id;
+        let existing = || ExistingTasks { selection: TaskSelection::Ids(vec![wish]), settings: Default::default() };
+        let refused = house.dispatcher.dispatch_existing(token, existing()).await.unwrap_err().to_string();
+        assert!(refused.contains("reviewer"), "{refused}");
         house.close().await;
     }
 

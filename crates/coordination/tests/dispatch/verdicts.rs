@@ -196,4 +196,26 @@ both_engines! {
         assert!(prompt.contains("six cylinders"), "{prompt}");
         house.close().await;
     }
+
+    async fn issues_may_be_objects_and_an_error_repeats_the_verdict_that_was_sent(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("builder", [says("Built it."), says("Built it again.")])
+            .agent("tester", [
+                calls("submit_verdict", json!({ "verdict": "FAIL", "issues": 5 })),
+                calls("submit_verdict", json!({ "verdict": "FAIL", "issues": [{ "description": "There is no index" }] })),
+                says("No."),
+                verdict("PASS", ""),
+                says("Yes."),
+            ]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(2)).await;
+        let shown = house.completed(id).await;
+        let told = house.model.requests_of("tester")[1].last_text().replace('\\', "");
+        assert!(told.contains(r#"An input that fits: {"verdict":"FAIL"}"#), "{told}");
+        let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
+        let prompt = house.prompt(build.runs[1]).await;
+        assert!(prompt.contains("There is no index") && !prompt.contains("description"), "{prompt}");
+        house.close().await;
+    }
 }

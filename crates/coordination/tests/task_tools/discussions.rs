@@ -36,12 +36,19 @@ both_engines! {
             "phases": [{ "name": "think", "maxRounds": 2 }, { "name": "vote", "output": "vote" }],
         })).await;
         assert_eq!((own.threshold, own.quorum, own.phases.len(), own.phases[0].max_rounds), (0.5, Some(1), 2, 2));
-        let discussions = DiscussionDefaults { kind: Some("brainstorm".into()), rounds: Some(2), threshold: Some(0.9), quorum: Some(9) };
+        let discussions = DiscussionDefaults {
+            kind: Some("brainstorm".into()), rounds: Some(2), threshold: Some(0.9), quorum: Some(9), phases: Vec::new(),
+        };
         let patch = ProjectPatch { discussions: Some(discussions), ..ProjectPatch::default() };
         world.graph.update_project(world.project, patch).await.unwrap();
         let by_project = settings_of(json!({ "topic": "Columns?", "participants": ["researcher", "reviewer"] })).await;
         assert_eq!(by_project.kind.as_str(), "brainstorm");
         assert_eq!((by_project.rounds, by_project.threshold, by_project.quorum), (Some(2), 0.9, Some(2)));
+        let own = map(json!({ "discussion": { "kind": "debate", "rounds": 1, "quorum": 1 } }));
+        let patch = ObjectPatch { properties: Some(own), ..ObjectPatch::default() };
+        world.write(move |tx, writer| objects::update(tx, &writer.with_links(), a, &patch)).await.unwrap();
+        let by_task = settings_of(json!({ "topic": "Both?", "participants": ["researcher", "reviewer", "implementer"] })).await;
+        assert_eq!((by_task.kind.as_str(), by_task.rounds, by_task.threshold), ("debate", Some(1), 0.9));
     }
 
     async fn a_run_starts_a_discussion_about_its_task(db: TestDb) {
@@ -75,6 +82,23 @@ both_engines! {
         }
         let said = world.err("discussions_start", json!({ "topic": "x", "participants": ["researcher", "reviewer"] })).await;
         assert!(said.contains("name a `task`"), "{said}");
+    }
+
+    async fn an_attempt_has_a_limited_number_of_discussions_whatever_becomes_of_them_in_the_graph(db: TestDb) {
+        let world = World::new(&db).await;
+        let started = world.start(vec![task("a", &[])], 9).await.unwrap();
+        let (id, a) = (started.workflow.id, started.tasks[0].id);
+        world.walk(a, TaskStatus::InProgress).await;
+        let duty = WorkflowLink { workflow: Some(id), task: Some(a), session: Some(ObjectId::new()), ..WorkflowLink::default() };
+        let run = world.as_run(duty).await;
+        let ask = || json!({ "topic": "Rows?", "participants": ["researcher", "reviewer"] });
+        for _ in 0..emergent_rules::workflow::discussion::MAX_STARTED_DISCUSSIONS {
+            let made = run.ok("discussions_start", ask()).await["discussion"].clone();
+            let discussion = crate::harness::id(&made);
+            world.write(move |tx, writer| objects::delete(tx, &writer.with_links(), discussion, None)).await.ok();
+        }
+        let said = run.err("discussions_start", ask()).await;
+        assert!(said.contains("has had 10 discussions, which is the limit"), "{said}");
     }
 
     async fn one_who_only_speaks_about_a_task_starts_a_discussion_of_its_attempt(db: TestDb) {

@@ -100,6 +100,8 @@ impl World {
             created_at: now,
             started_at: Some(now),
             completed_at: None,
+            waiting_for: None,
+            waiting_since: None,
         };
         let id = run.id;
         let insert = move |tx: &mut Tx<'_>| runs::insert(tx, &run);
@@ -124,7 +126,7 @@ impl World {
         let canonical = emergent_domain::tool_name::canonical(name);
         let tool = tools::tools().into_iter().find(|tool| tool.info().name == canonical).expect("a tool");
         let guard = Guard::default();
-        let context = ToolContext { graph: self.graph.clone(), project: self.project, run: self.run };
+        let context = ToolContext::new(self.graph.clone(), self.project, self.run);
         match guard.call(tool.as_ref(), &context, input).await {
             GuardedOutput::Answer(answer) => Ok(answer),
             GuardedOutput::Error(why) => Err(why),

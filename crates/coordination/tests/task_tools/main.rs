@@ -137,12 +137,14 @@ both_engines! {
         let made = run.ok("create_subtasks", json!({ "tasks": parts, "synthesis": { "title": "Both" }, "blocksParent": true })).await;
         assert_eq!((keys(&made, "tasks"), &made["synthesis"]["key"]), (vec!["p", "q"], &json!("both")));
         assert_eq!(world.shape(id).await, "both<p+q next<both+parent p parent q<p");
-        run.ok("create_subtasks", json!({ "tasks": [{ "key": "r", "title": "R" }] })).await;
+        run.ok("create_subtasks", json!({ "tasks": [{ "key": "r", "title": "R" }], "blocksParent": false })).await;
         assert_eq!(world.shape(id).await, "both<p+q next<both+parent p parent q<p r", "nothing more is implied");
-        run.ok("create_subtasks", json!({ "tasks": [{ "key": "s", "title": "S" }], "blocksParent": true })).await;
+        run.ok("create_subtasks", json!({ "tasks": [{ "key": "s", "title": "S" }] })).await;
         assert_eq!(world.shape(id).await, "both<p+q next<both+parent+s p parent q<p r s");
         let said = run.err("create_subtasks", json!({ "tasks": [{ "title": "T", "blockedBy": ["next"] }], "blocksParent": true })).await;
         assert!(said.contains("dependency cycle: "), "{said}");
+        run.ok("create_subtasks", json!({ "tasks": [{ "key": "t", "title": "T", "blockedBy": ["next"] }] })).await;
+        assert_eq!(world.shape(id).await, "both<p+q next<both+parent+s p parent q<p r s t<next", "a part may follow");
         let free = world.in_workflow(id).await;
         let said = free.err("create_subtasks", json!({ "tasks": [{ "title": "T" }], "blocksParent": true })).await;
         assert!(said.contains("works at a task"), "{said}");

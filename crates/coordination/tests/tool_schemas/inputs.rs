@@ -19,7 +19,7 @@ fn tools() -> Vec<Arc<dyn Tool>> {
 async fn context(db: &TestDb) -> ToolContext {
     let graph = Graph::new(db.db.clone(), fixed_clock(), None);
     let project: ProjectId = graph.create_project("here", false).await.unwrap().id;
-    ToolContext { graph, project, run: None }
+    ToolContext::new(graph, project, None)
 }
 
 /// Why the guard or the parser refuses an input. What the tool's work comes to does not matter here.
@@ -93,7 +93,10 @@ fn generate(schema: &Value, rng: &mut StdRng) -> Value {
             // `5.0` is an integer for JSON Schema.
             if rng.random_bool(0.3) { json!(integer as f64) } else { json!(integer) }
         }
-        Some("number") => json!(rng.random_range(0.0..1_000.0)),
+        Some("number") => {
+            let bound = |name: &str, default: f64| schema[name].as_f64().unwrap_or(default);
+            json!(rng.random_range(bound("minimum", 0.0)..=bound("maximum", 1_000.0)))
+        }
         Some("string") => generate_text(schema, rng),
         Some("array") => {
             let least = number("minItems", 0);
