@@ -1,0 +1,221 @@
+//! Lists, shows, renames and deletes conversations, and stops their answers.
+
+use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
+    conversation::{ChatMemory, ChatMessage, Conversation, ConversationStatus, check_title},
+    cursor::{Page, ResultPage},
+    ids::{AgentId, ChatMessageId, ConversationId, ProjectId},
+    invalid::Invalid,
+};
+use emergent_executor::check_chat_agent;
+use emergent_graph::Actor;
+use emergent_store::{
+    Tx, agents, audit,
+    conversations::{self as rows, ChatUsage, answers, memories, messages},
+    projects, runs,
+};
+
+use crate::{Chat, Error, Result, unknown_conversation};
+
+/// The longest text that conversations are searched for.
+const MAX_WORDS_BYTES: usize = 1_000;
+
+impl Chat {
+    /// Makes a conversation without messages. Its agent never changes.
+    pub async fn create_conversation(
+        &self,
+        actor: Actor,
+        title: Option<String>,
+        agent: Option<AgentId>,
+    ) -> Result<Conversation> {
+        let title = title.map(|title| check_title(&title)).transpose()?.unwrap_or_default();
+        let now = self.clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            if !projects::hold_live(tx, actor.project)? {
+                return Err(Error::NotFound { what: "project", id: actor.project.to_string() });
+            }
+            let conversation = new_conversation(tx, actor, title.clone(), agent, now)?;
+            rows::insert(tx, &conversation)?;
+            Ok(conversation)
+        };
+        self.db().write(work).await
+    }
+
+    /// Lists conversations, newest first. `words` are searched in titles and messages.
+    pub async fn list_conversations(
+        &self,
+        project: ProjectId,
+        words: Option<String>,
+        page: Page,
+    ) -> Result<ResultPage<Conversation>> {
+        let words = words.filter(|words| !words.is_empty());
+        if words.as_ref().is_some_and(|words| words.len() > MAX_WORDS_BYTES || words.contains('\0')) {
+            let reason = format!("must be at most {MAX_WORDS_BYTES} bytes, without a NUL character");
+            return Err(Invalid::new("q", reason).into());
+        }
+        Ok(self.db().read(move |tx| rows::list(tx, project, words.as_deref(), &page)).await?)
+    }
+
+    pub async fn get_conversation(&self, project: ProjectId, id: ConversationId) -> Result<Conversation> {
+        self.db().read(move |tx| get(tx, project, id)).await
+    }
+
+    /// Returns a conversation with the tokens and the cost of its answers.
+    pub async fn conversation_with_usage(
+        &self,
+        project: ProjectId,
+        id: ConversationId,
+    ) -> Result<(Conversation, ChatUsage)> {
+        self.db().snapshot(move |tx| Ok::<_, Error>((get(tx, project, id)?, rows::usage(tx, id)?))).await
+    }
+
+    pub async fn rename_conversation(
+        &self,
+        project: ProjectId,
+        id: ConversationId,
+        title: &str,
+    ) -> Result<Conversation> {
+        let (title, now) = (check_title(title)?, self.clock().now());
+        let work = move |tx: &mut Tx<'_>| {
+            if !rows::rename(tx, project, id, &title, now)? {
+                return Err(unknown_conversation(id));
+            }
+            get(tx, project, id)
+        };
+        self.db().write(work).await
+    }
+
+    /// Deletes a conversation, and ends its answer. Messages that wait for their turn are not answered.
+    pub async fn delete_conversation(&self, project: ProjectId, id: ConversationId) -> Result<Conversation> {
+        let now = self.clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            let conversation = get(tx, project, id)?;
+            let mut cancelled = Vec::new();
+            // The run comes before its conversation, as in every transaction that ends a run.
+            if let Some(run) = conversation.active_run {
+                let reason = "its conversation was deleted";
+                cancelled = runs::record::cancel_tree(tx, project, run, reason, now)?;
+            }
+            rows::delete(tx, project, id, now)?;
+            memories::enqueue_forgetting(tx, project, id, now)?;
+            let entry =
+                NewAuditEntry::new(AuditAction::ConversationDelete, Some(project), &conversation.title);
+            let entry = entry.id(id).detail("messages", conversation.message_count);
+            audit::record(tx, &entry, now)?;
+            Ok::<_, Error>((conversation, cancelled))
+        };
+        let (conversation, cancelled) = self.db().write(work).await?;
+        self.executor.stop_driving(&cancelled);
+        Ok(Conversation {
+            status: ConversationStatus::Deleted,
+            active_run: None,
+            deleted_at: Some(now),
+            ..conversation
+        })
+    }
+
+    /// Stops the answer of a conversation. What its model has written so far becomes the answer. A conversation
+    /// without an answer in progress is refused.
+    pub async fn stop_answer(&self, project: ProjectId, id: ConversationId) -> Result<Conversation> {
+        let now = self.clock().now();
+        let active = self.get_conversation(project, id).await?.active_run.ok_or_else(no_answer)?;
+        let written = self.executor.text_in_progress(active).await?;
+        let work = move |tx: &mut Tx<'_>| {
+            if let Some(text) = &written {
+                runs::set_partial_summary(tx, active, text)?;
+            }
+            let reason = "stopped in its conversation";
+            let cancelled = runs::record::cancel_tree(tx, project, active, reason, now)?;
+            if cancelled.is_empty() {
+                return Err(no_answer());
+            }
+            Ok((get(tx, project, id)?, cancelled))
+        };
+        let (conversation, cancelled) = self.db().write(work).await?;
+        self.executor.stop_driving(&cancelled);
+        Ok(conversation)
+    }
+
+    /// Returns the messages, the oldest first, with what became of their facts if the agent remembers. With `branch`,
+    /// only that message and those before it in its branch.
+    pub async fn list_messages(
+        &self,
+        project: ProjectId,
+        id: ConversationId,
+        branch: Option<ChatMessageId>,
+        page: Page,
+    ) -> Result<ResultPage<(ChatMessage, Option<ChatMemory>)>> {
+        let after = messages::seq_after(&page)?;
+        let read = move |tx: &mut Tx<'_>| {
+            get(tx, project, id)?;
+            if let Some(branch) = branch
+                && messages::get(tx, id, branch)?.is_none()
+            {
+                return Err(Invalid::new("branch", "is not a message of this conversation").into());
+            }
+            let ResultPage { items, next } = messages::list(tx, project, id, branch, after, page.limit)?;
+            let ids: Vec<ChatMessageId> = items.iter().map(|message| message.id).collect();
+            let mut memories = memories::list_for(tx, project, &ids)?;
+            let items = items.into_iter().map(|message| {
+                let memory = memories.remove(&message.id);
+                (message, memory)
+            });
+            Ok::<_, Error>(ResultPage { items: items.collect(), next })
+        };
+        self.db().snapshot(read).await
+    }
+
+    /// Writes the answer of a run that has ended without it; see [`answers::repair`].
+    pub(crate) async fn repair(&self, project: ProjectId, id: ConversationId) -> Result<()> {
+        let now = self.clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            if let Some(conversation) = rows::lock(tx, project, id)? {
+                answers::repair(tx, conversation, now)?;
+            }
+            Ok::<_, Error>(())
+        };
+        self.db().write(work).await
+    }
+}
+
+fn no_answer() -> Error {
+    Error::Conflict("no message of this conversation is being answered".to_owned())
+}
+
+pub(crate) fn get(tx: &mut Tx<'_>, project: ProjectId, id: ConversationId) -> Result<Conversation> {
+    rows::get(tx, project, id)?.ok_or_else(|| unknown_conversation(id))
+}
+
+/// Returns a conversation that is not stored yet. An agent that the project does not have is refused, and so is one
+/// that cannot be started by a message.
+pub(crate) fn new_conversation(
+    tx: &mut Tx<'_>,
+    actor: Actor,
+    title: String,
+    agent: Option<AgentId>,
+    now: emergent_domain::time::Timestamp,
+) -> Result<Conversation> {
+    let agent = match agent {
+        None => None,
+        Some(id) => {
+            let agent = agents::get(tx, actor.project, id)?;
+            let agent = agent.ok_or_else(|| Error::NotFound { what: "agent", id: id.to_string() })?;
+            check_chat_agent(&agent)?;
+            Some(agent)
+        }
+    };
+    Ok(Conversation {
+        id: ConversationId::new(),
+        project: actor.project,
+        title,
+        agent: agent.as_ref().map(|agent| agent.id),
+        agent_name: agent.map(|agent| agent.definition.name),
+        status: ConversationStatus::Idle,
+        active_run: None,
+        message_count: 0,
+        author: actor.author,
+        created_at: now,
+        updated_at: now,
+        deleted_at: None,
+    })
+}
