@@ -7,7 +7,7 @@ use emergent_domain::{
 };
 use emergent_executor::{
     agents,
-    triggers::{JobRow, delete_job, save_job},
+    triggers::{JobRow, delete_job, save_job, save_workflow_trigger},
 };
 use emergent_graph::{WriteContext, packs};
 use emergent_secrets::bindings;
@@ -147,6 +147,9 @@ fn set_default_flag(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, is_default
 }
 
 fn upsert_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &ManifestJob) -> Result<()> {
+    if let Some(trigger) = job.workflow_trigger() {
+        return Ok(save_workflow_trigger(tx, ctx, product, &trigger)?);
+    }
     let agent = agent_rows::get_by_name(tx, ctx.project.id, &job.agent)?;
     let agent =
         agent.ok_or_else(|| Error::Conflict(format!("the agent `{}` no longer exists", job.agent)))?;

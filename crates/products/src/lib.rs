@@ -12,6 +12,7 @@ pub mod builtin;
 pub mod diff;
 pub mod error;
 mod fetch;
+mod job_rules;
 pub mod manifest;
 pub mod plan;
 pub mod problem;

@@ -2,19 +2,22 @@
 //! defines the allowed values, and [`crate::validate`] the rules across several fields.
 
 use emergent_domain::{
-    agent::{AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
+    agent::{self, AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
+    approval::ApprovalRule,
     mcp_server::ServerSpec,
     pack::TemplatePack,
     prompt::Prompt,
-    trigger::ScheduleConfig,
+    trigger::{EventConfig, EventKind, ScheduleConfig, Trigger},
+    workflow_template::WorkflowTemplate,
 };
+use emergent_executor::triggers::WorkflowTriggerSpec;
 use semver::Version;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::problem::ManifestProblem;
 
-/// The provider that is used if a definition names a model without one.
+/// The provider of a model in a manifest that was installed before the name had to tell the provider.
 const DEFAULT_PROVIDER: &str = "google";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -84,6 +87,8 @@ pub struct ManifestAgent {
     #[serde(default)]
     pub acp: Option<AcpConfig>,
     #[serde(default)]
+    pub approvals: Vec<ApprovalRule>,
+    #[serde(default)]
     pub config: Map<String, Value>,
 }
 
@@ -99,15 +104,51 @@ pub struct ManifestModel {
     pub max_tokens: Option<u32>,
 }
 
-/// Starts an agent on a schedule.
+impl ManifestModel {
+    /// Returns the provider. A manifest is installed only if the provider is given or follows from the name; those
+    /// that were installed before this rule have the default.
+    fn provider(&self) -> String {
+        let provider = agent::resolve_provider(self.provider.clone(), &self.name);
+        provider.unwrap_or_else(|_| DEFAULT_PROVIDER.to_owned())
+    }
+}
+
+/// Starts an agent on a schedule, or a workflow on a schedule or at an event.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestJob {
     pub name: String,
+    /// Empty if the job has an event.
+    #[serde(default)]
     pub cron: String,
+    /// The event at which the job starts a workflow, such as `on_document_ingested`.
+    #[serde(default)]
+    pub event: Option<EventKind>,
+    /// Empty if the job starts a workflow.
+    #[serde(default)]
     pub agent: String,
+    /// The workflow to start instead of an agent.
+    #[serde(default)]
+    pub dispatch: Option<WorkflowTemplate>,
+    /// The settings of the schedule.
     #[serde(default)]
     pub config: ScheduleConfig,
+    /// The settings of the event.
+    #[serde(default)]
+    pub event_config: EventConfig,
+}
+
+impl ManifestJob {
+    /// The trigger of a job that starts a workflow; `None` if it starts an agent, or its times are wrong.
+    pub fn workflow_trigger(&self) -> Option<WorkflowTriggerSpec> {
+        let dispatch = self.dispatch.clone()?;
+        let (trigger, config) = match self.event {
+            Some(event) => (Trigger::Event(event), serde_json::to_value(&self.event_config)),
+            None => (Trigger::Cron(self.cron.parse().ok()?), serde_json::to_value(&self.config)),
+        };
+        let config = config.unwrap_or_default();
+        Some(WorkflowTriggerSpec { name: self.name.clone(), trigger, config, dispatch })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -143,7 +184,7 @@ impl Manifest {
 impl ManifestAgent {
     pub fn definition(&self, product: &str) -> AgentDefinition {
         let model = self.model.as_ref().map(|model| ModelConfig {
-            provider: model.provider.clone().unwrap_or_else(|| DEFAULT_PROVIDER.to_owned()),
+            provider: model.provider(),
             name: model.name.clone(),
             temperature: model.temperature.or(self.temperature),
             max_tokens: model.max_tokens.or(self.max_tokens),
@@ -162,6 +203,7 @@ impl ManifestAgent {
             default_timeout: self.default_timeout,
             visibility: self.visibility,
             acp: self.acp.clone(),
+            approvals: self.approvals.clone(),
             config: self.config.clone(),
             product: Some(product.to_owned()),
         }

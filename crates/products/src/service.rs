@@ -21,6 +21,7 @@ use crate::{
     fetch::Fetcher,
     manifest::Manifest,
     plan::{Direction, OwnChange, Plan, StepChange, own_changes, plan},
+    problem::ManifestProblem,
     source::ManifestSource,
     state::{Product, ProjectState},
     tool_forecast::ToolForecast,
@@ -93,6 +94,8 @@ impl Products {
         Self(Arc::new(Inner { executor, settings, fetcher }))
     }
 
+    /// Installs a product. If it is installed with the same manifest, nothing is changed: its plan has no steps. With
+    /// another manifest, it has to be upgraded.
     pub async fn install(
         &self,
         actor: Actor,
@@ -100,8 +103,15 @@ impl Products {
         options: ChangeOptions,
     ) -> Result<ProductOutcome> {
         let (manifest, source) = self.load_manifest(input).await?;
-        let name = manifest.name.clone();
-        self.change(actor, name, Some((manifest, source)), ExpectedState::Absent, options).await
+        let (name, raw) = (manifest.name.clone(), manifest.raw.clone());
+        let after = Some((manifest, source));
+        match self.change(actor, name.clone(), after, ExpectedState::Absent, options).await {
+            Err(refused @ Error::AlreadyInstalled { .. }) => {
+                let installed = self.find(actor.project, &name).await?;
+                if installed.raw == raw { Ok(up_to_date(installed)) } else { Err(refused) }
+            }
+            done => done,
+        }
     }
 
     /// Upgrades to the given manifest, which may be newer, older or the same version. Without one,
@@ -119,8 +129,8 @@ impl Products {
             Some(input) => input,
             None => ManifestInput::Source(installed.source.clone().ok_or_else(|| {
                 Error::Source(format!(
-                    "`{name}` was installed from a manifest without a source, so newer versions cannot be found: \
-                     give a manifest or a source"
+                    "`{name}` came from a file, so newer versions cannot be found: name the file or the folder of the \
+                     new version, as in `emergent product upgrade {name} ./{name}`"
                 ))
             })?),
         };
@@ -238,7 +248,7 @@ impl Products {
             };
             return self.db().read(look).await;
         }
-        let graph = self.0.executor.graph().clone();
+        let (graph, executor) = (self.0.executor.graph().clone(), self.0.executor.clone());
         let changed = self
             .db()
             .write(move |tx| {
@@ -257,6 +267,10 @@ impl Products {
                 let ctx = graph.write_context(tx, actor)?;
                 let after = change.after.as_ref().map(|(manifest, source)| (manifest, source.as_ref()));
                 let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
+                // The agents that tasks name exist only now.
+                if let Some((manifest, _)) = after {
+                    check_workflows(tx, &executor, actor.project, manifest)?;
+                }
                 audit::record(tx, &change.audit_entry(actor.project, &plan), ctx.now)?;
                 Ok(ProductOutcome { product, plan })
             })
@@ -268,6 +282,29 @@ impl Products {
     pub(crate) fn db(&self) -> &emergent_store::Db {
         self.0.executor.graph().db()
     }
+}
+
+/// Checks the workflows that the jobs of a product start.
+fn check_workflows(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    project: ProjectId,
+    manifest: &Manifest,
+) -> Result<()> {
+    let mut problems = Vec::new();
+    for (index, job) in manifest.jobs.iter().enumerate() {
+        let Some(template) = &job.dispatch else { continue };
+        match executor.check_workflow_template(tx, project, template) {
+            Ok(()) => {}
+            Err(emergent_executor::Error::Invalid(invalid)) => {
+                let base = format!("/jobs/{index}/dispatch");
+                let locate = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
+                problems.extend(invalid.problems.into_iter().map(locate));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::Manifest(problems)) }
 }
 
 /// The result if the newest version is already installed.

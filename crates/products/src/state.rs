@@ -8,7 +8,7 @@ use emergent_domain::{
     ids::{McpServerId, ProductId, ProjectId},
     mcp_server::{ConfiguredBy, McpServer, ProgramPatterns, ServerSpec},
     time::Timestamp,
-    trigger::Schedule,
+    trigger::{EventTrigger, Schedule},
 };
 use emergent_store::{
     Result, Tx, agents,
@@ -16,7 +16,7 @@ use emergent_store::{
     mcp_servers, mcp_tools,
     packs::{self, StoredPack},
     prompts::{self, ProductPrompt},
-    schedules, secrets,
+    schedules, secrets, triggers,
 };
 use semver::Version;
 use serde_json::Value;
@@ -35,6 +35,8 @@ pub struct ProjectState {
     /// Those of `tools` that are held back.
     pub held_tools: BTreeSet<(McpServerId, String)>,
     pub schedules: Vec<Schedule>,
+    /// The event triggers that start workflows.
+    pub event_triggers: Vec<EventTrigger>,
     pub prompts: Vec<ProductPrompt>,
     /// The names of the project's secrets.
     pub secrets: BTreeSet<String>,
@@ -104,6 +106,12 @@ impl From<InstalledProduct> for Product {
     }
 }
 
+fn workflow_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+    let mut all = triggers::list(tx, project)?;
+    all.retain(|trigger| trigger.dispatch.is_some());
+    Ok(all)
+}
+
 impl ProjectState {
     pub fn read(tx: &mut Tx<'_>, project: ProjectId) -> Result<Self> {
         Ok(Self {
@@ -114,6 +122,7 @@ impl ProjectState {
             tools: mcp_tools::list_names(tx, project)?,
             held_tools: mcp_tools::list_held_names(tx, project)?.into_iter().collect(),
             schedules: schedules::list(tx, project)?,
+            event_triggers: workflow_triggers(tx, project)?,
             prompts: prompts::list_all(tx, project)?,
             secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
             ..Self::default()

@@ -88,7 +88,7 @@ impl ToolForecast {
         let unseen = listed.filter(|name| !self.names.contains(*name) && self.may_exist(name));
         let tools: Vec<String> = self.names.iter().chain(unseen).cloned().collect();
         let unaccepted_tools = tools.iter().filter(|name| !self.accepted.contains(*name)).cloned().collect();
-        AvailableNames { tools, tools_complete: true, unaccepted_tools, agents: Vec::new() }
+        AvailableNames { tools, tools_complete: true, unaccepted_tools, ..AvailableNames::default() }
     }
 }
 

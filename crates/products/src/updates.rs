@@ -34,10 +34,7 @@ impl Products {
 
     async fn latest(&self, product: &Product) -> Result<Version> {
         let source = product.source.clone().ok_or_else(|| {
-            Error::Source(
-                "it was installed from a manifest without a source, so newer versions cannot be found"
-                    .to_owned(),
-            )
+            Error::Source("it came from a file, so newer versions cannot be found".to_owned())
         })?;
         let (manifest, _) = self.load_manifest(ManifestInput::Source(source)).await?;
         if !manifest.problems.is_empty() {

@@ -79,8 +79,16 @@ impl Uses {
             }
         }
         for job in &manifest.jobs {
+            let starts = match job.dispatch {
+                Some(_) => format!("workflow {}", job.name),
+                None => job.agent.clone(),
+            };
+            if let Some(event) = job.event {
+                uses.add_event(starts, event);
+                continue;
+            }
             let cron = job.cron.parse::<Cron>().map_or_else(|_| job.cron.clone(), |cron| cron.to_string());
-            uses.add_schedule(job.agent.clone(), cron, job.config.time_zone.clone());
+            uses.add_schedule(starts, cron, job.config.time_zone.clone());
         }
         uses
     }
@@ -93,8 +101,8 @@ impl Uses {
         self.events.insert(EventUse { agent, event: event.as_str().to_owned() });
     }
 
-    /// Returns what was accepted, with addresses instead of the origins that earlier versions stored. What was
-    /// accepted for an origin was accepted for the addresses that the installed manifest has there.
+    /// Returns what was accepted, with addresses and headers instead of the origins or addresses that earlier
+    /// versions stored. What was accepted for these was accepted for what the installed manifest has there.
     #[must_use]
     pub fn with_addresses(mut self, installed: &Manifest) -> Self {
         let specs = &installed.mcp.servers;
@@ -110,9 +118,10 @@ impl Uses {
                 self.hosts.extend(at_origin);
             }
         }
+        let is_there = |spec: &ServerSpec, target: &str| is_at(spec, target) || target_of(spec) == target;
         for one in self.secrets.clone() {
             let mut at_origin: Vec<SecretUse> =
-                specs.iter().filter(|spec| is_at(spec, &one.target)).flat_map(secret_uses).collect();
+                specs.iter().filter(|spec| is_there(spec, &one.target)).flat_map(secret_uses).collect();
             at_origin.retain(|used| used.name == one.name);
             if !at_origin.is_empty() {
                 self.secrets.remove(&one);

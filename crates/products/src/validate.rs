@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
-    agent::{AvailableNames, Visibility},
-    cron::Cron,
+    agent::{AvailableNames, Visibility, resolve_provider},
     invalid::Invalid,
     mcp_server::ServerSpec,
     pack::{TemplatePack, nearest_name},
@@ -16,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    job_rules::check_job,
     manifest::{Manifest, ManifestAgent, ManifestJob},
     problem::{ManifestProblem, pointer_segment},
     schema,
@@ -125,7 +125,7 @@ fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<Man
             problems.extend(agent_problems(&manifest.raw, &base, &manifest.agents[index], invalid));
         }
     }
-    for (index, job) in manifest.jobs.iter().enumerate() {
+    for (index, job) in manifest.jobs.iter().enumerate().filter(|(_, job)| job.dispatch.is_none()) {
         problems.extend(
             job_agent_problem(manifest, job, context)
                 .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
@@ -241,7 +241,7 @@ fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
         }
     }
     for (index, job) in jobs {
-        check_schedule(raw, &format!("/jobs/{index}"), job, &mut problems);
+        check_job(raw, &format!("/jobs/{index}"), job, &mut problems);
     }
     for (index, server) in servers {
         let base = format!("/mcp/servers/{index}");
@@ -322,6 +322,12 @@ fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestPr
             );
             problems.push(problem.with_fix("a product can have only one default agent"));
         }
+        if let Some(model) = &agent.model
+            && let Err(invalid) = resolve_provider(model.provider.clone(), &model.name)
+        {
+            let messages = invalid.problems.into_iter().map(|problem| problem.reason);
+            problems.extend(messages.map(|message| ManifestProblem::new(format!("{base}/model"), message)));
+        }
         for (field, outside, inside) in [
             (
                 "temperature",
@@ -344,23 +350,6 @@ fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestPr
                 _ => {}
             }
         }
-    }
-}
-
-fn check_schedule(root: &Value, base: &str, job: &ManifestJob, problems: &mut Vec<ManifestProblem>) {
-    if let Err(error) = job.cron.parse::<Cron>() {
-        let problem = ManifestProblem::new(format!("{base}/cron"), error.to_string());
-        problems.push(problem.with_fix("use five fields, such as `0 8 * * MON-FRI`"));
-    }
-    if let Err(invalid) = job.config.check() {
-        let base = if root.pointer(&format!("{base}/config")).is_some() {
-            format!("{base}/config")
-        } else {
-            base.into()
-        };
-        problems.extend(
-            invalid.problems.into_iter().map(|problem| ManifestProblem::from_field(root, &base, problem)),
-        );
     }
 }
 

@@ -2,7 +2,8 @@
 
 mod support;
 
-use emergent_domain::{agent::AgentDefinition, trigger::Schedule};
+use emergent_domain::{agent::AgentDefinition, author::Author, token::Scope, trigger::Schedule};
+use emergent_graph::Actor;
 use emergent_products::Error;
 use emergent_testkit::both_engines;
 use serde_json::{Value, json};
@@ -23,7 +24,10 @@ impl Harness {
 
     async fn delete(&self, name: &str) -> Result<(), emergent_executor::Error> {
         let id = self.agent(name).await.id;
-        self.executor.delete_agent(self.actor, id).await.map(|_| ())
+        let scopes = Scope::ALL.iter().copied().collect();
+        let (token, _) = self.executor.graph().create_token("admin", scopes, None, None).await.unwrap();
+        let actor = Actor { author: Author::Token { id: token.id }, ..self.actor };
+        self.executor.delete_agent(actor, id).await.map(|_| ())
     }
 }
 

@@ -217,6 +217,53 @@ fn jobs_servers_packs_and_prompts() {
 }
 
 #[test]
+fn a_job_starts_an_agent_or_a_workflow_at_times_or_at_an_event() {
+    let job = |job: Value| {
+        let mut manifest = whole();
+        set(&mut manifest, "/jobs/0", Some(job));
+        manifest
+    };
+    let workflow =
+        json!({ "tasks": [{ "key": "a", "title": "A" }, { "key": "b", "title": "B", "blocked_by": ["a"] }] });
+    assert_eq!(problems(&job(json!({ "name": "j", "cron": "0 9 * * MON", "dispatch": workflow }))), []);
+    let event = json!({ "name": "j", "event": "on_document_ingested", "dispatch": { "description": "Read it." },
+        "event_config": { "types": ["text/plain"] } });
+    assert_eq!(problems(&job(event)), []);
+    for (wrong, at, said) in [
+        (json!({ "name": "j", "cron": "0 9 * * MON" }), "/jobs/0", "`agent` or `dispatch`"),
+        (json!({ "name": "j", "dispatch": workflow }), "/jobs/0", "`cron` or `event`"),
+        (
+            json!({ "name": "j", "cron": "0 9 * * MON", "agent": "triage", "dispatch": workflow }),
+            "/jobs/0/dispatch",
+            "beside `agent`",
+        ),
+        (
+            json!({ "name": "j", "cron": "0 9 * * MON", "event": "on_entity_created", "dispatch": workflow }),
+            "/jobs/0/event",
+            "beside `cron`",
+        ),
+        (
+            json!({ "name": "j", "event": "on_entity_created", "agent": "triage" }),
+            "/jobs/0/event",
+            "`trigger`",
+        ),
+        (json!({ "name": "j", "cron": "0 9 * * MON", "dispatch": {} }), "/jobs/0/dispatch", "`tasks`"),
+        (
+            json!({ "name": "j", "cron": "0 9 * * MON", "dispatch": workflow, "config": { "input": "x" } }),
+            "/jobs/0/config/input",
+            "starts an agent",
+        ),
+        (
+            json!({ "name": "j", "event": "on_entity_created", "dispatch": workflow, "event_config": { "types": ["SpecTask"] } }),
+            "/jobs/0/event_config/types",
+            "workflows",
+        ),
+    ] {
+        told(&job(wrong), at, said);
+    }
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let mut manifest = whole();
     set(&mut manifest, "/agents/0/tools/0", Some(json!("nope_nothing")));

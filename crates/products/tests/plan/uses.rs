@@ -47,7 +47,7 @@ fn everything_that_a_product_uses_is_listed() {
             "program K=${A} npx -y x",
             "host https://example.com/mcp",
             "secret A K=${A} npx -y x",
-            "secret B https://example.com/mcp",
+            r#"secret B https://example.com/mcp authorization: "Bearer ${B}""#,
             "schedule 0 7 * * * Europe/Berlin by-clock",
             "schedule 0 8 * * * UTC by-hand",
             "event on_document_ingested by-event",
@@ -67,16 +67,21 @@ fn only_what_an_upgrade_adds_has_to_be_accepted() {
         // A host may serve other customers at other paths.
         (
             json!([http("one", "https://a.test/other", key.clone())]),
-            vec!["host https://a.test/other", "secret KEY https://a.test/other"],
+            vec!["host https://a.test/other", r#"secret KEY https://a.test/other x-key: "${KEY}""#],
         ),
         (json!([]), vec![]),
         (
             json!([http("one", "https://c.test/", key.clone())]),
-            vec!["host https://c.test/", "secret KEY https://c.test/"],
+            vec!["host https://c.test/", r#"secret KEY https://c.test/ x-key: "${KEY}""#],
         ),
         (json!([http("one", "http://a.test/", json!({}))]), vec!["host http://a.test/"]),
         // Both are known, but the second address did not get the secret.
-        (json!([http("two", b, key.clone())]), vec!["secret KEY https://b.test/mcp"]),
+        (json!([http("two", b, key.clone())]), vec![r#"secret KEY https://b.test/mcp x-key: "${KEY}""#]),
+        // The same address, in another header.
+        (
+            json!([http("one", a, json!({ "X-Other": "${KEY}" }))]),
+            vec![r#"secret KEY https://a.test/mcp x-other: "${KEY}""#],
+        ),
     ] {
         let v2 = version("2.0.0", servers.clone());
         let plan = plan("p", &after(&[&v1]), Some(&v2)).unwrap();
