@@ -9,7 +9,7 @@ use emergent_domain::{
     object::Object,
     task::{NewTask, Task},
     time::Timestamp,
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
 use serde_json::Value;
 
@@ -51,6 +51,7 @@ pub fn workflow(project: ProjectId, settings: WorkflowSettings, now: Timestamp) 
         event_seq: 0,
         started_by: None,
         started_by_run: None,
+        origin: WorkflowOrigin::default(),
         created_at: now,
         updated_at: now,
         completed_at: None,

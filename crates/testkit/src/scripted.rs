@@ -25,6 +25,8 @@ pub const USAGE: Usage = Usage { input: 100, output: 10, reasoning: 2, cache_rea
 #[derive(Default)]
 pub struct ScriptedReply {
     parts: Vec<Part>,
+    /// Text that is streamed before the delay.
+    streamed: Option<String>,
     after: Duration,
     fails: Option<Error>,
     usage: Option<Usage>,
@@ -59,6 +61,11 @@ pub fn replies(make: impl FnOnce(&ModelRequest) -> ScriptedReply + Send + 'stati
 /// Never replies.
 pub fn hangs() -> ScriptedReply {
     ScriptedReply::default().with_delay(Duration::from_secs(86_400))
+}
+
+/// Streams a text and never completes its answer.
+pub fn hangs_after(text: impl Into<String>) -> ScriptedReply {
+    ScriptedReply { streamed: Some(text.into()), ..hangs() }
 }
 
 impl ScriptedReply {
@@ -222,6 +229,9 @@ impl Provider for ScriptedModel {
             let message = format!("the test has no more lines for `{agent}`");
             return Err(Error::BadRequest { model: Self::MODEL.to_owned(), status: 400, message });
         };
+        if let Some(text) = line.streamed.take() {
+            on_delta(Delta::Text(text));
+        }
         tokio::time::sleep(line.after).await;
         if let Some(make) = line.make.take() {
             line = make(&asked);

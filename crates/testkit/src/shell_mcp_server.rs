@@ -35,6 +35,31 @@ impl ShellMcpServer {
         Self { call: call.to_owned(), ..self }
     }
 
+    /// What the program does when a tool is called: it adds a line to the file `$CALLS`, asks for input with these
+    /// parameters of `elicitation/create`, and answers with what it got. Neither may contain a single quote.
+    #[must_use]
+    pub fn asks(self, params: &Value) -> Self {
+        let request =
+            json!({ "jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params });
+        self.on_call(&format!(
+            r#"echo called >> "$CALLS"; printf '%s\n' '{request}'; read -r reply
+               said=$(printf '%s' "$reply" | sed 's/"/\\"/g'); answer "$said""#
+        ))
+    }
+
+    /// As [`ShellMcpServer::asks`], but the program no longer wants the answer after a while.
+    #[must_use]
+    pub fn asks_and_gives_up(self, params: &Value, seconds: f32) -> Self {
+        let request =
+            json!({ "jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params });
+        let cancelled = json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "question" },
+        });
+        self.on_call(&format!(
+            r#"printf '%s\n' '{request}'; sleep {seconds}; printf '%s\n' '{cancelled}'; sleep {seconds}; answer "gave up""#
+        ))
+    }
+
     /// What the program does when its input ends.
     #[must_use]
     pub fn at_end(self, at_end: &str) -> Self {

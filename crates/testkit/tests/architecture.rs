@@ -22,10 +22,11 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),
     ("executor", &["tools", "rules"]),
-    // Both depend on `executor`, and neither on the other.
+    // All depend on `executor`, and none on another.
+    ("chat", &["executor"]),
     ("coordination", &["executor"]),
     ("products", &["executor"]),
-    ("api", &["coordination", "products", "wire"]),
+    ("api", &["chat", "coordination", "products", "wire"]),
     ("emergent", &["api"]),
     // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),
