@@ -1,46 +1,107 @@
 //! Extracts JSON bodies.
 
-use axum::extract::{FromRequest, Request};
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, Request},
+    http::request::Parts,
+};
 use serde::de::DeserializeOwned;
 
-use super::{field_problem, fields::JsonMap, has_content_type, read_limited};
-use crate::{ApiError, limits};
+use super::{
+    body::{BodyLimits, BodyMemory},
+    field_problem,
+    fields::JsonMap,
+    has_content_type,
+    json_cost::JsonCost,
+    read_limited,
+};
+use crate::{ApiError, App, auth::Caller, limits};
 
-/// A JSON body of at most 8 MiB.
+/// Larger bodies are parsed on a blocking thread: requests of others must not wait for it.
+const MAX_INLINE_BYTES: usize = 64 << 10;
+
+/// A JSON body of at most 8 MiB, or what the [`BodyLimits`] of the route say.
 pub(crate) struct Json<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         if !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json"));
         }
-        let bytes = read_limited(&parts.headers, body, limits::BODY, "the body").await?;
-        parse_json(&bytes).map(Self)
+        let bytes = read_limited(&parts, body, limits::BODY, "the body").await?;
+        parse_body(&parts, bytes).await.map(Self)
     }
 }
 
 /// Like [`Json`], for routes where a missing body equals an empty one.
 pub(crate) struct OptionalJson<T>(pub T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
+impl<T: DeserializeOwned + Default + Send + 'static, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = read_limited(&parts.headers, body, limits::BODY, "the body").await?;
+        let bytes = read_limited(&parts, body, limits::BODY, "the body").await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
         if !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json"));
         }
-        parse_json(&bytes).map(Self)
+        parse_body(&parts, bytes).await.map(Self)
+    }
+}
+
+/// Parses the body of a request, after a check of what its values would cost. A large body waits for the turn of
+/// its project, and is parsed on a blocking thread.
+pub(crate) async fn parse_body<T: DeserializeOwned + Send + 'static>(
+    parts: &Parts,
+    bytes: Bytes,
+) -> Result<T, ApiError> {
+    let (check, is_large) = (ValueCheck::new(parts), bytes.len() > MAX_INLINE_BYTES);
+    let parse = move || {
+        check.check(&bytes)?;
+        parse_json(&bytes)
+    };
+    match parts.extensions.get::<App>().filter(|_| is_large) {
+        None => parse(),
+        Some(app) => {
+            let project = parts.extensions.get::<Caller>().and_then(Caller::named_project);
+            app.graph.run_on_large_input(project, parse).await?
+        }
+    }
+}
+
+/// Refuses a JSON body with more values than the route takes, before it is parsed.
+pub(crate) fn check_values(parts: &Parts, bytes: &[u8]) -> Result<(), ApiError> {
+    ValueCheck::new(parts).check(bytes)
+}
+
+/// The check of what the values of a body cost.
+struct ValueCheck {
+    max_values: usize,
+    memory: BodyMemory,
+}
+
+impl ValueCheck {
+    fn new(parts: &Parts) -> Self {
+        let of_route = parts.extensions.get::<BodyLimits>();
+        let max_values = of_route.map_or(limits::JSON_VALUES, |limits| limits.json_values);
+        Self { max_values, memory: BodyMemory::new(parts) }
+    }
+
+    fn check(&self, bytes: &[u8]) -> Result<(), ApiError> {
+        let cost = JsonCost::estimate(bytes);
+        if cost.values > self.max_values {
+            return Err(ApiError::too_many_values(self.max_values));
+        }
+        self.memory.hold(bytes.len() + cost.bytes)
     }
 }
 
 /// Parses a body. The error names the invalid field.
-pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Tracking the path costs time, so the body is parsed again with the path only after a failure.
     if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
         return Ok(value);

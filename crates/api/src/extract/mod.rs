@@ -1,7 +1,9 @@
 //! Extractors. Invalid requests are refused in the common envelope, with the name of the field.
 
+mod agent;
 mod body;
 mod json;
+mod json_cost;
 mod object;
 mod params;
 mod path;
@@ -9,8 +11,9 @@ mod query;
 
 pub(crate) use emergent_wire::fields;
 
-pub(crate) use body::{has_content_type, read_limited};
-pub(crate) use json::{Json, OptionalJson, parse_json as read_json};
+pub(crate) use agent::{AgentPath, AgentRef};
+pub(crate) use body::{BodyDeadline, BodyLimits, has_content_type, read_limited};
+pub(crate) use json::{Json, OptionalJson, check_values, parse_body};
 pub(crate) use object::{AnyObjectPath, ObjectPath};
 pub(crate) use path::Path;
 pub(crate) use query::{Paging, Query};

@@ -7,10 +7,14 @@ use axum::{
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
     object_ref::ObjectRef,
+    token::Scope,
 };
 
 use super::truncate;
-use crate::{ApiError, App, auth::InProject};
+use crate::{
+    ApiError, App,
+    auth::{Caller, InProject},
+};
 
 /// The id of the object that the path names. A key names a live object. An id is not looked up, so that the
 /// handler answers for objects that do not exist.
@@ -45,5 +49,10 @@ async fn parse_reference(parts: &mut Parts, app: &App) -> Result<(ProjectId, Obj
         return Err(ApiError::internal_text("the route has no parameter"));
     };
     let reference = value.parse().map_err(|reason: String| ApiError::invalid(name, truncate(&reason)))?;
+    // The answer says whether an object has this key. Routes on objects have required a scope of the graph already.
+    if let ObjectRef::Key { .. } = &reference {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        caller.require_scope(Scope::GraphWrite).or_else(|_| caller.require_scope(Scope::GraphRead))?;
+    }
     Ok((project, reference))
 }

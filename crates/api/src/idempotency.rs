@@ -1,0 +1,187 @@
+//! `Idempotency-Key`: a request that starts work is accepted once, however often it is sent. The same request with
+//! the same key gets the first answer for 24 hours.
+//!
+//! A route opts in where it is registered ([`crate::access::Routes::starts_work`]), and says how what was
+//! accepted is answered. The transaction that accepts the work stores the key and this answer
+//! (`emergent_store::idempotency`). Requests that were refused store nothing and may be repeated.
+
+use std::{collections::HashSet, sync::Arc};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use emergent_domain::{
+    ids::{ChatMessageId, ProjectId, TokenId},
+    time::Timestamp,
+};
+use emergent_store::idempotency::{
+    self, AcceptedRequest, AcceptedWork, Answer, KeyedRequest, MESSAGE_KIND, RequestKey, with_request,
+};
+use parking_lot::Mutex;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    ApiError, App,
+    auth::{Caller, InProject},
+    extract::read_limited,
+    limits,
+    response::{Result as ApiResult, accepted},
+    views::run::StartedRun,
+};
+
+pub(crate) const KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// Tells a client that its request was accepted before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const MAX_KEY_BYTES: usize = 255;
+
+/// Returns the answer to a request that started this work; `None` if it is not work of this route.
+pub(crate) type AnswerFn = fn(&App, AcceptedWork<'_>) -> Option<Answer>;
+
+/// Returns a response in the form in which it is stored.
+pub(crate) fn stored_answer<T: Serialize>(response: ApiResult<T>) -> Option<Answer> {
+    response.ok()?.into_answer()
+}
+
+/// The answer to a request that started a run.
+pub(crate) fn started_run(_: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+    let AcceptedWork::Run(run) = work else { return None };
+    stored_answer(accepted::<StartedRun>(run.clone()))
+}
+
+/// The answer to a request that sent a message is a stream, which is not stored; see [`AcceptedMessage`].
+pub(crate) fn streamed(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
+    None
+}
+
+/// An extension of a request that was accepted before with the same key: the message that it stored. The handler
+/// streams the same answer again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AcceptedMessage(pub ChatMessageId);
+
+/// The keys of requests that this server handles at this moment.
+#[derive(Default)]
+pub(crate) struct KeysInProgress(Mutex<HashSet<InProgressKey>>);
+
+type InProgressKey = (ProjectId, TokenId, String);
+
+impl KeysInProgress {
+    /// Enters a key until the guard is dropped; `None` if it is there.
+    fn enter(&self, key: &RequestKey) -> Option<InProgress<'_>> {
+        let key = (key.project, key.token, key.key.clone());
+        let is_new = self.0.lock().insert(key.clone());
+        // Only the guard of the request that entered the key may remove it.
+        is_new.then(|| InProgress { keys: self, key })
+    }
+}
+
+struct InProgress<'a> {
+    keys: &'a KeysInProgress,
+    key: InProgressKey,
+}
+
+impl Drop for InProgress<'_> {
+    fn drop(&mut self) {
+        self.keys.0.lock().remove(&self.key);
+    }
+}
+
+/// Handles a request to a route that starts work. It has been authorised.
+pub(crate) async fn handle_once(
+    State(answer): State<AnswerFn>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(key) = read_key(request.headers())? else { return Ok(next.run(request).await) };
+    let Some(app) = request.extensions().get::<App>().cloned() else {
+        return Err(ApiError::internal_text("the router was built without its app"));
+    };
+    let (mut parts, body) = request.into_parts();
+    let body = read_limited(&parts, body, limits::BODY, "the body").await?;
+    let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
+    let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
+    let key = RequestKey { project, token, key, digest: digest(&parts, &body) };
+    let Some(_in_progress) = app.keys_in_progress.enter(&key) else {
+        return Err(ApiError::key_in_progress());
+    };
+    let now = app.graph.clock().now();
+    let repeated = (parts.clone(), body.clone(), next.clone());
+    if let Some(accepted) = find(&app, &key, now).await? {
+        return replay(&key, accepted, repeated).await;
+    }
+    let answering_app = app.clone();
+    let keyed = KeyedRequest::new(key.clone(), now, move |work| answer(&answering_app, work));
+    let keyed = Arc::new(keyed);
+    let request = Request::from_parts(parts, Body::from(body));
+    let response = with_request(Arc::clone(&keyed), next.run(request)).await;
+    if !keyed.was_used() {
+        return Ok(response);
+    }
+    // Another server accepted the same request meanwhile.
+    match find(&app, &key, now).await? {
+        Some(accepted) => replay(&key, accepted, repeated).await,
+        None => Err(ApiError::key_in_progress()),
+    }
+}
+
+/// Returns the key of a request, if it has one.
+fn read_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(KEY_HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let bytes = value.as_bytes();
+    let is_printable = bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
+    if values.next().is_some() || !is_printable || !(1..=MAX_KEY_BYTES).contains(&bytes.len()) {
+        let reason = format!("must be one value of 1 to {MAX_KEY_BYTES} printable ASCII characters");
+        return Err(ApiError::invalid("Idempotency-Key", reason));
+    }
+    Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// The hash of what a request says. The length of each part is included, so that no two requests have the same.
+fn digest(parts: &Parts, body: &[u8]) -> Vec<u8> {
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let mut hasher = Sha256::new();
+    for part in [parts.method.as_str().as_bytes(), path.as_bytes(), body] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().to_vec()
+}
+
+async fn find(app: &App, key: &RequestKey, now: Timestamp) -> Result<Option<AcceptedRequest>, ApiError> {
+    let key = key.clone();
+    Ok(app.graph.db().read(move |tx| idempotency::get(tx, &key, now)).await?)
+}
+
+/// Answers a request that was accepted before. A stream is opened again by its handler.
+async fn replay(
+    key: &RequestKey,
+    accepted: AcceptedRequest,
+    (mut parts, body, next): (Parts, Bytes, Next),
+) -> Result<Response, ApiError> {
+    if accepted.digest != key.digest {
+        return Err(ApiError::key_reused());
+    }
+    if accepted.answer.is_none() && accepted.work.0 == MESSAGE_KIND {
+        parts.extensions.insert(AcceptedMessage(ChatMessageId(accepted.work.1)));
+        let mut response = next.run(Request::from_parts(parts, Body::from(body))).await;
+        if response.status().is_success() {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        return Ok(response);
+    }
+    let Some(Answer { status, body }) = accepted.answer else {
+        let (kind, id) = accepted.work;
+        return Err(ApiError::already_accepted(&kind, id));
+    };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (REPLAYED, HeaderValue::from_static("true")),
+    ];
+    Ok((status, headers, body).into_response())
+}
