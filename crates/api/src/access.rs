@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use axum::middleware;
+use axum::{Extension, middleware};
 use emergent_domain::token::Scope;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 
-use crate::{App, auth, limits, openapi};
+use crate::{App, auth, extract::BodyLimits, idempotency, limits, openapi, public_requests};
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,19 @@ impl Routes {
         self.add(Access::Scope(scope), TimeLimit::Default, route)
     }
 
+    /// Adds a route that starts work. A client may give a request to it an `Idempotency-Key`; `answer` returns the
+    /// answer to a request, given the work that was accepted.
+    pub(crate) fn starts_work(
+        self,
+        scope: Scope,
+        mut route: UtoipaMethodRouter<App>,
+        answer: idempotency::AnswerFn,
+    ) -> Self {
+        route.1.paths.values_mut().for_each(openapi::describe_idempotency_key);
+        let once = middleware::from_fn_with_state(answer, idempotency::handle_once);
+        self.add(Access::Scope(scope), TimeLimit::Default, route.map(|methods| methods.route_layer(once)))
+    }
+
     /// Adds a route that receives a file, whose duration depends on the caller's connection.
     pub(crate) fn upload(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Scope(scope), TimeLimit::Upload, route)
@@ -73,6 +86,11 @@ impl Routes {
         Self(self.0.route_layer(middleware::from_fn(layer)))
     }
 
+    /// Limits the bodies of all routes so far.
+    pub(crate) fn limit_bodies(self, limits: BodyLimits) -> Self {
+        Self(self.0.route_layer(Extension(limits)))
+    }
+
     pub(crate) fn merge(self, other: Routes) -> Self {
         Self(self.0.merge(other.0))
     }
@@ -85,13 +103,19 @@ impl Routes {
         for item in route.1.paths.values_mut() {
             openapi::describe_access(item, access);
         }
+        let takes_query = route.1.paths.values().any(openapi::has_query_parameter);
         let with_layers = route.map(|methods| {
+            let methods = match access == Access::Public || takes_query {
+                true => methods,
+                // A parameter that nothing reads would be ignored silently, such as `asOf` of another route.
+                false => methods.route_layer(middleware::from_fn(crate::middleware::refuse_query)),
+            };
             let with_timeout = methods.route_layer(middleware::from_fn_with_state(
                 time_limit.duration(),
                 crate::middleware::limit_time,
             ));
             match access {
-                Access::Public => with_timeout,
+                Access::Public => with_timeout.route_layer(middleware::from_fn(public_requests::limit)),
                 _ => with_timeout.route_layer(middleware::from_fn_with_state(access, auth::authorize)),
             }
         });

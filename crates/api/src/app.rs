@@ -2,25 +2,32 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use emergent_chat::Chat;
 use emergent_coordination::Dispatcher;
-use emergent_domain::{ids::ProjectId, token::Token};
+use emergent_domain::{browser_session::Login, ids::ProjectId};
 use emergent_executor::Executor;
-use emergent_graph::Graph;
+use emergent_graph::{Credential, Graph};
 use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
+use emergent_store::requester::Requester;
 use tokio::sync::watch;
 
 use crate::{
     answer_memory::AnswerMemory,
+    byte_budget::ByteBudget,
     diagnostics::{ListenAddress, ServerDescription},
     failed_logins::FailedLogins,
     hosts::AllowedHosts,
+    idempotency::KeysInProgress,
     limits,
+    login_rate::LoginRate,
     metrics::Metrics,
+    public_requests::PublicRequests,
     readiness::Readiness,
     routes::mcp::{self, McpCaller},
     shares::{Capacity, Limiter},
+    token_lookups::TokenLookups,
     ttl_cache::TtlCache,
 };
 
@@ -31,11 +38,12 @@ pub struct App(Arc<Inner>);
 pub struct Inner {
     pub graph: Graph,
     pub executor: Executor,
+    pub chat: Chat,
     pub dispatcher: Dispatcher,
     pub products: Products,
     pub secrets: Secrets,
-    /// Valid tokens by their secret.
-    pub(crate) tokens: TtlCache<String, Arc<Token>>,
+    /// Valid tokens and sessions by their secret.
+    pub(crate) logins: TtlCache<Credential, Login>,
     /// Projects by the id or name in a request.
     pub(crate) projects: TtlCache<String, ProjectId>,
     pub(crate) metrics: Metrics,
@@ -44,8 +52,16 @@ pub struct Inner {
     pub(crate) streams: Limiter,
     pub(crate) exports: Limiter,
     pub(crate) answers: AnswerMemory,
+    /// The bodies of requests that are in memory.
+    pub(crate) bodies: ByteBudget,
+    pub(crate) public_requests: PublicRequests,
     pub(crate) readiness: Readiness,
     pub(crate) failed_logins: FailedLogins,
+    pub(crate) login_rate: LoginRate,
+    /// First lookups of tokens, and those from addresses that presented too many unknown ones.
+    pub(crate) first_lookups: TokenLookups,
+    pub(crate) doubted_lookups: TokenLookups,
+    pub(crate) keys_in_progress: KeysInProgress,
     pub(crate) allowed_hosts: Option<AllowedHosts>,
     pub(crate) description: ServerDescription,
     pub(crate) listen_address: ListenAddress,
@@ -105,19 +121,26 @@ impl App {
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
             mcp,
+            chat: Chat::new(executor.clone()),
             dispatcher,
             products,
             executor,
             secrets,
-            tokens: TtlCache::default(),
+            logins: TtlCache::default(),
             projects: TtlCache::default(),
             metrics: Metrics::default(),
             requests: Limiter::new("requests", requests),
             streams: Limiter::new("streams", streams),
             exports: Limiter::new("exports", Capacity::new(limits::EXPORTS)),
             answers: AnswerMemory::new(limits::UNREAD_ANSWERS),
+            bodies: ByteBudget::new(limits::REQUEST_BODIES),
+            public_requests: PublicRequests::default(),
             readiness: Readiness::default(),
             failed_logins: FailedLogins::default(),
+            login_rate: LoginRate::default(),
+            first_lookups: TokenLookups::new(Requester::Authentication),
+            doubted_lookups: TokenLookups::new(Requester::DoubtedAuthentication),
+            keys_in_progress: KeysInProgress::default(),
             allowed_hosts,
             description,
             listen_address: ListenAddress::default(),

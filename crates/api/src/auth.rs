@@ -11,18 +11,25 @@ use axum::{
 use emergent_domain::{
     audit::AuditOrigin,
     author::Author,
+    browser_session::{BrowserSession, Login},
     ids::ProjectId,
     mcp_server::ConfiguredBy,
     token::{Scope, Token},
 };
-use emergent_graph::Actor;
+use emergent_graph::{Actor, Credential};
 use emergent_net::trace_context;
 use emergent_store::{
     audit,
     requester::{Requester, on_behalf_of},
 };
+use futures_util::{Stream, StreamExt, stream};
+use tokio::time::Instant;
 
-use crate::{ApiError, App, access::Access, request_context::RequestContext, server::Peer};
+use tracing::warn;
+
+use crate::{
+    ApiError, App, access::Access, login_cookie, request_context::RequestContext, same_origin, server::Peer,
+};
 
 const PROJECT_HEADER: &str = "x-project-id";
 /// The project of a token that spans projects, if the request names none.
@@ -32,13 +39,35 @@ const DEFAULT_PROJECT: &str = "default";
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub token: Arc<Token>,
+    /// The session that stands for the token, if the request came with a cookie.
+    pub session: Option<BrowserSession>,
     project: Option<ProjectId>,
-    /// The secret of the token, to check it again during long responses.
-    secret: Arc<str>,
+    /// The credential of the request, to check it again during long responses.
+    credential: Credential,
 }
 
 /// How often a long-lived response checks that its token is still valid.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a response goes on while these checks fail, because the database is busy or does not answer.
+const MAX_UNCHECKED_TIME: Duration = Duration::from_secs(30);
+
+/// The checks of a long-lived response.
+struct AccessChecks {
+    /// When a check last said that the token is valid.
+    confirmed_at: Instant,
+}
+
+impl AccessChecks {
+    /// Whether the response may go on. `has_access` is `None` if that could not be checked. A short failure of the
+    /// database must not end a response that was authorised. A long one must: otherwise whoever keeps the database
+    /// busy could go on after the end of their token.
+    fn allow(&mut self, has_access: Option<bool>) -> bool {
+        if has_access == Some(true) {
+            self.confirmed_at = Instant::now();
+        }
+        has_access.unwrap_or_else(|| self.confirmed_at.elapsed() < MAX_UNCHECKED_TIME)
+    }
+}
 
 impl Caller {
     /// Returns the project a token is bound to; `None` for a token that spans projects.
@@ -56,26 +85,40 @@ impl Caller {
         self.project.map_or(Requester::AllProjects, Requester::Project)
     }
 
-    /// Resolves when the token expires or is revoked, or the project of the request is deleted. Used for
-    /// responses that continue after the request was authorised.
+    /// Resolves when the token expires or is revoked, the session ends, or the project of the request is deleted, or when that could
+    /// not be checked for [`MAX_UNCHECKED_TIME`]. Used for responses that continue after the request was authorised.
     pub(crate) fn access_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
-        let (app, secret, project) = (app.clone(), Arc::clone(&self.secret), self.project);
+        let (app, credential, project) = (app.clone(), self.credential.clone(), self.project);
         // The checks use the connections of the response's requester: many open responses of one project must
         // not take those of logins or of the server's own work.
         let requester = self.requester();
         on_behalf_of(requester, async move {
-            loop {
-                // A database failure must not end a response that was authorised.
-                if matches!(app.token(&secret, requester).await, Ok(None)) {
-                    return;
-                }
-                // The default project, which a request without a project is about, cannot be deleted.
-                if let Some(project) = project
-                    && app.is_deleted(project).await
-                {
-                    return;
-                }
+            let mut checks = AccessChecks { confirmed_at: Instant::now() };
+            while checks.allow(app.has_access(&credential, requester, project).await.ok()) {
                 tokio::time::sleep(RECHECK_INTERVAL).await;
+            }
+        })
+    }
+
+    /// Passes items of a long response on as long as the caller has access. After that the stream ends with the error
+    /// `ended`, which breaks the connection: otherwise the client would take what it has for all there is.
+    pub(crate) fn until_access_ends<T, E>(
+        &self,
+        app: &App,
+        items: impl Stream<Item = Result<T, E>> + Send + 'static,
+        ended: E,
+    ) -> impl Stream<Item = Result<T, E>> + Send + 'static
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (items, access_ended) = (Box::pin(items), Box::pin(self.access_ended(app)));
+        stream::unfold(Some((items, access_ended, ended)), async |state| {
+            let (mut items, mut access_ended, ended) = state?;
+            tokio::select! {
+                biased;
+                () = &mut access_ended => Some((Err(ended), None)),
+                item = items.next() => item.map(|item| (item, Some((items, access_ended, ended)))),
             }
         })
     }
@@ -114,10 +157,15 @@ pub(crate) async fn authorize(
     let Some(app) = request.extensions().get::<App>().cloned() else {
         return Err(ApiError::internal_text("the router was built without its app"));
     };
-    let secret: Arc<str> = bearer(request.headers())?.into();
+    let is_tls = app.listen_address.is_tls();
+    let credential = credential(request.headers(), is_tls)?;
+    if matches!(credential, Credential::Session(_)) {
+        same_origin::check_with_cookie(&request, is_tls)?;
+    }
     let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
-    let token = app.log_in(&secret, peer).await?;
-    let mut caller = Caller { project: token.project, token, secret };
+    let Login { token, session } = app.log_in(&credential, peer).await?;
+    app.renew(session).await;
+    let mut caller = Caller { project: token.project, token, session, credential };
     let context = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
     if context.is_reserved() && caller.token.project.is_some() {
         return Err(app.requests.refuse());
@@ -134,7 +182,11 @@ pub(crate) async fn authorize(
         }
         caller.project = Some(project);
     }
-    let origin = AuditOrigin { token: Some((caller.token.id, caller.token.name.clone())), address: peer };
+    let origin = AuditOrigin {
+        token: Some((caller.token.id, caller.token.name.clone())),
+        session: caller.session.map(|session| session.id),
+        address: peer,
+    };
     let requester = caller.requester();
     request.extensions_mut().insert(caller);
     let context = request.headers().get(trace_context::TRACEPARENT).and_then(|value| value.to_str().ok());
@@ -142,6 +194,16 @@ pub(crate) async fn authorize(
     let response = trace_context::with_parent(context, audit::with_origin(origin, next.run(request)));
     let response = on_behalf_of(requester, response).await;
     Ok(app.answers.count(response, requester))
+}
+
+/// Returns the token in the header `Authorization` or, without that header, the session in the cookie.
+fn credential(headers: &HeaderMap, is_tls: bool) -> Result<Credential, ApiError> {
+    match login_cookie::read(headers, is_tls) {
+        Some(secret) if !headers.contains_key(header::AUTHORIZATION) => {
+            Ok(Credential::Session(secret.into()))
+        }
+        _ => bearer(headers).map(|secret| Credential::Token(secret.into())),
+    }
 }
 
 /// Returns the secret in the header `Authorization`.
@@ -190,53 +252,103 @@ impl FromRequestParts<App> for AsActor {
 }
 
 impl App {
-    /// Returns the valid token with this secret, or the error. An address that presented too many unknown
+    /// Returns the valid login of this credential, or the error. An address that presented too many unknown
     /// tokens is told to wait. Valid tokens are never refused, so nobody can lock out others behind the same
-    /// proxy; but their first lookup waits until the database has time for it.
-    async fn log_in(&self, secret: &str, address: Option<IpAddr>) -> Result<Arc<Token>, ApiError> {
-        let must_wait = address.and_then(|address| self.failed_logins.must_wait(address));
-        let requester = match must_wait {
-            None => Requester::Authentication,
-            Some(_) => Requester::DoubtedAuthentication,
+    /// proxy. A token that was valid before is looked up by itself; unknown ones cannot delay it.
+    pub(crate) async fn log_in(
+        &self,
+        credential: &Credential,
+        address: Option<IpAddr>,
+    ) -> Result<Login, ApiError> {
+        let login = match self.logins.has_entry(credential) {
+            true => self.login(credential, Requester::Authentication).await?,
+            false => self.look_up_first(credential, address).await?,
         };
-        if let Some(token) = self.token(secret, requester).await? {
-            return Ok(token);
-        }
-        let Some(address) = address else { return Err(ApiError::unknown_token()) };
-        // Others of this address may have failed meanwhile.
-        if let Some(wait) = self.failed_logins.must_wait(address) {
-            return Err(ApiError::too_many_failed_logins(wait));
-        }
-        self.failed_logins.record(address);
-        Err(ApiError::unknown_token())
+        let unknown = match credential {
+            Credential::Token(_) => ApiError::unknown_token,
+            Credential::Session(_) => ApiError::unknown_session,
+        };
+        login.ok_or_else(|| self.failed_login(address, unknown()))
     }
 
-    /// Returns the valid token with this secret; `None` if it is unknown, expired or revoked.
-    async fn token(&self, secret: &str, requester: Requester) -> Result<Option<Arc<Token>>, ApiError> {
-        let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
+    /// Counts a failed login of an address. Returns `unknown`, or the error that tells the address to wait.
+    pub(crate) fn failed_login(&self, address: Option<IpAddr>, unknown: ApiError) -> ApiError {
+        let Some(address) = address else { return unknown };
+        // Others of this address may have failed meanwhile.
+        if let Some(wait) = self.failed_logins.must_wait(address) {
+            return ApiError::too_many_failed_logins(wait);
+        }
+        self.failed_logins.record(address);
+        unknown
+    }
+
+    /// Looks up a credential that this server does not remember.
+    async fn look_up_first(
+        &self,
+        credential: &Credential,
+        address: Option<IpAddr>,
+    ) -> Result<Option<Login>, ApiError> {
+        let is_doubted = address.is_some_and(|address| self.failed_logins.must_wait(address).is_some());
+        let lookups = if is_doubted { &self.doubted_lookups } else { &self.first_lookups };
+        let pending_read = self.logins.start_read();
+        let Some(login) = lookups.look_up(&self.graph, credential).await? else { return Ok(None) };
+        self.logins.insert(credential.clone(), login.clone(), pending_read);
+        Ok(Some(login))
+    }
+
+    /// Returns the valid login of this credential; `None` if it is unknown, expired or revoked.
+    async fn login(&self, credential: &Credential, requester: Requester) -> Result<Option<Login>, ApiError> {
+        let cached = self.logins.get(credential).filter(|login| login.is_valid(self.graph.clock().now()));
         if cached.is_some() {
             return Ok(cached);
         }
-        let pending_read = self.tokens.start_read();
-        let token = on_behalf_of(requester, self.graph.authenticate(secret)).await?;
-        let Some(token) = token.map(Arc::new) else { return Ok(None) };
-        self.tokens.insert(secret.to_owned(), Arc::clone(&token), pending_read);
-        Ok(Some(token))
+        let pending_read = self.logins.start_read();
+        let Some(login) = on_behalf_of(requester, self.graph.log_in(credential)).await? else {
+            self.logins.remove(credential);
+            return Ok(None);
+        };
+        self.logins.insert(credential.clone(), login.clone(), pending_read);
+        Ok(Some(login))
     }
 
-    /// Whether a project was deleted; false if that could not be looked up.
-    async fn is_deleted(&self, project: ProjectId) -> bool {
+    /// Moves the end of a session that is used. The request does not fail if that cannot be written.
+    async fn renew(&self, session: Option<BrowserSession>) {
+        let Some(session) = session else { return };
+        if let Err(error) = on_behalf_of(Requester::Authentication, self.graph.renew_session(session)).await {
+            warn!(session.id = %session.id, %error, "the end of a session could not be moved");
+        }
+    }
+
+    /// Whether the login is valid and the project was not deleted. The default project, which a request without a
+    /// project is about, cannot be deleted.
+    async fn has_access(
+        &self,
+        credential: &Credential,
+        requester: Requester,
+        project: Option<ProjectId>,
+    ) -> Result<bool, ApiError> {
+        if self.login(credential, requester).await?.is_none() {
+            return Ok(false);
+        }
+        match project {
+            Some(project) => Ok(!self.is_deleted(project).await?),
+            None => Ok(true),
+        }
+    }
+
+    async fn is_deleted(&self, project: ProjectId) -> Result<bool, ApiError> {
         let id = project.to_string();
         if self.projects.get(&id).is_some() {
-            return false;
+            return Ok(false);
         }
         let pending_read = self.projects.start_read();
         match self.graph.get_project(project).await {
             Ok(_) => {
                 self.projects.insert(id, project, pending_read);
-                false
+                Ok(false)
             }
-            Err(error) => matches!(error, emergent_graph::Error::NotFound { .. }),
+            Err(emergent_graph::Error::NotFound { .. }) => Ok(true),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -253,5 +365,22 @@ impl App {
         };
         self.projects.insert(named.to_owned(), project, pending_read);
         Ok(project)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_whose_token_cannot_be_checked_goes_on_for_a_bounded_time() {
+        let mut checks = AccessChecks { confirmed_at: Instant::now() };
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert!(checks.allow(None) && checks.allow(Some(true)));
+        tokio::time::advance(Duration::from_secs(29)).await;
+        assert!(checks.allow(None), "29 seconds after the last check");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!checks.allow(None));
+        assert!(!checks.allow(Some(false)), "a revoked token ends it at once");
     }
 }

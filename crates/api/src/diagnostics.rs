@@ -8,7 +8,7 @@ use emergent_llm::{EmbedTask, ProviderStatus};
 use emergent_tools::remote::{McpServers, ServerWithCounts};
 use emergent_wire::diagnostics::{
     DatabaseView, DiagnosticsView, EmbedderView, ListenView, McpServerStateView, ModelProviderView,
-    ProbeStatus, ProbeView, SettingView,
+    ProbeStatus, ProbeView, SettingView, WebhookStateView,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -42,6 +42,10 @@ impl ListenAddress {
         let _ = self.0.set((address, tls));
     }
 
+    pub(crate) fn is_tls(&self) -> bool {
+        self.0.get().is_some_and(|(_, tls)| *tls)
+    }
+
     fn view(&self) -> ListenView {
         match self.0.get() {
             Some((address, tls)) => ListenView {
@@ -57,8 +61,13 @@ impl ListenAddress {
 /// Describes this server. Without `probe`, nothing is contacted.
 pub(crate) async fn diagnose(app: &App, probe: bool) -> DiagnosticsView {
     let description = &app.description;
-    let (database, embedder, models, servers) =
-        tokio::join!(database(app, probe), embedder(app, probe), models(app, probe), mcp_servers(app));
+    let (database, embedder, models, servers, webhooks) = tokio::join!(
+        database(app, probe),
+        embedder(app, probe),
+        models(app, probe),
+        mcp_servers(app),
+        webhooks(app)
+    );
     // An incomplete list says so, whatever the reason is.
     let (mcp_servers, mcp_servers_truncated) = servers.unwrap_or_else(|| (Vec::new(), true));
     DiagnosticsView {
@@ -73,7 +82,15 @@ pub(crate) async fn diagnose(app: &App, probe: bool) -> DiagnosticsView {
         model: description.model.clone(),
         mcp_servers,
         mcp_servers_truncated,
+        webhooks,
     }
+}
+
+/// Counts the notices that are not delivered; `None` if that fails.
+async fn webhooks(app: &App) -> Option<WebhookStateView> {
+    let count = app.executor.count_webhook_deliveries();
+    let (waiting, given_up, last_error) = tokio::time::timeout(PROBE_TIMEOUT, count).await.ok()?.ok()?;
+    Some(WebhookStateView { waiting, given_up, last_error })
 }
 
 /// Runs a probe within its deadline. Its text says what was found, or why it failed.

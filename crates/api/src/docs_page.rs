@@ -6,7 +6,8 @@ use std::fmt::Write;
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
-const STYLE: &str = include_str!("docs_page.css");
+/// The style of the page, which its policy allows.
+pub(crate) const STYLE: &str = include_str!("docs_page.css");
 
 /// Renders the document as HTML.
 pub(crate) fn render(document: &OpenApi) -> String {
@@ -230,7 +231,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -20,10 +20,13 @@ pub(crate) use emergent_wire::envelope::{Failure, FailureBody};
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use crate::{failed_logins, views::product};
+use crate::{
+    failed_logins, login_rate,
+    views::{approval::ApprovalView, product},
+};
 
 /// An error response.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ApiError {
     pub(crate) status: StatusCode,
     code: &'static str,
@@ -59,6 +62,50 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
+    /// A request with the cookie of a session that was not sent by a page of this server.
+    pub(crate) fn cross_origin() -> Self {
+        let message = "with the cookie of a login, only pages of this server may send requests that change \
+                       something, and this request does not say that one did (`Sec-Fetch-Site: same-origin`, or \
+                       `Origin` with this host); programs send a token: `Authorization: Bearer <token>`";
+        Self::new(StatusCode::FORBIDDEN, "cross_origin", message)
+    }
+
+    /// A session that is unknown, has ended or has expired, or whose token has.
+    pub(crate) fn unknown_session() -> Self {
+        let message = "this login has ended; log in again at `/login`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(crate) fn unknown_code() -> Self {
+        let message = "this code is not known here, was used before or has expired; `emergent login-link` prints a \
+                       new link";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(crate) fn not_logged_in() -> Self {
+        let message = "this request has a token and no login cookie, so there is no session to end";
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(crate) fn key_in_progress() -> Self {
+        let message =
+            "a request with this `Idempotency-Key` is in progress; send it again in a second for its answer";
+        Self::new(StatusCode::CONFLICT, "idempotency_key_in_progress", message)
+    }
+
+    pub(crate) fn key_reused() -> Self {
+        let message = "this `Idempotency-Key` was used for another request: its method, path or body differ; use a \
+                       new key for a new request";
+        Self::new(StatusCode::CONFLICT, "idempotency_key_reused", message)
+    }
+
+    /// A request that was accepted with the same key, and whose answer cannot be repeated.
+    pub(crate) fn already_accepted(kind: &str, id: impl Display) -> Self {
+        let message = format!("a request with this `Idempotency-Key` was accepted before, as {kind} `{id}`");
+        Self::new(StatusCode::CONFLICT, "already_accepted", message)
+            .with_details(json!({ "kind": kind, "id": id.to_string() }))
+    }
+
     pub(crate) fn not_found(what: &str, id: impl Display) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{id}` here"))
     }
@@ -84,6 +131,20 @@ impl ApiError {
     pub(crate) fn too_large(what: &str, limit: usize) -> Self {
         let message = format!("{what} is larger than the limit of {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).with_details(json!({ "limit": limit }))
+    }
+
+    /// A JSON body has too many values.
+    pub(crate) fn too_many_values(limit: usize) -> Self {
+        let message = format!("the body has more JSON values than the limit of {limit}; send less at once");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).with_details(json!({ "limit": limit }))
+    }
+
+    /// The body of a request without a token was not complete in time.
+    pub(crate) fn slow_body(seconds: u64) -> Self {
+        let message =
+            format!("the body did not arrive within the limit of {seconds} seconds; send the request again");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
+            .with_details(json!({ "limitSeconds": seconds }))
     }
 
     pub(crate) fn wrong_content_type(expected: &str) -> Self {
@@ -126,6 +187,17 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "retryAfterSeconds": wait.as_secs() + 1 }))
     }
 
+    pub(crate) fn too_many_logins(wait: Duration) -> Self {
+        let (limit, seconds) = (login_rate::MAX_LOGINS, login_rate::WINDOW.as_secs());
+        let message = format!(
+            "this token made {limit} logins and login codes within {seconds} seconds, which is the limit; use the \
+             cookie of a login again, and try again in {} seconds",
+            wait.as_secs() + 1
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_logins", message)
+            .with_details(json!({ "limit": limit, "retryAfterSeconds": wait.as_secs() + 1 }))
+    }
+
     /// Does not quote the name, because the caller is not authenticated.
     pub(crate) fn unknown_host() -> Self {
         let message = "this server is not known by the name in the header `Host`; \
@@ -156,6 +228,16 @@ impl ApiError {
             .with_details(json!({ "limitSeconds": seconds }))
     }
 
+    /// As many writes of this project wait as may.
+    fn too_many_writes(limit: usize) -> Self {
+        let message = format!(
+            "{limit} writes of this project wait for the database, which is the limit, and nothing was written; \
+             send fewer writes at once, and try again in a second"
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit }))
+    }
+
     fn query_timeout(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64();
         let message = format!(
@@ -177,6 +259,16 @@ impl ApiError {
         let message = format!(
             "answers {owner} that their clients have not received yet need more than the limit of {limit} \
              bytes; read them, or send fewer requests at once"
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit }))
+    }
+
+    /// `owner` says whose limit it is, such as "of this project".
+    pub(crate) fn request_bodies(owner: &str, limit: usize) -> Self {
+        let message = format!(
+            "the bodies of requests {owner} need more memory than the limit of {limit} bytes; send fewer large \
+             requests at once, and try again in a second"
         );
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             .with_details(json!({ "limit": limit }))
@@ -242,11 +334,14 @@ impl From<store::Error> for ApiError {
                 Self::database_unavailable()
             }
             store::Error::Busy { waited } => Self::database_busy(waited),
+            store::Error::TooManyWrites { limit } => Self::too_many_writes(limit),
             store::Error::TooSlow { limit } => {
                 warn!(cause = %failure, "a request was stopped");
                 Self::query_timeout(limit)
             }
             store::Error::TooLarge { limit } => Self::answer_too_large(limit),
+            // The request is answered like the one that was accepted.
+            store::Error::KeyUsed => Self::key_in_progress(),
             // Nobody receives this.
             store::Error::Abandoned => Self::unavailable("the request was given up"),
             store::Error::StorageFull(_) | store::Error::StorageCorrupt(_) => {
@@ -275,6 +370,10 @@ impl From<graph::Error> for ApiError {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": id }))
             }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            graph::Error::MissingScope { scope, .. } => {
+                Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
+                    .with_details(json!({ "scope": scope }))
+            }
             graph::Error::Overloaded { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             }
@@ -299,7 +398,12 @@ impl From<executor::Error> for ApiError {
             executor::Error::VersionConflict { expected, current, .. } => {
                 conflict("version_conflict").with_details(json!({ "expected": expected, "current": current }))
             }
-            executor::Error::Conflict(_) | executor::Error::Lost(_) => conflict("conflict"),
+            executor::Error::Conflict(_) | executor::Error::Lost(_) | executor::Error::Waiting(_) => {
+                conflict("conflict")
+            }
+            executor::Error::Decided(approval) => {
+                conflict("already_decided").with_details(json!(ApprovalView::from(*approval)))
+            }
             executor::Error::NoModel(_) => conflict("no_model"),
             executor::Error::Forbidden(_) => Self::forbidden(message),
             executor::Error::BeyondMaker { scope, .. } => {
@@ -404,7 +508,9 @@ impl From<remote::Error> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status;
+        let (status, code) = (self.status, self.code);
+        let wait =
+            self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()).unwrap_or(1);
         let body = Failure { success: false, error: self.into_body() };
         // Strings and JSON values always serialise.
         let bytes = serde_json::to_vec(&body).unwrap_or_default();
@@ -417,6 +523,9 @@ impl IntoResponse for ApiError {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(wait));
+            }
+            StatusCode::CONFLICT if code == "idempotency_key_in_progress" => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{Request, header, uri::Authority};
+use axum::http::{Request, Version, header, uri::Authority};
 
 /// The accepted host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +33,19 @@ impl AllowedHosts {
 
     /// Whether a request may be handled.
     pub(crate) fn allow<B>(&self, request: &Request<B>) -> bool {
-        // HTTP/2 has an authority instead of `Host`, and HTTP/1 may have both. Only HTTP/1.0 requests lack
+        // HTTP/2 has an authority instead of `Host`, and HTTP/1 may have both. Only HTTP/1.0 requests may lack
         // both, which no browser sends.
         let headers = request.headers().get_all(header::HOST);
         headers.iter().count() <= 1
             && request.uri().authority().is_none_or(|authority| self.allows_authority(authority.as_str()))
             && headers.iter().all(|host| self.allows_authority(host.to_str().unwrap_or("?")))
+    }
+
+    /// Whether a request has to say which host it is for, and does not. HTTP/1.1 requires it.
+    pub(crate) fn is_missing<B>(request: &Request<B>) -> bool {
+        request.version() == Version::HTTP_11
+            && request.uri().authority().is_none()
+            && !request.headers().contains_key(header::HOST)
     }
 
     /// Whether `host` or `host:port` is accepted. What browsers never send, such as a user name before the

@@ -13,23 +13,31 @@ mod access;
 mod answer_memory;
 mod app;
 mod auth;
+mod byte_budget;
 mod diagnostics;
 mod docs_page;
 mod error;
 mod extract;
 mod failed_logins;
 mod hosts;
+mod html_page;
+mod idempotency;
+mod login_cookie;
+mod login_rate;
 mod metrics;
 mod middleware;
 mod openapi;
+mod public_requests;
 mod readiness;
 mod request_context;
 mod response;
 mod routes;
+mod same_origin;
 pub mod server;
 mod shares;
 mod sse;
 mod stream_limit;
+mod token_lookups;
 mod ttl_cache;
 mod views;
 
@@ -52,6 +60,23 @@ pub mod limits {
 
     /// The maximum size of a JSON body in bytes.
     pub const BODY: usize = 8 << 20;
+    /// The maximum size of a JSON body in bytes, where a small one is sufficient: searches, decisions and messages.
+    pub const SMALL_BODY: usize = 512 << 10;
+    /// The maximum size of the JSON body of a login in bytes.
+    pub const LOGIN_BODY: usize = 16 << 10;
+    /// The maximum number of values in a JSON body.
+    pub const JSON_VALUES: usize = 200_000;
+    /// The maximum number of values in a JSON body with many objects or relationships.
+    pub const BULK_JSON_VALUES: usize = 500_000;
+    /// The maximum number of bytes of request bodies that are in memory, with what their values need. One project
+    /// may use half of them.
+    pub const REQUEST_BODIES: usize = 256 << 20;
+    /// The maximum number of requests without a token that are handled concurrently.
+    pub const PUBLIC_REQUESTS: usize = 64;
+    /// The maximum number of requests without a token that one address may have at once.
+    pub const PUBLIC_REQUESTS_PER_ADDRESS: usize = 16;
+    /// The time within which the whole body of a request without a token has to arrive.
+    pub const PUBLIC_BODY_TIME: Duration = Duration::from_secs(5);
     /// The maximum size of an uploaded document in bytes.
     pub const UPLOAD: usize = 64 << 20;
     /// The maximum number of objects, or relationships, in one bulk request.

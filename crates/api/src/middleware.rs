@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiError, App, request_context::RequestContext, server::Peer};
+use crate::{ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, server::Peer};
 
 /// A longer request id is replaced.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -51,8 +51,11 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
 
     // Health checks bypass the limits, so that a busy server is not taken for a dead one and restarted.
-    let is_health_check = matches!(request.uri().path(), "/health" | "/ready");
-    let reserved_connection = request.extensions().get::<Peer>().is_some_and(|peer| peer.reserved);
+    let is_health_check = is_health_check(&request);
+    let peer = request.extensions().get::<Peer>();
+    // A command that works on a data folder calls the router without a connection.
+    let has_connection = peer.is_some();
+    let reserved_connection = peer.is_some_and(|peer| peer.reserved);
     let context = match app.requests.try_acquire() {
         Some(permit) => {
             Some(RequestContext::new(permit, reserved_connection || app.requests.only_reserved_left()))
@@ -61,8 +64,11 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
         None => None,
     };
     let known_host = is_health_check || app.allowed_hosts.as_ref().is_none_or(|hosts| hosts.allow(&request));
+    let checks_host = has_connection && app.allowed_hosts.is_some() && !is_health_check;
+    let lacks_host = checks_host && AllowedHosts::is_missing(&request);
     let mut response = match &context {
         None => app.requests.refuse().into_response(),
+        Some(_) if lacks_host => ApiError::malformed("the header `Host` is missing").into_response(),
         Some(_) if !known_host => ApiError::unknown_host().into_response(),
         Some(context) => {
             request.extensions_mut().insert(context.clone());
@@ -73,11 +79,17 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
         }
     };
     response.headers_mut().insert(REQUEST_ID, id);
+    html_page::add_security_headers(&mut response);
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let took = started.elapsed();
     app.metrics.record(&method, route, response.status(), took);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "the request was handled"));
     response
+}
+
+/// Whether a request asks if the server works.
+pub(crate) fn is_health_check(request: &Request) -> bool {
+    matches!(request.uri().path(), "/health" | "/ready")
 }
 
 /// Returns the request id that the caller sent, so that the logs of both sides can be joined. Without one, or
@@ -105,11 +117,28 @@ fn panic_response(panic: &(dyn Any + Send)) -> Response {
     ApiError::internal_text(&format!("a handler panicked: {text}")).into_response()
 }
 
+/// How much of the name of an unknown parameter an error repeats.
+const MAX_NAME_CHARS: usize = 64;
+
 /// Limits the time until a response starts; a stream may take longer after that.
 pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => ApiError::timed_out(limit.as_secs()).into_response(),
+    }
+}
+
+/// Refuses the query of a request to a route that has no query parameters. A list that is always complete ignores
+/// the parameters of pages.
+pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
+    let names = request.uri().query().unwrap_or_default().split('&');
+    let names = names.map(|parameter| parameter.split('=').next().unwrap_or_default());
+    match names.into_iter().find(|name| !matches!(*name, "" | "limit" | "cursor")) {
+        None => next.run(request).await,
+        Some(name) => {
+            let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+            ApiError::invalid(name, "is not a known parameter; this route has none").into_response()
+        }
     }
 }
 

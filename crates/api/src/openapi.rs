@@ -140,7 +140,9 @@ pub(crate) fn empty() -> OpenApi {
         ("server", "Whether it runs, and how it does."),
         ("projects", "The tenants: everything belongs to exactly one project."),
         ("tokens", "Who may do what."),
+        ("session", "Logins of browsers: a cookie that stands for a token."),
         ("audit", "Who changed what decides about access, money and programs."),
+        ("events", "Everything that happens in a project, as one stream."),
         ("objects", "Typed, versioned things."),
         ("relationships", "Typed, versioned edges between objects."),
         ("graph", "Search, walks, changes, import and export over the whole graph."),
@@ -148,6 +150,11 @@ pub(crate) fn empty() -> OpenApi {
         ("documents", "Texts, cut into chunks that a search can find."),
         ("agents", "Who works here: definitions, and how they are started."),
         ("runs", "What agents did and are doing: each run with its messages, tool calls and events."),
+        ("approvals", "What waits for a person: calls to approve, questions, discussions, escalations."),
+        (
+            "chat",
+            "Conversations with agents: messages, and answers that are streamed while they are written.",
+        ),
         ("tools", "What agents can do."),
         (
             "coordination",
@@ -197,6 +204,42 @@ pub(crate) fn describe_access(item: &mut PathItem, access: Access) {
     }
 }
 
+/// Adds the header `Idempotency-Key` to the operations of a route.
+pub(crate) fn describe_idempotency_key(item: &mut PathItem) {
+    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+    for operation in operations.into_iter().flatten() {
+        let key = ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(utoipa::openapi::Required::False)
+            .description(Some(
+                "The same request with the same key starts nothing more and gets the first answer for 24 hours, with \
+                 `Idempotency-Replayed: true`. Another request with the same key is 409.",
+            ))
+            .schema(Some(
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .min_length(Some(1))
+                    .max_length(Some(255))
+                    .pattern(Some("^[ -~]+$")),
+            ))
+            .build();
+        operation.parameters.get_or_insert_default().push(key.into());
+    }
+}
+
+/// Whether an operation of a path has a query parameter.
+pub(crate) fn has_query_parameter(item: &PathItem) -> bool {
+    let operations = [&item.get, &item.put, &item.post, &item.patch, &item.delete];
+    let parameters = operations.into_iter().flatten().filter_map(|operation| operation.parameters.as_ref());
+    parameters
+        .flatten()
+        .any(|param| matches!(param, RefOr::T(param) if param.parameter_in == ParameterIn::Query))
+}
+
+/// The description of the error of a body that a caller without a token did not send in time.
+const SLOW_BODY: &str = "`timeout`: the body was not complete in time";
+
 /// Adds the access rule and the error responses to one operation.
 fn describe(operation: &mut Operation, access: Access) {
     let takes_body = operation.request_body.is_some();
@@ -216,12 +259,16 @@ fn describe(operation: &mut Operation, access: Access) {
     if access != Access::Public {
         errors.push((422, "`query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less"));
     }
-    if takes_body || takes_params {
+    // Without parameters, an unknown one is refused.
+    if takes_body || takes_params || access != Access::Public {
         errors.push((400, "`malformed` or `invalid`: `details` names each field and what is wrong with it"));
     }
     if takes_body {
         errors.push((413, "`too_large`: the body is larger than the limit, which is named"));
         errors.push((415, "`unsupported_media_type`"));
+    }
+    if takes_body && access == Access::Public {
+        errors.push((408, SLOW_BODY));
     }
     match access {
         Access::Public => operation.security = Some(Vec::new()),

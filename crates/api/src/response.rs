@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::cursor::{Cursor, ResultPage};
+use emergent_store::idempotency::Answer;
 pub(crate) use emergent_wire::envelope::Envelope;
 use serde::Serialize;
 
@@ -56,6 +57,14 @@ pub(crate) fn page<T, U: IntoView<T>>(page: ResultPage<U>) -> Result<Vec<T>> {
 /// 200 with a complete list.
 pub(crate) fn list<T, U: IntoView<T>>(items: impl IntoIterator<Item = U>) -> Result<Vec<T>> {
     ok(items.into_iter().map(IntoView::into_view).collect::<Vec<T>>())
+}
+
+impl<T: Serialize> ApiResponse<T> {
+    /// Returns the response in the form in which it is stored. `None` if it cannot be serialised.
+    pub(crate) fn into_answer(self) -> Option<Answer> {
+        let body = serde_json::to_string(&Envelope { success: true, data: self.data }).ok()?;
+        Some(Answer { status: self.status.as_u16(), body })
+    }
 }
 
 impl<T: Serialize> IntoResponse for ApiResponse<T> {

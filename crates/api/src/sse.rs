@@ -88,14 +88,30 @@ pub(crate) fn stream(
     caller: &Caller,
     frames: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
-    let permit = match StreamPermit::acquire(&app.streams, &caller.token) {
-        Ok(permit) => permit,
-        Err(limit_reached) => return limit_reached.into_response(),
-    };
+    match permit(app, caller) {
+        Ok(permit) => stream_with(app, caller, permit, frames),
+        Err(limit_reached) => limit_reached.into_response(),
+    }
+}
+
+/// Returns the permit for one more stream. A request that changes something acquires it before the change, so that it
+/// is not refused afterwards.
+pub(crate) fn permit(app: &App, caller: &Caller) -> Result<StreamPermit, ApiError> {
+    StreamPermit::acquire(&app.streams, &caller.token)
+}
+
+/// Like [`stream`], with a permit that was acquired before.
+pub(crate) fn stream_with(
+    app: &App,
+    caller: &Caller,
+    permit: StreamPermit,
+    frames: impl Stream<Item = Event> + Send + 'static,
+) -> Response {
     let end = select(Box::pin(app.closed()), Box::pin(caller.access_ended(app)));
     let frames = stream_on_behalf_of(caller.requester(), frames);
     let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);
-    let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let mut response = response.map(|frames| app.answers.count_frames(frames, caller.requester()));
     // Proxies that buffer would delay events.
     let unbuffered = HeaderName::from_static("x-accel-buffering");
     response.headers_mut().insert(unbuffered, HeaderValue::from_static("no"));

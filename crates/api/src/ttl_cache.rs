@@ -60,6 +60,23 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         entries.values.insert(key, (value, read.since));
     }
 
+    /// Whether there is an entry, even one that is too old to be used.
+    pub(crate) fn has_entry<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.0.lock().values.contains_key(key)
+    }
+
+    pub(crate) fn remove<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.0.lock().values.remove(key);
+    }
+
     /// Removes the entries with these values, and rejects the results of reads that have begun.
     pub(crate) fn remove_where(&self, is_stale: impl Fn(&V) -> bool) {
         let mut entries = self.0.lock();

@@ -23,6 +23,8 @@ pub(crate) struct Gauges {
     pub driven_workflows: usize,
     /// Queued runs of all servers.
     pub queued_runs: i64,
+    /// Runs of all servers that wait for a person.
+    pub waiting_runs: i64,
     /// Active workflows of all servers. A status without workflows may be absent.
     pub active_workflows: Vec<(WorkflowStatus, i64)>,
     /// Pending firings of schedules, of all servers.
@@ -43,6 +45,7 @@ impl Collector for Gauges {
             ("event_streams", "Open event streams.", self.event_streams as i64),
             ("runs_running", "Runs that this process drives.", self.running_runs as i64),
             ("runs_queued", "Queued runs, on all servers.", self.queued_runs),
+            ("runs_waiting", "Runs that wait for a person, on all servers.", self.waiting_runs),
             ("workflows_walking", "Workflows that this process drives.", self.driven_workflows as i64),
             ("embedding_queue", "Objects and chunks that wait for their vector.", self.embedding_queue),
         ] {

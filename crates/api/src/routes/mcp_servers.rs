@@ -206,11 +206,11 @@ async fn tools(
     ok(tools.into_iter().map(|tool| (&server, tool, &conflicts).into_view()).collect::<Vec<McpToolView>>())
 }
 
-/// Accepts a new or changed tool and pins its current definition: the one with the `digest`, if there is one.
+/// Accepts a new or changed tool and pins its definition: the one with the `digest` that you looked at.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
     operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),
-    request_body = Option<AcceptMcpTool>,
+    request_body = AcceptMcpTool,
     responses((status = 200, description = "The tool, accepted", body = Envelope<McpToolView>)),
 )]
 async fn accept(
@@ -221,8 +221,12 @@ async fn accept(
     OptionalJson(body): OptionalJson<AcceptMcpTool>,
 ) -> Result<McpToolView> {
     let servers = servers(&app)?;
-    let accepted =
-        servers.accept_tool(project, id, &tool, body.digest.as_deref(), Some(caller.token.id)).await?;
+    servers.get(project, id).await?;
+    // The server may change its tool between the look at it and this request.
+    let digest = body.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
+        ApiError::invalid("digest", "is missing: send the `digest` of the definition that you looked at")
+    })?;
+    let accepted = servers.accept_tool(project, id, &tool, Some(&digest), Some(caller.token.id)).await?;
     let (server, ..) = servers.get(project, id).await?;
     ok((&server, accepted, &app.executor.tools().name_conflicts(project).await))
 }

@@ -1,9 +1,12 @@
 //! All routes, with the scope that each requires.
 
 mod agents;
+mod approvals;
 mod audit;
+mod chat;
 mod coordination;
 mod documents;
+mod events;
 mod graph;
 pub(crate) mod mcp;
 mod mcp_servers;
@@ -15,6 +18,7 @@ mod projects;
 mod relationships;
 mod runs;
 mod secrets;
+mod session;
 mod tokens;
 mod tools;
 mod triggers;
@@ -27,7 +31,9 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(meta::routes())
         .merge(projects::routes())
         .merge(tokens::routes())
+        .merge(session::routes())
         .merge(audit::routes())
+        .merge(events::routes())
         .merge(objects::routes())
         .merge(relationships::routes())
         .merge(graph::routes())
@@ -35,6 +41,8 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(documents::routes())
         .merge(agents::routes())
         .merge(runs::routes())
+        .merge(approvals::routes())
+        .merge(chat::routes())
         .merge(tools::routes())
         .merge(triggers::routes())
         .merge(coordination::routes())

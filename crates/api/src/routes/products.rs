@@ -66,7 +66,10 @@ async fn install(
 ) -> Result<OutcomeView> {
     let options = change_options(&caller, body.accept.clone(), body.dry_run);
     let dry_run = body.dry_run;
-    created_if(!dry_run, app.products.install(actor, install_input(body)?, options).await?)
+    let outcome = app.products.install(actor, install_input(body)?, options).await?;
+    // A product that is installed with the same manifest stays as it is.
+    let is_new = !dry_run && outcome.plan.from.is_none();
+    created_if(is_new, outcome)
 }
 
 /// Checks the source of each product for a newer version.

@@ -1,7 +1,9 @@
 //! Converts a request to start a workflow, and the result of a dry run.
 
 use emergent_coordination::{DryRun, DryRunTask, ExistingTasks, TaskSelection, create::NewWorkflow};
-use emergent_domain::{ids::ObjectId, invalid::Invalid, task::NewTask, workflow::WorkflowSettings};
+use emergent_domain::{
+    ids::ObjectId, invalid::Invalid, object_ref::ObjectRef, task::NewTask, workflow::WorkflowSettings,
+};
 pub(crate) use emergent_wire::dispatch::*;
 
 use super::IntoView;
@@ -49,12 +51,17 @@ fn source_field(body: &Dispatch) -> Result<&'static str, Invalid> {
     }
 }
 
-/// Converts the request.
-pub(crate) fn dispatch_request(body: Dispatch) -> Result<DispatchRequest, Invalid> {
+/// The tasks of the graph that a request names.
+pub(crate) fn named_tasks(body: &Dispatch) -> Vec<ObjectRef> {
+    body.task_ids.iter().flatten().chain(&body.root_task_id).cloned().collect()
+}
+
+/// Converts the request. `named` has the ids of its [`named_tasks`].
+pub(crate) fn dispatch_request(body: Dispatch, named: Vec<ObjectId>) -> Result<DispatchRequest, Invalid> {
     source_field(&body)?;
-    let selection = match (&body.task_ids, body.root_task_id, &body.query) {
-        (Some(ids), ..) => Some(TaskSelection::Ids(ids.iter().copied().map(ObjectId).collect())),
-        (_, Some(root), _) => Some(TaskSelection::Root(ObjectId(root))),
+    let selection = match (&body.task_ids, named.first(), &body.query) {
+        (Some(_), ..) => Some(TaskSelection::Ids(named)),
+        (None, Some(root), _) => Some(TaskSelection::Root(*root)),
         (_, _, Some(TaskQuery { labels, filters })) => {
             Some(TaskSelection::Query { labels: labels.clone(), filters: filters.clone() })
         }

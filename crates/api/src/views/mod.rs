@@ -2,6 +2,7 @@
 //! module also re-exports the `wire` types of its area, so that a route imports from one module.
 
 pub(crate) mod bulk;
+pub(crate) mod chat;
 pub(crate) mod coordination;
 pub(crate) mod coordination_budget;
 pub(crate) mod coordination_discussion;
@@ -13,6 +14,7 @@ pub(crate) mod pack;
 pub(crate) mod product;
 pub(crate) mod revert;
 pub(crate) mod run;
+pub(crate) mod run_bulk;
 pub(crate) mod run_detail;
 pub(crate) mod run_message;
 pub(crate) mod search;
@@ -23,8 +25,9 @@ pub(crate) mod trigger;
 
 use emergent_domain as domain;
 pub(crate) use emergent_wire::{
-    agent, audit, change, document, fields::expected_version, object, project, relationship, run_event,
-    schema, token, tool_call, traverse, workflow_event as coordination_event,
+    agent, approval, audit, change, document, fields::expected_version, object, project, project_event,
+    relationship, run_event, schema, session, token, tool_call, traverse,
+    workflow_event as coordination_event,
 };
 
 /// Converts a service's result into a response type. `From` cannot be implemented here, because both types
@@ -53,7 +56,11 @@ macro_rules! converted_by_wire {
 converted_by_wire! {
     domain::agent::Agent => agent::AgentView,
     domain::agent::AgentVersion => agent::AgentVersionView,
+    domain::approval::Approval => approval::ApprovalView,
     domain::audit::AuditEntry => audit::AuditEntryView,
+    domain::conversation::ChatMessage => chat::ChatMessageView,
+    (domain::conversation::ChatMessage, Option<domain::conversation::ChatMemory>) => chat::ChatMessageView,
+    domain::conversation::Conversation => chat::ConversationView,
     domain::document::Chunk => document::ChunkView,
     domain::document::Document => document::DocumentView,
     domain::object::Object => object::ObjectView,

@@ -4,7 +4,7 @@
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
     invalid::Invalid,
-    run::Run,
+    run::{Run, RunStatus},
     workflow::Limit,
 };
 use emergent_executor::{
@@ -27,6 +27,7 @@ pub(crate) fn start_options(body: TriggerRun) -> Result<StartOptions, Invalid> {
         timeout_seconds: body.timeout_seconds,
         limit: run_limit(body.max_cost_usd, body.max_total_tokens)?,
         traceparent: None,
+        history: Vec::new(),
     })
 }
 
@@ -61,6 +62,8 @@ impl IntoView<RunSummaryView> for Run {
             created_at: run.created_at,
             started_at: run.started_at,
             completed_at: run.completed_at,
+            waiting_for: run.waiting_for,
+            waiting_since: run.waiting_since.filter(|_| run.status == RunStatus::Waiting),
             summary: SummaryView::from_text(run.summary),
             error_message: run.error,
             resumed_from: run.resumed_from.map(Into::into),

@@ -60,6 +60,7 @@ impl IntoView<RunDetailView> for RunDetail {
             child_runs: detail.children.into_iter().map(IntoView::into_view).collect(),
             doom_loop_events: detail.loops,
             unavailable_servers: detail.unavailable_servers.into_iter().map(Into::into).collect(),
+            missing_tools: detail.missing_tools,
         }
     }
 }

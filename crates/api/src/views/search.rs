@@ -66,10 +66,23 @@ fn parse_weights(input: Option<WeightsInput>) -> Result<Weights, ApiError> {
     weights.map_err(|invalid| invalid.prefixed("weights").into())
 }
 
-/// Checks a search for chunks. Returns the query, the mode, the limit, and the document to search in.
-pub(crate) fn chunk_query(
-    body: SearchChunks,
-) -> Result<(String, SearchMode, usize, Option<DocumentId>), ApiError> {
+/// A checked search for chunks.
+pub(crate) struct ChunkQuery {
+    pub query: String,
+    pub mode: SearchMode,
+    pub limit: usize,
+    pub document: Option<DocumentId>,
+    pub min_similarity: Option<f64>,
+}
+
+/// Checks a search for chunks.
+pub(crate) fn chunk_query(body: SearchChunks) -> Result<ChunkQuery, ApiError> {
     check_query(&body.query)?;
-    Ok((body.query, body.mode, parse_limit(body.limit)?, body.document_id.map(DocumentId)))
+    Ok(ChunkQuery {
+        query: body.query,
+        mode: body.mode,
+        limit: parse_limit(body.limit)?,
+        document: body.document_id.map(DocumentId),
+        min_similarity: body.min_similarity,
+    })
 }

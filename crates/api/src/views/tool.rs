@@ -16,7 +16,7 @@ impl IntoView<ToolView> for (&LabelledTool, &NameConflicts) {
             Effect::Writes { destructive: true } => (ToolEffect::Destroys, false),
             Effect::Writes { destructive: false } => (ToolEffect::Writes, false),
             Effect::External { read_only, idempotent } => (ToolEffect::External, read_only || idempotent),
-            Effect::Coordinates => (ToolEffect::Coordinates, false),
+            Effect::Coordinates | Effect::Asks => (ToolEffect::Coordinates, false),
         };
         ToolView {
             name: tool.name.clone(),

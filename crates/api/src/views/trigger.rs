@@ -2,10 +2,14 @@
 
 use emergent_domain::{
     ids::AgentId,
+    invalid::Invalid,
     trigger::{EventTrigger, FiringCause, Schedule},
+    workflow_template::WorkflowTemplate,
 };
-use emergent_executor::triggers::{ListedFiring, Triggers};
+use emergent_executor::triggers::{ListedFiring, Triggers, WorkflowTriggerSpec};
+use emergent_wire::dispatch::Dispatch;
 pub(crate) use emergent_wire::trigger::*;
+use serde_json::Value;
 
 use super::IntoView;
 
@@ -35,11 +39,13 @@ impl IntoView<FiringView> for ListedFiring {
         let firing = listed.firing;
         let mut view = FiringView {
             id: firing.id.0,
-            agent_id: firing.agent.0,
+            agent_id: firing.trigger_name.is_none().then_some(firing.agent.0),
             agent_name: listed.agent_name,
+            trigger_name: firing.trigger_name,
             status: firing.status,
             reason: firing.reason,
             run_id: firing.run.map(Into::into),
+            workflow_id: firing.workflow.map(Into::into),
             schedule_id: None,
             scheduled_at: None,
             event: None,
@@ -65,4 +71,38 @@ impl IntoView<FiringView> for ListedFiring {
         }
         view
     }
+}
+
+/// Converts a request to save a trigger that starts a workflow.
+pub(crate) fn workflow_trigger(name: String, body: PutTrigger) -> Result<WorkflowTriggerSpec, Invalid> {
+    let trigger = body.trigger.parse().map_err(|reason: String| Invalid::new("trigger", reason))?;
+    let dispatch = template(body.dispatch).map_err(|invalid| invalid.prefixed("dispatch"))?;
+    let spec = WorkflowTriggerSpec { name, trigger, config: Value::Object(body.config), dispatch };
+    spec.check()?;
+    Ok(spec)
+}
+
+fn template(body: Dispatch) -> Result<WorkflowTemplate, Invalid> {
+    let refused = [
+        ("taskIds", body.task_ids.is_some()),
+        ("rootTaskId", body.root_task_id.is_some()),
+        ("query", body.query.is_some()),
+        ("dryRun", body.dry_run),
+    ];
+    if let Some((field, _)) = refused.into_iter().find(|(_, given)| *given) {
+        return Err(Invalid::new(field, "is not for a trigger: give `description` or `tasks`"));
+    }
+    Ok(WorkflowTemplate {
+        description: body.description,
+        tasks: body.tasks.map(|tasks| tasks.into_iter().map(Into::into).collect()),
+        max_concurrent: body.max_concurrent,
+        budget_usd: body.budget_usd,
+        budget_tokens: body.budget_tokens,
+        selector: body.selector,
+        evaluate: body.evaluate,
+        threading: body.threading,
+        on_failure: body.on_failure,
+        planner: body.planner,
+        model: body.model.map(Into::into),
+    })
 }

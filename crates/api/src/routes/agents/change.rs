@@ -1,14 +1,13 @@
 //! Creates, changes and deletes agents.
 
 use axum::extract::State;
-use emergent_domain::ids::AgentId;
 use emergent_executor::agents::UnchangedTrigger;
 
 use super::read::with_warnings;
 use crate::{
     App,
     auth::AsActor,
-    extract::{Json, Path},
+    extract::{AgentPath, Json},
     response::{Envelope, Result, created, ok},
     views::agent::{AgentView, CreateAgent, UpdateAgent},
 };
@@ -33,13 +32,13 @@ pub(super) async fn create(
 /// version. A request that names `trigger` activates its schedule again if that was suspended.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
-    params(("agentId" = Uuid, Path)), request_body = UpdateAgent,
+    params(("agentId" = String, Path, description = "The id or the name of an agent")), request_body = UpdateAgent,
     responses((status = 200, description = "The changed agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
     let expected = body.expected_version;
@@ -56,13 +55,13 @@ pub(super) async fn update(
 /// starts cannot be deleted while the job exists.
 #[utoipa::path(
     delete, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "deleteAgent",
-    params(("agentId" = Uuid, Path)),
+    params(("agentId" = String, Path, description = "The id or the name of an agent")),
     responses((status = 200, description = "The deleted agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
 ) -> Result<AgentView> {
     ok(app.executor.delete_agent(actor, agent).await?)
 }

@@ -7,7 +7,7 @@ mod trigger;
 use emergent_domain::token::Scope::{AgentsInvoke, AgentsRead, AgentsWrite};
 use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, idempotency::started_run};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -17,5 +17,5 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsRead, routes!(read::history))
         .scoped(AgentsWrite, routes!(change::update))
         .scoped(AgentsWrite, routes!(change::delete))
-        .scoped(AgentsInvoke, routes!(trigger::trigger))
+        .starts_work(AgentsInvoke, routes!(trigger::trigger), started_run)
 }

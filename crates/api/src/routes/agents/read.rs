@@ -4,7 +4,7 @@ use axum::extract::State;
 use emergent_domain::{
     agent::Agent,
     cursor::{Page, ResultPage},
-    ids::{AgentId, ProjectId},
+    ids::ProjectId,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::InProject,
-    extract::{Paging, Path, Query},
+    extract::{AgentPath, Paging, Query},
     response::{Envelope, Result, ok, page},
     views::agent::{AgentVersionView, AgentView},
 };
@@ -54,13 +54,13 @@ pub(super) async fn list(
 /// Returns one agent, internal or not.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "getAgent",
-    params(("agentId" = Uuid, Path)),
+    params(("agentId" = String, Path, description = "The id or the name of an agent")),
     responses((status = 200, description = "The agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
 ) -> Result<AgentView> {
     let agent = app.executor.get_agent(project, agent).await?;
     ok(with_warnings(&app, project, agent).await)
@@ -75,13 +75,13 @@ pub(super) async fn with_warnings(app: &App, project: ProjectId, agent: Agent) -
 /// Lists all versions of an agent's definition, newest first, also of a deleted agent.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/history", tag = "agents", operation_id = "getAgentHistory",
-    params(("agentId" = Uuid, Path), Paging),
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), Paging),
     responses((status = 200, description = "A page of versions", body = Envelope<Vec<AgentVersionView>>)),
 )]
 pub(super) async fn history(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
     Query(paging): Query<Paging>,
 ) -> Result<Vec<AgentVersionView>> {
     page(app.executor.agent_history(project, agent, paging.page()?).await?)

@@ -1,12 +1,11 @@
 //! Starts a run of an agent.
 
 use axum::extract::State;
-use emergent_domain::ids::AgentId;
 
 use crate::{
     App,
     auth::AsActor,
-    extract::{Json, Path},
+    extract::{AgentPath, Json},
     response::{Envelope, Result, accepted},
     views::run::{StartedRun, TriggerRun, start_options},
 };
@@ -15,13 +14,13 @@ use crate::{
 /// because only other agents can start it.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/trigger", tag = "agents", operation_id = "triggerAgent",
-    params(("agentId" = Uuid, Path)), request_body = TriggerRun,
+    params(("agentId" = String, Path, description = "The id or the name of an agent")), request_body = TriggerRun,
     responses((status = 202, description = "The queued run", body = Envelope<StartedRun>)),
 )]
 pub(super) async fn trigger(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
     Json(body): Json<TriggerRun>,
 ) -> Result<StartedRun> {
     accepted(app.executor.trigger(actor, agent, start_options(body)?).await?)

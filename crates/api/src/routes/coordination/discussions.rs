@@ -1,7 +1,7 @@
 //! Lists and returns discussions, and lets a person decide an escalated one.
 
 use axum::extract::State;
-use emergent_domain::{cursor::Page, ids::ObjectId};
+use emergent_domain::{coordination::DISCUSSION_STATUSES, cursor::Page, object_ref::ObjectRef};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -17,12 +17,12 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiscussionListQuery {
-    /// `active`, `resolved` or `escalated`.
+    /// `active`, `resolved`, `escalated` or `abandoned`.
     status: Option<String>,
-    /// Only discussions of this task.
+    /// Only discussions of this task: its id, or `SpecTask/key`.
     #[serde(rename = "taskId")]
-    #[param(value_type = Option<Uuid>, rename = "taskId")]
-    task: Option<ObjectId>,
+    #[param(value_type = Option<String>, rename = "taskId")]
+    task: Option<ObjectRef>,
     /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
@@ -42,7 +42,15 @@ pub(super) async fn list(
     Query(query): Query<DiscussionListQuery>,
 ) -> Result<Vec<DiscussionSummaryView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
-    page(app.dispatcher.discussions(project, query.status, query.task, requested).await?)
+    if let Some(status) = query.status.as_deref().filter(|status| !DISCUSSION_STATUSES.contains(status)) {
+        let reason = format!("`{status}` is not one of {}", DISCUSSION_STATUSES.join(", "));
+        return Err(ApiError::invalid("status", reason));
+    }
+    let task = match query.task {
+        Some(reference) => Some(app.graph.resolve_object(project, reference).await?),
+        None => None,
+    };
+    page(app.dispatcher.discussions(project, query.status, task, requested).await?)
 }
 
 /// Returns a discussion with its entries and its outcome.

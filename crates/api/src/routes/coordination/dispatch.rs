@@ -1,16 +1,26 @@
 //! Starts a workflow, or shows what starting it would do.
 
 use axum::extract::State;
+use emergent_domain::{
+    ids::{ObjectId, ProjectId},
+    invalid::Invalid,
+    task::MAX_TASKS,
+    workflow::Workflow,
+};
+use emergent_store::idempotency::{AcceptedWork, Answer};
 
 use crate::{
-    App,
+    ApiError, App,
     auth::AsActor,
     extract::Json,
+    idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok},
     views::{
         IntoView,
         coordination::StartedWorkflow,
-        coordination_dispatch::{Dispatch, DispatchRequest, DispatchResponse, DryRunView, dispatch_request},
+        coordination_dispatch::{
+            Dispatch, DispatchRequest, DispatchResponse, DryRunView, dispatch_request, named_tasks,
+        },
     },
 };
 
@@ -32,7 +42,8 @@ pub(super) async fn dispatch(
 ) -> Result<DispatchResponse> {
     let dry_run = body.dry_run;
     let dispatcher = &app.dispatcher;
-    let request = dispatch_request(body)?;
+    let named = resolve_tasks(&app, actor.project, &body).await?;
+    let request = dispatch_request(body, named)?;
     if dry_run {
         let checked = match request {
             DispatchRequest::New(new) => dispatcher.dry_run_dispatch(actor, new).await?,
@@ -44,6 +55,35 @@ pub(super) async fn dispatch(
         DispatchRequest::New(new) => dispatcher.dispatch(actor, new).await?,
         DispatchRequest::Existing(existing) => dispatcher.dispatch_existing(actor, existing).await?,
     };
-    let judge = dispatcher.judge_model(&workflow.settings).map(|model| model.to_string());
+    started(&app, &workflow)
+}
+
+fn started(app: &App, workflow: &Workflow) -> Result<DispatchResponse> {
+    let judge = app.dispatcher.judge_model(&workflow.settings).map(|model| model.to_string());
     accepted(DispatchResponse::Started(StartedWorkflow { workflow_id: workflow.id.0, judge }))
+}
+
+/// The answer to a request that started a workflow.
+pub(super) fn started_workflow(app: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+    let AcceptedWork::Workflow(workflow) = work else { return None };
+    stored_answer(started(app, workflow))
+}
+
+/// The ids of the tasks that a request names by their ids or as `Type/key`.
+async fn resolve_tasks(
+    app: &App,
+    project: ProjectId,
+    body: &Dispatch,
+) -> std::result::Result<Vec<ObjectId>, ApiError> {
+    let named = named_tasks(body);
+    if named.len() > MAX_TASKS {
+        return Err(Invalid::new("taskIds", format!("names more than {MAX_TASKS} tasks")).into());
+    }
+    let mut ids = Vec::with_capacity(named.len());
+    for (index, resolved) in app.graph.resolve_objects(project, named).await?.into_iter().enumerate() {
+        let field =
+            if body.task_ids.is_some() { format!("taskIds[{index}]") } else { "rootTaskId".to_owned() };
+        ids.push(resolved.map_err(|error| Invalid::new(field, error.to_string()))?);
+    }
+    Ok(ids)
 }

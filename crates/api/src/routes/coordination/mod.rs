@@ -14,12 +14,12 @@ use crate::access::Routes;
 
 pub(super) fn routes() -> Routes {
     Routes::new()
-        .scoped(AgentsInvoke, routes!(dispatch::dispatch))
+        .starts_work(AgentsInvoke, routes!(dispatch::dispatch), dispatch::started_workflow)
         .scoped(AgentsRead, routes!(workflows::list))
         .scoped(AgentsRead, routes!(workflows::get))
         .scoped(AgentsRead, routes!(events::follow))
         .scoped(AgentsInvoke, routes!(workflows::cancel))
-        .scoped(AgentsInvoke, routes!(workflows::resume))
+        .starts_work(AgentsInvoke, routes!(workflows::resume), workflows::resumed_workflow)
         .scoped(AgentsRead, routes!(tasks::list))
         .scoped(AgentsInvoke, routes!(tasks::add))
         .scoped(AgentsInvoke, routes!(tasks::retry))

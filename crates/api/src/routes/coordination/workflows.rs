@@ -6,6 +6,7 @@ use emergent_domain::{
     ids::WorkflowId,
     workflow::{Workflow, WorkflowStatus},
 };
+use emergent_store::idempotency::{AcceptedWork, Answer};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -13,6 +14,7 @@ use crate::{
     App,
     auth::{AsActor, InProject},
     extract::{OptionalJson, Path, Query},
+    idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok, page},
     views::{
         coordination::{WorkflowSummaryView, WorkflowView},
@@ -94,4 +96,10 @@ pub(super) async fn resume(
     let budget = body.budget()?;
     let resumed: Workflow = app.dispatcher.resume(actor, id, body.note, budget).await?;
     accepted(resumed)
+}
+
+/// The answer to a request that resumed a workflow.
+pub(super) fn resumed_workflow(_: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+    let AcceptedWork::Workflow(workflow) = work else { return None };
+    stored_answer(accepted::<WorkflowSummaryView>(workflow.clone()))
 }

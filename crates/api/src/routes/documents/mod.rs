@@ -16,11 +16,11 @@ use crate::{
     App,
     access::Routes,
     auth::{AsActor, InProject},
-    extract::{Json, Paging, Path, Query},
+    extract::{BodyLimits, Json, Paging, Path, Query},
     response::{Envelope, Result, ok, page},
     views::{
         document::{ChunkView, DocumentView},
-        search::{ChunkSearchView, SearchChunks, chunk_query},
+        search::{ChunkQuery, ChunkSearchView, SearchChunks, chunk_query},
     },
 };
 
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(GraphRead, routes!(list))
         .upload(GraphWrite, routes!(create::create))
-        .scoped(GraphRead, routes!(search))
+        .merge(Routes::new().scoped(GraphRead, routes!(search)).limit_bodies(BodyLimits::SMALL))
         .scoped(GraphRead, routes!(get))
         .scoped(GraphWrite, routes!(delete))
         .scoped(GraphRead, routes!(chunks))
@@ -58,8 +58,8 @@ async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchChunks>,
 ) -> Result<ChunkSearchView> {
-    let (query, mode, limit, document) = chunk_query(body)?;
-    ok(app.graph.search_chunks(project, &query, mode, limit, document).await?)
+    let ChunkQuery { query, mode, limit, document, min_similarity } = chunk_query(body)?;
+    ok(app.graph.search_chunks(project, &query, mode, limit, document, min_similarity).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ApiError,
-    extract::{has_content_type, read_json, read_limited},
+    extract::{has_content_type, parse_body, read_limited},
     limits,
     views::document::CreateDocument,
 };
@@ -28,9 +28,9 @@ impl<S: Send + Sync> FromRequest<S> for Upload {
         if !is_form && !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json` or `multipart/form-data"));
         }
-        let bytes = read_limited(&parts.headers, body, limits::UPLOAD, "the upload").await?;
+        let bytes = read_limited(&parts, body, limits::UPLOAD, "the upload").await?;
         if !is_form {
-            return Ok(Self(read_json::<CreateDocument>(&bytes)?.into()));
+            return Ok(Self(parse_body::<CreateDocument>(&parts, bytes).await?.into()));
         }
         let request = Request::from_parts(parts, Body::from(bytes));
         let form = Multipart::from_request(request, state).await;
@@ -46,6 +46,13 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
     let (mut title, mut mime_type, mut source_url, mut metadata) = (None, None, None, None);
     while let Some(field) = form.next_field().await.map_err(multipart_error)? {
         match field.name().unwrap_or_default() {
+            // The second one would replace the first without a word.
+            "file" if file.is_some() => {
+                return Err(ApiError::invalid(
+                    "file",
+                    "is there twice: upload each file with a request of its own",
+                ));
+            }
             "file" => {
                 file_name = field.file_name().map(str::to_owned);
                 mime_type = mime_type.or_else(|| declared_type(&field));

@@ -10,12 +10,12 @@ mod traverse;
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
 use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
-    Routes::new()
-        .scoped(GraphWrite, routes!(subgraph::create))
-        .scoped(GraphRead, routes!(search::search))
+    let bulk = Routes::new().scoped(GraphWrite, routes!(subgraph::create)).limit_bodies(BodyLimits::BULK);
+    let search = Routes::new().scoped(GraphRead, routes!(search::search)).limit_bodies(BodyLimits::SMALL);
+    bulk.merge(search)
         .scoped(GraphRead, routes!(traverse::traverse))
         .scoped(GraphRead, routes!(traverse::path))
         .scoped(GraphRead, routes!(changes::follow))

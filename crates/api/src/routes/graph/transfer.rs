@@ -97,25 +97,8 @@ pub(super) async fn export(
         StreamPermit::acquire(&app.streams, &caller.token)?,
     );
     let lines = stream_on_behalf_of(caller.requester(), app.graph.export(project));
-    Ok(stream(with_guard(until_access_ends(&app, &caller, lines), permits)))
-}
-
-/// Passes lines on as long as the caller's token is valid and the project is not deleted. After that the stream ends with an error, which
-/// breaks the connection: otherwise the client would take the incomplete export for a complete one.
-fn until_access_ends(
-    app: &App,
-    caller: &Caller,
-    lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static,
-) -> impl Stream<Item = graph::Result<Bytes>> + Send + 'static {
-    let (lines, access_ended) = (Box::pin(lines), Box::pin(caller.access_ended(app)));
-    futures_util::stream::unfold(Some((lines, access_ended)), async |state| {
-        let (mut lines, mut access_ended) = state?;
-        tokio::select! {
-            biased;
-            () = &mut access_ended => Some((Err(graph::Error::TokenEnded), None)),
-            line = lines.next() => line.map(|line| (line, Some((lines, access_ended)))),
-        }
-    })
+    let lines = caller.until_access_ends(&app, lines, graph::Error::TokenEnded);
+    Ok(stream(with_guard(lines, permits)))
 }
 
 /// Returns the line of one batch. The failure of an import is its last line, because the status was sent

@@ -8,6 +8,7 @@ use emergent_domain::{
 use emergent_executor::{Error, Executor, StartOptions};
 use emergent_graph::Actor;
 use emergent_mcp::server::{CallOutcome, Fault, HostCall, Level};
+use emergent_store::requester::{self, on_behalf_of};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::Instrument;
@@ -36,11 +37,12 @@ pub(super) async fn call(
     let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
     // The run starts in its own task: a client that disconnects while the run is being committed would
     // otherwise leave an untracked run. Here it is guarded as soon as it exists.
+    let start = start_run(executor.clone(), actor, agent.id, start).in_current_span();
     #[expect(
         clippy::disallowed_methods,
         reason = "awaited here; it is one transaction, and outlives a client that disconnects"
     )]
-    let starting = tokio::spawn(start_run(executor.clone(), actor, agent.id, start).in_current_span());
+    let starting = tokio::spawn(on_behalf_of(requester::current(), start));
     let mut waited_run = match starting.await.map_err(Fault::internal)? {
         Ok(waited_run) => waited_run,
         Err(Error::Store(error)) => return Err(Fault::internal(error)),
@@ -99,9 +101,13 @@ fn progress_text(event: &RunEvent) -> Option<String> {
     match &event.body {
         RunEventBody::Started { recovered: false } => Some("started".to_owned()),
         RunEventBody::Started { recovered: true } => Some("taken up again".to_owned()),
-        RunEventBody::ServersUnavailable { servers } => {
+        RunEventBody::Waiting { .. } => Some("waits for a person, who finds it in the inbox".to_owned()),
+        RunEventBody::ServersUnavailable { servers, missing_tools } => {
             let names: Vec<_> = servers.iter().map(|server| format!("`{}`", server.server)).collect();
-            Some(format!("goes on without the tools of {}", names.join(", ")))
+            Some(match names.is_empty() {
+                true => format!("goes on without the tools {}", missing_tools.join(", ")),
+                false => format!("goes on without the tools of {}", names.join(", ")),
+            })
         }
         RunEventBody::ToolStarted(call) => Some(format!("step {}: calls `{}`", call.step, call.tool)),
         RunEventBody::LimitReached { reason } => Some(format!("sums up: {reason}")),

@@ -241,7 +241,7 @@ fn annotations(info: &ToolInfo) -> Annotations {
             (false, destructive, IDEMPOTENT.contains(&info.name.as_str()), false)
         }
         Effect::External { read_only, idempotent } => (read_only, !read_only, read_only || idempotent, true),
-        Effect::Coordinates => (false, true, false, true),
+        Effect::Coordinates | Effect::Asks => (false, true, false, true),
     };
     Annotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint }
 }

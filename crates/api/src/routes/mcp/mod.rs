@@ -19,7 +19,7 @@ use std::{convert::Infallible, sync::Arc};
 use axum::{
     Extension,
     body::Body,
-    extract::State,
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -35,7 +35,7 @@ use crate::{
     access::Routes,
     auth::{Caller, InProject},
     error::Failure,
-    extract::{has_content_type, read_limited},
+    extract::{check_values, has_content_type, read_limited},
     limits,
     request_context::RequestContext,
     stream_limit::{StreamPermit, with_guard},
@@ -69,16 +69,18 @@ async fn post(
     Extension(context): Extension<RequestContext>,
     caller: Caller,
     InProject(project): InProject,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    origin::check(&headers)?;
-    if !has_content_type(&headers, "application/json") {
+    let (parts, body) = request.into_parts();
+    let headers = &parts.headers;
+    origin::check(headers)?;
+    if !has_content_type(headers, "application/json") {
         return Err(ApiError::wrong_content_type("application/json"));
     }
-    let body = read_limited(&headers, body, limits::BODY, "the body").await?;
+    let body = read_limited(&parts, body, limits::BODY, "the body").await?;
+    check_values(&parts, &body)?;
     let mcp_caller = McpCaller { project, token: Arc::clone(&caller.token) };
-    let reply = app.mcp.post(&mcp_caller, &headers, &body).await;
+    let reply = app.mcp.post(&mcp_caller, headers, &body).await;
     let hold = match &reply.body {
         // A call in progress must not fail because the stream limit is reached: it then stays counted as a
         // request.
@@ -159,7 +161,10 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold
             let end = select(Box::pin(app.closed()), Box::pin(caller.access_ended(app)));
             let frames = stream_on_behalf_of(caller.requester(), frames);
             let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), hold);
-            (Body::from_stream(frames), Some("text/event-stream"))
+            (
+                app.answers.count_frames(Body::from_stream(frames), caller.requester()),
+                Some("text/event-stream"),
+            )
         }
     };
     let mut response = Response::new(body);

@@ -99,7 +99,7 @@ async fn call_read_tool(executor: &Executor, caller: &McpCaller, tool: &str, inp
     let tools = executor.tools().project_tools(caller.project).await;
     let tool =
         tools.iter().find(|candidate| candidate.info().server.is_none() && candidate.info().name == tool)?;
-    let context = ToolContext { graph: executor.graph().clone(), project: caller.project, run: None };
+    let context = ToolContext::new(executor.graph().clone(), caller.project, None);
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
         GuardedOutput::Answer(value) => Some(value),
         _ => None,

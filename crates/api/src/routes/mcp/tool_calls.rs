@@ -29,7 +29,7 @@ pub(super) async fn call(
     arguments: Value,
 ) -> Result<CallOutcome, Fault> {
     let (guard, info) = (&executor.settings().guard, tool.info());
-    let context = ToolContext { graph: executor.graph().clone(), project: caller.project, run: None };
+    let context = ToolContext::new(executor.graph().clone(), caller.project, None);
     match guard.call_with_content(tool.as_ref(), &context, arguments).await {
         (GuardedOutput::Answer(_), Some(content)) => external_result(content),
         (output, _) => finish(executor, caller, info, output).await,

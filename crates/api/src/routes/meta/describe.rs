@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use axum::{
     http::header,
-    response::{Html, IntoResponse},
+    response::{IntoResponse, Response},
 };
 
-use crate::{docs_page, openapi};
+use crate::{docs_page, html_page, openapi};
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_json().unwrap_or_default());
 static PAGE: LazyLock<String> = LazyLock::new(|| docs_page::render(&openapi()));
+static POLICY: LazyLock<String> = LazyLock::new(|| html_page::policy(docs_page::STYLE, "'none'"));
 
 /// Returns this document.
 #[utoipa::path(
@@ -26,6 +27,6 @@ pub(super) async fn document() -> impl IntoResponse {
     get, path = "/api/docs", tag = "server", operation_id = "docs",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
-pub(super) async fn page() -> Html<&'static str> {
-    Html(PAGE.as_str())
+pub(super) async fn page() -> Response {
+    html_page::respond(PAGE.clone(), &POLICY, "no-referrer")
 }

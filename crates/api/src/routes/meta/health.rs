@@ -77,6 +77,7 @@ async fn server_metrics(app: &App) -> std::result::Result<String, ApiError> {
     let read_database = move |tx: &mut Tx<'_>| -> store::Result<_> {
         Ok(Gauges {
             queued_runs: runs::count_queued(tx, max_queued)?,
+            waiting_runs: runs::count_waiting(tx, max_queued)?,
             active_workflows: workflows::count_active(tx)?,
             waiting_schedules: schedules::count_waiting(tx)?,
             waiting_events: firings::count_waiting(tx)?,

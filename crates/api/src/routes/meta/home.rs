@@ -1,32 +1,35 @@
 //! The start of the server: a page for people, and the same as JSON for programs.
 
-use std::sync::LazyLock;
+use std::{net::IpAddr, sync::LazyLock};
 
 use axum::{
-    http::{HeaderMap, HeaderName, HeaderValue, header},
-    response::{Html, IntoResponse, Response},
+    Extension,
+    extract::State,
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse, Response},
 };
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use emergent_domain::browser_session::Login;
+use emergent_graph::Credential;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::response::{Envelope, ok};
+use crate::{
+    App,
+    docs_page::escape,
+    html_page, login_cookie,
+    response::{Envelope, ok},
+    server::Peer,
+};
 
 const STYLE: &str = include_str!("home.css");
+/// The length of a timestamp up to its minutes: `2026-01-31T00:00`.
+const MINUTES_LENGTH: usize = 16;
 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     include_str!("home.html").replace("{{style}}", STYLE).replace("{{version}}", env!("CARGO_PKG_VERSION"))
 });
 
-/// Nothing may be loaded or run, and no other page may frame this one. The style of the page is allowed by its
-/// digest.
-static POLICY: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        BASE64_STANDARD.encode(Sha256::digest(STYLE))
-    )
-});
+static POLICY: LazyLock<String> = LazyLock::new(|| html_page::policy(STYLE, "'none'"));
 
 /// Where a program goes from here.
 #[derive(Serialize, ToSchema)]
@@ -63,24 +66,40 @@ const HOME: HomeView = HomeView {
         content((Envelope<HomeView> = "application/json"), (String = "text/html")),
     )),
 )]
-pub(super) async fn home(headers: HeaderMap) -> Response {
-    let mut response = if accepts_html(&headers) { page() } else { ok(HOME).into_response() };
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+pub(super) async fn home(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    let mut response = match accepts_html(&headers) {
+        true => {
+            let login = find_login(&app, &headers, peer.map(|Extension(peer)| peer.address)).await;
+            let page = login.map_or_else(|| PAGE.clone(), |login| page_with_login(&login));
+            html_page::respond(page, &POLICY, "no-referrer")
+        }
+        false => ok(HOME).into_response(),
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, cookie"));
     response
 }
 
-fn page() -> Response {
-    let mut response = Html(PAGE.as_str()).into_response();
-    let headers = response.headers_mut();
-    if let Ok(policy) = HeaderValue::from_str(&POLICY) {
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    let fixed: [(HeaderName, &str); 2] =
-        [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::REFERRER_POLICY, "no-referrer")];
-    for (name, value) in fixed {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+/// Returns the login of the cookie; `None` without a valid one. The page is shown in any case.
+async fn find_login(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Option<Login> {
+    let secret = login_cookie::read(headers, app.listen_address.is_tls())?;
+    app.log_in(&Credential::Session(secret.into()), address).await.ok()
+}
+
+/// The page, with who is logged in, until when, and what for.
+fn page_with_login(login: &Login) -> String {
+    let name = escape(&login.token.name);
+    let until = login.session.map(|session| session.expires_at.to_string());
+    let until = until.and_then(|until| until.get(..MINUTES_LENGTH).map(|until| until.replace('T', " ")));
+    let until = until.map(|until| format!(" until {until} UTC")).unwrap_or_default();
+    let note = format!(
+        "<p>You are logged in as <strong>{name}</strong>{until}. Pages of this address can now call the API from this \
+         browser without a token.</p>\n<dl>"
+    );
+    PAGE.replacen("<dl>", &note, 1)
 }
 
 /// Whether the client names HTML. A program that accepts anything (`*/*`) gets JSON.
@@ -95,6 +114,9 @@ fn accepts_html(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, prelude::BASE64_STANDARD};
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     #[test]

@@ -9,13 +9,13 @@ mod upsert;
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
 use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(GraphRead, routes!(read::list))
         .scoped(GraphWrite, routes!(create::create))
-        .scoped(GraphWrite, routes!(bulk::bulk))
+        .merge(Routes::new().scoped(GraphWrite, routes!(bulk::bulk)).limit_bodies(BodyLimits::BULK))
         .scoped(GraphWrite, routes!(upsert::upsert))
         .scoped(GraphRead, routes!(read::get))
         .scoped(GraphWrite, routes!(change::update))

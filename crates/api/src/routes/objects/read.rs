@@ -6,6 +6,7 @@ use emergent_domain::{
     filter::Filter,
     invalid::Invalid,
     query::{Direction, ObjectFilter},
+    time::Timestamp,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -43,6 +44,10 @@ pub(super) struct ObjectListQuery {
     limit: Option<i64>,
     /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
+    /// The objects that were live at that moment, as they were then. The filters apply to what they were.
+    #[serde(rename = "asOf")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    as_of: Option<Timestamp>,
 }
 
 impl ObjectListQuery {
@@ -61,7 +66,7 @@ impl ObjectListQuery {
     }
 }
 
-/// Lists the project's objects, newest first.
+/// Lists the project's objects, newest first, as they are or as they were at a time.
 #[utoipa::path(
     get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
     params(ObjectListQuery),
@@ -72,22 +77,39 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
+    let as_of = query.as_of;
     let (filter, requested) = query.into_filter()?;
-    page(app.graph.list_objects(project, filter, requested).await?)
+    match as_of {
+        Some(as_of) => page(app.graph.list_objects_at(project, filter, as_of, requested).await?),
+        None => page(app.graph.list_objects(project, filter, requested).await?),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ObjectAtQuery {
+    /// The object as it was at that moment, without its sources. A key names the object that had it last.
+    #[param(value_type = Option<String>, format = DateTime)]
+    as_of: Option<Timestamp>,
 }
 
 /// Returns one object.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "getObject",
-    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")),
+    params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), ObjectAtQuery),
     responses((status = 200, description = "The object", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    ObjectPath(id): ObjectPath,
+    AnyObjectPath(id): AnyObjectPath,
+    Query(query): Query<ObjectAtQuery>,
 ) -> Result<ObjectView> {
-    ok(app.graph.object_with_sources(project, id).await?)
+    match query.as_of {
+        Some(as_of) => ok(app.graph.object_at(project, id, as_of).await?),
+        None => ok(app.graph.object_with_sources(project, id).await?),
+    }
 }
 
 /// Lists all versions of an object, newest first, also of a deleted one.
@@ -120,9 +142,13 @@ pub(super) struct EdgeListQuery {
     limit: Option<i64>,
     /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
+    /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+    #[serde(rename = "asOf")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    as_of: Option<Timestamp>,
 }
 
-/// Lists the relationships of an object, newest first.
+/// Lists the relationships of an object, newest first, as they are or as they were at a time.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
     params(("id" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`"), EdgeListQuery),
@@ -131,11 +157,17 @@ pub(super) struct EdgeListQuery {
 pub(super) async fn edges(
     State(app): State<App>,
     InProject(project): InProject,
-    ObjectPath(id): ObjectPath,
+    AnyObjectPath(id): AnyObjectPath,
     Query(query): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
-    page(app.graph.object_edges(project, id, query.direction, query.types, requested).await?)
+    let EdgeListQuery { direction, types, as_of, .. } = query;
+    match as_of {
+        Some(as_of) => {
+            page(app.graph.object_edges_at(project, id, (direction, types), as_of, requested).await?)
+        }
+        None => page(app.graph.object_edges(project, id, direction, types, requested).await?),
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -152,6 +184,10 @@ pub(super) struct SimilarQuery {
     /// The maximum number of results; the default is 10.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
+    /// Leaves out objects below this cosine; the default is the value of the embedder.
+    #[serde(rename = "minSimilarity")]
+    #[param(minimum = -1, maximum = 1)]
+    min_similarity: Option<f64>,
 }
 
 /// Finds the objects whose vectors are nearest to the vector of this one.
@@ -167,8 +203,8 @@ pub(super) async fn similar(
     Query(query): Query<SimilarQuery>,
 ) -> Result<SearchView> {
     let limit = parse_limit(query.limit)?;
-    let SimilarQuery { types, labels, status, .. } = query;
+    let SimilarQuery { types, labels, status, min_similarity, .. } = query;
     let filter = ObjectFilter { types, labels, status, ..ObjectFilter::default() };
     filter.check()?;
-    ok(app.graph.similar(project, id, filter, limit).await?)
+    ok(app.graph.similar(project, id, filter, limit, min_similarity).await?)
 }

@@ -2,10 +2,12 @@
 
 use axum::extract::State;
 use emergent_domain::ids::ProjectId;
+use emergent_executor::webhooks;
+use emergent_secrets::SecretName;
 
 use super::check_visible;
 use crate::{
-    App,
+    ApiError, App,
     auth::Caller,
     extract::{Json, Path},
     response::{Envelope, Result, created, ok},
@@ -45,7 +47,16 @@ pub(super) async fn update(
     if body.name.is_some() {
         caller.require_all_projects("renaming a project")?;
     }
-    let project = app.graph.update_project(id, body.into()).await?;
+    if let Some(Some(webhook)) = &body.webhook {
+        let allow_private = app.executor.settings().allow_private_hosts;
+        webhooks::check_url(&webhook.url, allow_private)
+            .map_err(|reason| ApiError::invalid("webhook.url", &reason))?;
+        // A name that is none is refused with the other fields.
+        if let Ok(name) = webhook.secret.parse::<SecretName>() {
+            app.secrets.check_signing_key(id, &name, caller.configures_as()).await?;
+        }
+    }
+    let project = app.graph.update_project_as(id, body.into(), caller.configures_as()).await?;
     app.projects.remove_where(|project| *project == id);
     ok(project)
 }
@@ -67,6 +78,6 @@ pub(super) async fn delete(
     let project = app.graph.get_project(id).await?;
     app.graph.delete_project(id).await?;
     app.projects.remove_where(|project| *project == id);
-    app.tokens.remove_where(|token| token.project == Some(id));
+    app.logins.remove_where(|login| login.token.project == Some(id));
     ok(project)
 }

@@ -1,4 +1,4 @@
-//! Changes and deletes a relationship.
+//! Changes, deletes and restores a relationship.
 
 use axum::extract::State;
 use emergent_domain::ids::RelationshipId;
@@ -56,4 +56,19 @@ pub(super) async fn delete(
     Query(expected): Query<ExpectedVersion>,
 ) -> Result<RelationshipView> {
     ok(app.graph.delete_relationship(actor, id, expected.expected_version).await?)
+}
+
+/// Restores a deleted relationship, if both its ends exist and no other relationship of its type connects them.
+#[utoipa::path(
+    post, path = "/api/graph/relationships/{id}/restore", tag = "relationships",
+    operation_id = "restoreRelationship",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The relationship", body = Envelope<RelationshipView>)),
+)]
+pub(super) async fn restore(
+    State(app): State<App>,
+    AsActor(actor): AsActor,
+    Path(id): Path<RelationshipId>,
+) -> Result<RelationshipView> {
+    ok(app.graph.restore_relationship(actor, id).await?)
 }

@@ -7,14 +7,16 @@ mod read;
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
 use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(GraphRead, routes!(read::list))
         .scoped(GraphWrite, routes!(create::create))
-        .scoped(GraphWrite, routes!(create::bulk))
+        .merge(Routes::new().scoped(GraphWrite, routes!(create::bulk)).limit_bodies(BodyLimits::BULK))
         .scoped(GraphRead, routes!(read::get))
         .scoped(GraphWrite, routes!(change::update))
         .scoped(GraphWrite, routes!(change::delete))
+        .scoped(GraphWrite, routes!(change::restore))
+        .scoped(GraphRead, routes!(read::history))
 }

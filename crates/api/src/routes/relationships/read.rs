@@ -1,10 +1,11 @@
-//! Lists and returns relationships.
+//! Lists and returns relationships and their versions.
 
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
     ids::{ObjectId, ProjectId, RelationshipId},
     object_ref::ObjectRef,
+    time::Timestamp,
 };
 use emergent_graph::RelationshipFilter;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use utoipa::IntoParams;
 use crate::{
     ApiError, App,
     auth::InProject,
-    extract::{Path, Query},
+    extract::{Paging, Path, Query},
     response::{Envelope, Result, ok, page},
     views::relationship::RelationshipView,
 };
@@ -37,9 +38,12 @@ pub(super) struct RelationshipListQuery {
     limit: Option<i64>,
     /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
+    /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+    #[param(value_type = Option<String>, format = DateTime)]
+    as_of: Option<Timestamp>,
 }
 
-/// Lists the project's relationships, newest first.
+/// Lists the project's relationships, newest first, as they are or as they were at a time.
 #[utoipa::path(
     get, path = "/api/graph/relationships", tag = "relationships", operation_id = "listRelationships",
     params(RelationshipListQuery),
@@ -51,22 +55,29 @@ pub(super) async fn list(
     Query(query): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let as_of = query.as_of;
     let filter = RelationshipFilter {
         types: query.types,
-        from: resolve_end(&app, project, query.from_id).await?,
-        to: resolve_end(&app, project, query.to_id).await?,
+        from: resolve_end(&app, project, query.from_id, as_of).await?,
+        to: resolve_end(&app, project, query.to_id, as_of).await?,
     };
-    page(app.graph.list_relationships(project, filter, requested).await?)
+    match as_of {
+        Some(as_of) => page(app.graph.list_relationships_at(project, filter, as_of, requested).await?),
+        None => page(app.graph.list_relationships(project, filter, requested).await?),
+    }
 }
 
+/// An end that was live earlier may be deleted by now.
 async fn resolve_end(
     app: &App,
     project: ProjectId,
     end: Option<ObjectRef>,
+    as_of: Option<Timestamp>,
 ) -> std::result::Result<Option<ObjectId>, ApiError> {
-    match end {
-        Some(reference) => Ok(Some(app.graph.resolve_object(project, reference).await?)),
-        None => Ok(None),
+    match (end, as_of) {
+        (Some(reference), Some(_)) => Ok(Some(app.graph.resolve_any_object(project, reference).await?)),
+        (Some(reference), None) => Ok(Some(app.graph.resolve_object(project, reference).await?)),
+        (None, _) => Ok(None),
     }
 }
 
@@ -82,4 +93,20 @@ pub(super) async fn get(
     Path(id): Path<RelationshipId>,
 ) -> Result<RelationshipView> {
     ok(app.graph.relationship_with_sources(project, id).await?)
+}
+
+/// Lists all versions of a relationship, newest first, also of a deleted one.
+#[utoipa::path(
+    get, path = "/api/graph/relationships/{id}/history", tag = "relationships",
+    operation_id = "getRelationshipHistory",
+    params(("id" = Uuid, Path), Paging),
+    responses((status = 200, description = "A page of versions", body = Envelope<Vec<RelationshipView>>)),
+)]
+pub(super) async fn history(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<RelationshipId>,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<RelationshipView>> {
+    page(app.graph.relationship_history(project, id, paging.page()?).await?)
 }

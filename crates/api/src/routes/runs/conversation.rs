@@ -3,7 +3,7 @@
 use axum::extract::State;
 use emergent_domain::{
     cursor::{Page, ResultPage},
-    ids::{AgentId, RunId, ToolCallId},
+    ids::{RunId, ToolCallId},
     invalid::Invalid,
     run::{MessageRole, ToolCallStatus},
     tool_name,
@@ -16,7 +16,7 @@ use super::get_agent_run;
 use crate::{
     App,
     auth::InProject,
-    extract::{Path, Query},
+    extract::{AgentRef, Path, Query},
     response::{Envelope, Result, ok, page},
     views::{
         run_message::RunMessageView,
@@ -46,20 +46,20 @@ pub(super) struct MessageListQuery {
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/messages", tag = "runs",
     operation_id = "listRunMessages",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), MessageListQuery),
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), ("runId" = Uuid, Path), MessageListQuery),
     responses((status = 200, description = "A page of messages", body = Envelope<Vec<RunMessageView>>)),
 )]
 pub(super) async fn messages(
     State(app): State<App>,
     InProject(project): InProject,
-    Path((agent, run)): Path<(AgentId, RunId)>,
+    Path((agent, run)): Path<(AgentRef, RunId)>,
     Query(query): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
     if query.step.is_some_and(|step| step < 0) {
         return Err(Invalid::new("step", "must be 0 or more").into());
     }
-    get_agent_run(&app, project, agent, run).await?;
+    get_agent_run(&app, project, &agent, run).await?;
     let filter = MessageFilter { role: query.role, step: query.step };
     page(app.executor.run_messages(project, run, filter, requested).await?)
 }
@@ -83,20 +83,20 @@ pub(super) struct ToolCallListQuery {
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls", tag = "runs",
     operation_id = "listRunToolCalls",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), ToolCallListQuery),
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), ("runId" = Uuid, Path), ToolCallListQuery),
     responses((status = 200, description = "A page of calls", body = Envelope<Vec<ToolCallView>>)),
 )]
 pub(super) async fn tool_calls(
     State(app): State<App>,
     InProject(project): InProject,
-    Path((agent, run)): Path<(AgentId, RunId)>,
+    Path((agent, run)): Path<(AgentRef, RunId)>,
     Query(query): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
     let requested = Page::new(query.limit, query.cursor.as_deref())?;
     if let Some(name) = &query.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }
-    get_agent_run(&app, project, agent, run).await?;
+    get_agent_run(&app, project, &agent, run).await?;
     // Calls are recorded with the name of the tool, whatever alias the model used.
     let tool_name = query.tool_name.map(|name| tool_name::canonical(&name).to_owned());
     let filter = ToolCallFilter { tool_name, status: query.status.map(ToolCallStatus::from) };
@@ -111,14 +111,14 @@ pub(super) async fn tool_calls(
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls/{toolCallId}", tag = "runs",
     operation_id = "getRunToolCall",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), ("toolCallId" = Uuid, Path)),
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), ("runId" = Uuid, Path), ("toolCallId" = Uuid, Path)),
     responses((status = 200, description = "The call", body = Envelope<ToolCallView>)),
 )]
 pub(super) async fn tool_call(
     State(app): State<App>,
     InProject(project): InProject,
-    Path((agent, run, call)): Path<(AgentId, RunId, ToolCallId)>,
+    Path((agent, run, call)): Path<(AgentRef, RunId, ToolCallId)>,
 ) -> Result<ToolCallView> {
-    get_agent_run(&app, project, agent, run).await?;
+    get_agent_run(&app, project, &agent, run).await?;
     ok(ToolCallView::new(run, app.executor.run_tool_call(project, run, call).await?))
 }

@@ -5,10 +5,7 @@ use axum::{
     http::HeaderMap,
     response::{Response, sse::Event},
 };
-use emergent_domain::{
-    ids::{AgentId, RunId},
-    run_event::RunEvent,
-};
+use emergent_domain::{ids::RunId, run_event::RunEvent};
 use emergent_executor as executor;
 use futures_util::StreamExt;
 
@@ -16,7 +13,7 @@ use super::get_agent_run;
 use crate::{
     ApiError, App,
     auth::{Caller, InProject},
-    extract::{Path, Query},
+    extract::{AgentRef, Path, Query},
     sse::{self, EventsQuery},
     views::run_event::RunEventView,
 };
@@ -28,7 +25,7 @@ use crate::{
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/events", tag = "runs",
     operation_id = "followRun",
     params(
-        ("agentId" = Uuid, Path), ("runId" = Uuid, Path), EventsQuery,
+        ("agentId" = String, Path, description = "The id or the name of an agent"), ("runId" = Uuid, Path), EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen."),
     ),
     responses((status = 200, description = "Frames of JSON", body = RunEventView, content_type = "text/event-stream")),
@@ -37,12 +34,12 @@ pub(super) async fn follow(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
-    Path((agent, run)): Path<(AgentId, RunId)>,
+    Path((agent, run)): Path<(AgentRef, RunId)>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = sse::resume_seq(&headers, &query)?;
-    get_agent_run(&app, project, agent, run).await?;
+    get_agent_run(&app, project, &agent, run).await?;
     let events = app.executor.follow(project, run, after).map(frame);
     Ok(sse::stream(&app, &caller, events))
 }

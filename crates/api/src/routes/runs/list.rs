@@ -1,37 +1,62 @@
-//! Lists runs: of one agent, or of all agents.
+//! Lists runs: of one agent, or of all agents. [`run_filter`] reads the conditions that lists and bulk actions have
+//! in common.
 
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
-    ids::{AgentId, RunId},
+    ids::{ProjectId, RunId},
     invalid::Invalid,
-    run::RunStatus,
+    object::check_chars,
+    run::{Origin, Reason, RunStatus},
+    time::Timestamp,
 };
 use emergent_executor::history::RunFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
-    App,
+    ApiError, App,
     auth::InProject,
-    extract::{Path, Query},
+    extract::{AgentPath, Query},
     response::{Envelope, Result, page},
-    views::run::RunView,
+    views::{run::RunView, run_bulk::RunFilterView, schema},
 };
 
 /// The default size of a page. It is lower than for other lists, because a run has many fields.
 const DEFAULT_LIMIT: i64 = 20;
+/// The longest text to search for.
+const MAX_TEXT_CHARS: usize = 200;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunListQuery {
-    /// `queued`, `running`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
-    #[param(pattern = "^(queued|running|completed|success|failed|paused|cancelled)$")]
+    /// Only runs of this agent, by id or name. Not for the runs of one agent, which the path names.
+    agent: Option<String>,
+    /// `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
+    #[param(pattern = "^(queued|running|waiting|completed|success|failed|paused|cancelled)$")]
     status: Option<String>,
+    /// Why they are paused or failed.
+    #[param(value_type = Option<schema::Reason>, inline)]
+    reason: Option<Reason>,
+    /// What started them.
+    #[param(value_type = Option<schema::Origin>, inline)]
+    origin: Option<Origin>,
     /// Only the children of this run.
     #[param(value_type = Option<Uuid>)]
     parent_run_id: Option<RunId>,
+    /// Created at this time or later.
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// Created before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+    /// `true`: only runs without a parent.
+    root: Option<bool>,
+    /// A text in the input or the summary. A page searches the newest 2000 runs that match the other conditions:
+    /// it may have fewer runs than `limit`, or none, and a cursor with which the search continues.
+    #[param(min_length = 1, max_length = 200)]
+    q: Option<String>,
     /// The maximum number of results; the default is 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
@@ -40,11 +65,62 @@ pub(super) struct RunListQuery {
 }
 
 impl RunListQuery {
-    fn into_filter(self, agent: Option<AgentId>) -> std::result::Result<(RunFilter, Page), Invalid> {
+    /// Returns the conditions and the page.
+    fn split(self) -> std::result::Result<(RunFilterView, Page), Invalid> {
         let page = Page::new(self.limit.or(Some(DEFAULT_LIMIT)), self.cursor.as_deref())?;
-        let status = self.status.as_deref().map(parse_status).transpose()?;
-        Ok((RunFilter { agent, status, parent: self.parent_run_id }, page))
+        let filter = RunFilterView {
+            agent: self.agent,
+            status: self.status.as_deref().map(parse_status).transpose()?,
+            reason: self.reason,
+            origin: self.origin,
+            parent_run_id: self.parent_run_id.map(|run| run.0),
+            since: self.since,
+            until: self.until,
+            root: self.root,
+            q: self.q,
+        };
+        Ok((filter, page))
     }
+}
+
+/// Checks conditions, and finds the agent that they name. `prefix` is the path of their fields in the request.
+pub(super) async fn run_filter(
+    app: &App,
+    project: ProjectId,
+    view: RunFilterView,
+    prefix: &str,
+) -> std::result::Result<RunFilter, ApiError> {
+    if let (Some(since), Some(until)) = (view.since, view.until)
+        && until <= since
+    {
+        return Err(Invalid::new(format!("{prefix}until"), "must be later than `since`").into());
+    }
+    if let Some(text) = &view.q {
+        check_text(&format!("{prefix}q"), text)?;
+    }
+    let agent = match &view.agent {
+        Some(agent) => Some(app.executor.find_agent_of_runs(project, agent).await?),
+        None => None,
+    };
+    Ok(RunFilter {
+        agent,
+        status: view.status,
+        reason: view.reason,
+        origin: view.origin,
+        parent: view.parent_run_id.map(RunId),
+        is_root: view.root == Some(true),
+        since: view.since,
+        until: view.until,
+        text: view.q,
+        ..RunFilter::default()
+    })
+}
+
+fn check_text(field: &str, text: &str) -> std::result::Result<(), Invalid> {
+    if text.trim().is_empty() || text.chars().count() > MAX_TEXT_CHARS {
+        return Err(Invalid::new(field, format!("must be a text of 1 to {MAX_TEXT_CHARS} characters")));
+    }
+    check_chars(field, text)
 }
 
 /// Parses the status of a run; `success` is an alias of `completed`.
@@ -59,16 +135,20 @@ fn parse_status(text: &str) -> std::result::Result<RunStatus, Invalid> {
 /// Lists the runs of an agent, newest first.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs", tag = "runs", operation_id = "listAgentRuns",
-    params(("agentId" = Uuid, Path), RunListQuery),
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), RunListQuery),
     responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),
 )]
 pub(super) async fn list_for_agent(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(agent): Path<AgentId>,
+    AgentPath(agent): AgentPath,
     Query(query): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, requested) = query.into_filter(Some(agent))?;
+    let (view, requested) = query.split()?;
+    if view.agent.is_some() {
+        return Err(Invalid::new("agent", "is not for the runs of one agent, which the path names").into());
+    }
+    let filter = RunFilter { agent: Some(agent), ..run_filter(&app, project, view, "").await? };
     page(app.executor.list_runs(project, filter, requested).await?)
 }
 
@@ -82,6 +162,7 @@ pub(super) async fn list_all(
     InProject(project): InProject,
     Query(query): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, requested) = query.into_filter(None)?;
+    let (view, requested) = query.split()?;
+    let filter = run_filter(&app, project, view, "").await?;
     page(app.executor.list_runs(project, filter, requested).await?)
 }

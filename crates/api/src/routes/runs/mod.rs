@@ -1,5 +1,6 @@
 //! `/api/admin/agents/{agentId}/runs` and `/api/admin/runs`: past and active runs.
 
+mod bulk;
 mod change;
 mod conversation;
 mod events;
@@ -7,17 +8,19 @@ mod list;
 mod read;
 
 use emergent_domain::{
-    ids::{AgentId, ProjectId, RunId},
+    ids::{ProjectId, RunId},
     run::Run,
     token::Scope::{AdminRead, AdminWrite, AgentsInvoke},
 };
 use utoipa_axum::routes;
 
-use crate::{ApiError, App, access::Routes};
+use crate::{ApiError, App, access::Routes, extract::AgentRef, idempotency::started_run};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(AdminRead, routes!(list::list_all))
+        .scoped(AdminRead, routes!(bulk::stats))
+        .scoped(AgentsInvoke, routes!(bulk::change))
         .scoped(AdminRead, routes!(read::get_by_id))
         .scoped(AdminRead, routes!(list::list_for_agent))
         .scoped(AdminRead, routes!(read::get))
@@ -27,13 +30,13 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminRead, routes!(conversation::tool_call))
         .scoped(AdminRead, routes!(events::follow))
         .scoped(AgentsInvoke, routes!(change::cancel))
-        .scoped(AgentsInvoke, routes!(change::resume))
+        .starts_work(AgentsInvoke, routes!(change::resume), started_run)
         .scoped(AdminWrite, routes!(change::revert))
 }
 
 /// Returns the run if it belongs to this agent. A run of another agent is not found here, just as a run
 /// of another project is not found anywhere.
-async fn get_agent_run(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
+async fn get_agent_run(app: &App, project: ProjectId, agent: &AgentRef, run: RunId) -> Result<Run, ApiError> {
     let detail = app.executor.get_run(project, run).await?;
-    if detail.agent == agent { Ok(detail) } else { Err(ApiError::not_found("run", run)) }
+    if agent.has_run(&detail) { Ok(detail) } else { Err(ApiError::not_found("run", run)) }
 }

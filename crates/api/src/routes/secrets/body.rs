@@ -25,7 +25,7 @@ impl<S: Send + Sync> FromRequest<S> for SecretBody {
         if !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json"));
         }
-        let bytes = read_limited(&parts.headers, body, MAX_BODY_BYTES, "the body").await?;
+        let bytes = read_limited(&parts, body, MAX_BODY_BYTES, "the body").await?;
         parse_body(&bytes)
     }
 }

@@ -7,6 +7,9 @@ use emergent_domain::{
     ids::{ProjectId, TokenId},
     token::Scope::{AdminRead, AdminWrite},
 };
+use emergent_wire::token::CreatedTokenView;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use crate::{
@@ -57,16 +60,40 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
     created(app.graph.create_token(&body.name, scopes, project, expires_at).await?)
 }
 
-/// Revokes a token at once.
+/// What else is revoked with a token.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct RevokeQuery {
+    /// Also revoke the tokens that this token created, those that they created, and so on.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    children: bool,
+}
+
+/// Revokes a token at once, and with it the sessions of browsers that stand for it. The answer lists the tokens
+/// that it created, which stay valid unless `children` is true.
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "revokeToken",
-    params(("id" = Uuid, Path)),
+    params(("id" = Uuid, Path), RevokeQuery),
     responses((status = 200, description = "The token, revoked", body = Envelope<TokenView>)),
 )]
-async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<TokenId>) -> Result<TokenView> {
-    let revoked = app.graph.revoke_token(caller.bound_project(), id).await?;
-    app.tokens.remove_where(|token| token.id == id);
-    ok(revoked)
+async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<TokenId>,
+    Query(query): Query<RevokeQuery>,
+) -> Result<TokenView> {
+    let project = caller.bound_project();
+    let revoked = app.graph.revoke_token(project, id).await?;
+    let created = match query.children {
+        true => app.graph.revoke_created_tokens(project, id).await?,
+        false => app.graph.list_created_tokens(project, id).await?,
+    };
+    let is_revoked = |token: TokenId| token == id || created.iter().any(|one| one.id == token);
+    app.logins.remove_where(|login| is_revoked(login.token.id));
+    let created_tokens = Some(created.into_iter().map(CreatedTokenView::from).collect());
+    ok(TokenView { created_tokens, ..revoked.into() })
 }
 
 /// Returns the project of a new token: the named one, or else that of the caller. `None` means that the token

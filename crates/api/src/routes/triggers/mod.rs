@@ -1,11 +1,11 @@
-//! `/api/admin/triggers`: schedules, event triggers and their firings.
+//! `/api/admin/triggers`: schedules, event triggers and their firings. Triggers that start workflows are saved here.
 
 use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
     ids::AgentId,
     invalid::Invalid,
-    token::Scope::{AdminRead, AgentsRead},
+    token::Scope::{AdminRead, AgentsInvoke, AgentsRead},
     trigger::FiringStatus,
 };
 use emergent_executor::triggers::FiringFilter;
@@ -16,14 +16,18 @@ use utoipa_axum::routes;
 use crate::{
     App,
     access::Routes,
-    auth::InProject,
-    extract::Query,
+    auth::{AsActor, InProject},
+    extract::{Json, Path, Query},
     response::{Envelope, Result, ok, page},
-    views::trigger::{FiringView, TriggersView},
+    views::trigger::{FiringView, PutTrigger, TriggerName, TriggersView, workflow_trigger},
 };
 
 pub(super) fn routes() -> Routes {
-    Routes::new().scoped(AgentsRead, routes!(list)).scoped(AdminRead, routes!(firings))
+    Routes::new()
+        .scoped(AgentsRead, routes!(list))
+        .scoped(AdminRead, routes!(firings))
+        .scoped(AgentsInvoke, routes!(put))
+        .scoped(AgentsInvoke, routes!(delete))
 }
 
 /// Lists the project's schedules, with the next due time of each, and its event triggers.
@@ -33,6 +37,40 @@ pub(super) fn routes() -> Routes {
 )]
 async fn list(State(app): State<App>, InProject(project): InProject) -> Result<TriggersView> {
     ok(app.executor.list_triggers(project).await?)
+}
+
+/// Saves a trigger that starts a workflow at times or events, under a name. The workflow is checked as in a dispatch,
+/// and its tasks cannot name internal agents.
+#[utoipa::path(
+    put, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "putTrigger",
+    params(("name" = String, Path, description = "Its name in the project")), request_body = PutTrigger,
+    responses((status = 200, description = "It is saved", body = Envelope<TriggerName>)),
+)]
+async fn put(
+    State(app): State<App>,
+    AsActor(actor): AsActor,
+    Path(name): Path<String>,
+    Json(body): Json<PutTrigger>,
+) -> Result<TriggerName> {
+    let spec = workflow_trigger(name.clone(), body)?;
+    app.executor.put_workflow_trigger(actor, spec).await?;
+    ok(TriggerName { name })
+}
+
+/// Deletes a trigger that starts a workflow. Workflows that it started go on. Triggers of agents and products are
+/// deleted with these.
+#[utoipa::path(
+    delete, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "deleteTrigger",
+    params(("name" = String, Path, description = "Its name in the project")),
+    responses((status = 200, description = "It is deleted", body = Envelope<TriggerName>)),
+)]
+async fn delete(
+    State(app): State<App>,
+    AsActor(actor): AsActor,
+    Path(name): Path<String>,
+) -> Result<TriggerName> {
+    app.executor.delete_workflow_trigger(actor, name.clone()).await?;
+    ok(TriggerName { name })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -1,0 +1,149 @@
+//! `/api/events`: one stream of everything that happens in a project.
+
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{Response, sse::Event},
+};
+use emergent_domain::{
+    invalid::Invalid,
+    project_event::{EventSubject, ProjectEvent, StreamPosition},
+    token::Scope::{self, AdminRead, AgentsRead, ApprovalsDecide, ChatUse, GraphRead},
+};
+use emergent_graph::{self as graph, project_stream::StreamEntry};
+use futures_util::{StreamExt, future::ready, stream};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
+
+use crate::{
+    ApiError, App,
+    access::Routes,
+    auth::{Caller, InProject},
+    extract::Query,
+    sse,
+    views::project_event::ProjectEventView,
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new().any_token(routes!(follow))
+}
+
+/// A kind of events that a request can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventType {
+    Graph,
+    Status(EventSubject),
+}
+
+impl EventType {
+    const ALL: [EventType; 5] = [
+        Self::Status(EventSubject::Run),
+        Self::Status(EventSubject::Workflow),
+        Self::Status(EventSubject::Approval),
+        Self::Status(EventSubject::Conversation),
+        Self::Graph,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Graph => "graph",
+            Self::Status(subject) => subject.as_str(),
+        }
+    }
+
+    /// The scope that the lists of the same things need.
+    fn scope(self) -> Scope {
+        match self {
+            Self::Graph => GraphRead,
+            Self::Status(EventSubject::Run) => AdminRead,
+            Self::Status(EventSubject::Workflow) => AgentsRead,
+            Self::Status(EventSubject::Approval) => ApprovalsDecide,
+            Self::Status(EventSubject::Conversation) => ChatUse,
+        }
+    }
+
+    fn includes(self, event: &ProjectEvent) -> bool {
+        match (self, event) {
+            (Self::Graph, ProjectEvent::Graph(_)) => true,
+            (Self::Status(subject), ProjectEvent::Status(event)) => event.subject == subject,
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct ProjectEventsQuery {
+    /// The kinds of events, separated by commas: `run` (needs the scope `admin:read`), `workflow`
+    /// (`agents:read`), `approval` (`approvals:decide`), `conversation` (`chat:use`), `graph` (`graph:read`). Without
+    /// it, all that the token may read.
+    #[param(example = "run,workflow")]
+    types: Option<String>,
+    /// Events after this `id:`; `0-0.0-0` is the beginning. Without it, events from now on. The header
+    /// `Last-Event-ID` of a client that reconnects takes precedence.
+    #[param(pattern = r"^[0-9]{1,18}-[0-9]{1,18}\.[0-9]{1,18}-[0-9]{1,18}$")]
+    after: Option<String>,
+}
+
+/// Streams everything that happens in a project: changes of its graph, and new statuses of its runs, workflows,
+/// requests to people and conversations, from every server. The first frame is `ready`. Each event has its position as `id:`, so a client that
+/// reconnects misses nothing and receives nothing twice.
+#[utoipa::path(
+    get, path = "/api/events", tag = "events", operation_id = "followProject",
+    params(ProjectEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen.")),
+    responses((status = 200, description = "Frames of JSON", body = ProjectEventView, content_type = "text/event-stream")),
+)]
+async fn follow(
+    State(app): State<App>,
+    caller: Caller,
+    InProject(project): InProject,
+    Query(query): Query<ProjectEventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let types = requested_types(query.types.as_deref(), &caller)?;
+    let last_seen: Option<StreamPosition> =
+        sse::last_event_id(&headers, "is not a position in the events of a project")?;
+    let after = match (last_seen, query.after) {
+        (Some(position), _) => position,
+        (None, Some(text)) => text.parse()?,
+        (None, None) => app.graph.latest_stream_position(project).await?,
+    };
+    let complete = app.graph.has_events_after(after).await?;
+    let position = after.to_string();
+    let first = sse::frame(Some(position.clone()), &ProjectEventView::Ready { position, complete });
+    let entries = app.graph.follow_project(project, after).await?;
+    let frames = entries.filter_map(move |entry| ready(frame(&types, entry)));
+    Ok(sse::stream(&app, &caller, stream::iter([first]).chain(frames)))
+}
+
+/// Returns the types of a request; without any, those that the token may read.
+fn requested_types(list: Option<&str>, caller: &Caller) -> Result<Vec<EventType>, ApiError> {
+    let Some(list) = list else {
+        let readable: Vec<EventType> =
+            EventType::ALL.into_iter().filter(|one| caller.token.scopes.contains(&one.scope())).collect();
+        return if readable.is_empty() { Err(ApiError::missing_scope(GraphRead)) } else { Ok(readable) };
+    };
+    let mut types = Vec::new();
+    for name in list.split(',') {
+        let found = EventType::ALL.into_iter().find(|one| one.as_str() == name).ok_or_else(|| {
+            let names = EventType::ALL.map(EventType::as_str).join(", ");
+            Invalid::new("types", format!("has the unknown type `{name}`; the types are {names}"))
+        })?;
+        caller.require_scope(found.scope())?;
+        types.push(found);
+    }
+    Ok(types)
+}
+
+/// Returns the frame of one entry, or the last frame of a stream that failed; `None` for other types.
+fn frame(types: &[EventType], entry: graph::Result<StreamEntry>) -> Option<Event> {
+    match entry {
+        Ok(StreamEntry { event, position }) => types
+            .iter()
+            .any(|one| one.includes(&event))
+            .then(|| sse::frame(Some(position.to_string()), &ProjectEventView::from(event.as_ref()))),
+        Err(failure) => Some(sse::error_frame(failure)),
+    }
+}
