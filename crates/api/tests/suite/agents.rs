@@ -156,6 +156,39 @@ both_engines! {
         }
     }
 
+    async fn a_model_without_a_provider_follows_one_rule_or_is_refused_with_it(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        for (name, provider) in [("gemini-2.5-flash", "google"), ("gpt-5", "openai"), ("o3", "openai"), ("claude-opus-4", "anthropic")] {
+            let made = client.post("/api/admin/agents", json!({ "name": format!("a-{provider}-{}", name.len()), "model": { "name": name } })).await;
+            assert_eq!(made.is(201)["model"]["provider"], provider, "{name}");
+        }
+        let id = client.agent("a", json!({})).await;
+        for (path, body) in [
+            ("/api/admin/agents".to_owned(), json!({ "name": "b", "model": { "name": "llama3" } })),
+            (format!("/api/admin/agents/{id}/trigger"), json!({ "input": "Go.", "model": { "name": "llama3" } })),
+        ] {
+            let refused = client.post(&path, body).await;
+            let message = refused.refused(400, "invalid")["message"].as_str().unwrap().to_owned();
+            assert!(message.contains("`gemini-*` (google)"), "{message}");
+            assert!(refused.field().starts_with("model"), "{}", refused.text);
+        }
+    }
+
+    async fn an_agent_can_be_named_instead_of_its_id(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let echo = json!({ "provider": "rehearsal", "name": "echo" });
+        let id = client.agent("writer", json!({ "model": echo })).await;
+        assert_eq!(client.get("/api/admin/agents/writer").await.is(200)["id"], id.as_str());
+        let run = client.post("/api/admin/agents/writer/trigger", json!({ "input": "Go." })).await.is(202)["runId"].as_str().unwrap().to_owned();
+        assert_eq!(client.get("/api/admin/agents/writer/runs").await.is(200)[0]["id"], run.as_str());
+        assert_eq!(client.get(&format!("/api/admin/agents/writer/runs/{run}")).await.is(200)["id"], run.as_str());
+        client.get(&format!("/api/admin/agents/reader/runs/{run}")).await.refused(404, "not_found");
+        client.post("/api/admin/agents/reader/trigger", json!({ "input": "Go." })).await.refused(404, "not_found");
+        client.patch("/api/admin/agents/writer", json!({ "description": "Writes" })).await.is(200);
+    }
+
     async fn an_agent_without_a_usable_model_is_refused_with_the_ways_out(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -3,9 +3,11 @@
 
 use crate::common;
 
+use std::collections::{HashMap, hash_map::Entry};
+
 use axum::{
     body::Body,
-    http::{Method, header},
+    http::{Method, header, request::Builder},
 };
 use common::{Answer, Client, Server};
 use emergent_domain::{ids::ProjectId, token::Scope};
@@ -66,7 +68,17 @@ impl Operation {
     }
 
     async fn call_at(&self, client: &Client, path: &str, body: &str) -> Answer {
-        let request = client.request(self.method.clone(), path);
+        self.send(client, client.request(self.method.clone(), path), body).await
+    }
+
+    /// Calls the route as a browser does, from a page of this site or of another one.
+    async fn call_with_cookie(&self, client: &Client, path: &str, cookie: &str, site: &str) -> Answer {
+        let request = client.request(self.method.clone(), path).header(header::COOKIE, cookie);
+        let request = request.header("sec-fetch-site", site).header(header::HOST, "emergent.test");
+        self.send(client, request, "{}").await
+    }
+
+    async fn send(&self, client: &Client, request: Builder, body: &str) -> Answer {
         let request = match &self.media {
             Some(media) => request.header(header::CONTENT_TYPE, media).body(Body::from(body.to_owned())),
             None => request.body(Body::empty()),
@@ -82,7 +94,18 @@ fn only_these_routes_are_public() {
     let public: Vec<_> =
         operations().into_iter().filter(|one| one.needs.is_none()).map(|one| one.path).collect();
     let metadata = "/.well-known/oauth-protected-resource";
-    assert_eq!(public, ["/", metadata, &format!("{metadata}/mcp"), "/api/docs", "/health", "/ready"]);
+    let expected = [
+        "/",
+        metadata,
+        &format!("{metadata}/mcp"),
+        "/api/docs",
+        "/api/session",
+        "/health",
+        "/login",
+        "/login",
+        "/ready",
+    ];
+    assert_eq!(public, expected);
 }
 
 both_engines! {
@@ -125,6 +148,51 @@ both_engines! {
         }
     }
 
+    async fn a_session_gets_into_no_route_that_its_token_does_not(db: TestDb) {
+        let server = Server::start(&db).await;
+        let log_in = async |scopes: &[Scope]| {
+            let token = server.token(scopes, None).await;
+            let answer = server.client(None).post("/api/session", json!({ "token": token })).await;
+            answer.is(201);
+            let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap();
+            cookie.split(';').next().unwrap().to_owned()
+        };
+        let stranger = server.client(None);
+        let ended = log_in(Scope::ALL).await;
+        let log_out = stranger.request(Method::DELETE, "/api/session").header(header::COOKIE, &ended);
+        let log_out = log_out.header("sec-fetch-site", "same-origin").header(header::HOST, "emergent.test");
+        stranger.send(log_out.body(Body::empty()).unwrap()).await.is(200);
+        let (valid, mut cookies) = (log_in(Scope::ALL).await, HashMap::new());
+        for operation in operations().iter().filter(|one| one.needs.is_some()) {
+            let path = operation.path_with(|_| NOBODY.to_owned());
+            operation.call_with_cookie(&stranger, &path, &ended, "same-origin").await.refused(401, "unauthorized");
+            if !operation.method.is_safe() {
+                let answer = operation.call_with_cookie(&stranger, &path, &valid, "cross-site").await;
+                answer.refused(403, "cross_origin");
+            }
+            let Some(Some(scope)) = operation.needs else { continue };
+            if let Entry::Vacant(entry) = cookies.entry(scope.as_str()) {
+                let others: Vec<_> = Scope::ALL.iter().copied().filter(|one| *one != scope).collect();
+                entry.insert(log_in(&others).await);
+            }
+            let answer =
+                operation.call_with_cookie(&stranger, &path, &cookies[scope.as_str()], "same-origin").await;
+            let error = answer.refused(403, "missing_scope");
+            assert!(error["message"].as_str().unwrap().contains(scope.as_str()), "{}: {error}", operation.name());
+        }
+    }
+
+    async fn a_parameter_that_a_route_does_not_have_is_refused_by_name(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        for operation in operations().iter().filter(|one| one.needs.is_some()) {
+            let path = format!("{}?no_such_parameter=1", operation.path_with(|_| NOBODY.to_owned()));
+            let answer = operation.call_at(&client, &path, "{}").await;
+            answer.refused(400, "invalid");
+            assert_eq!(answer.field(), "no_such_parameter", "{}", operation.name());
+        }
+    }
+
     async fn a_token_of_another_project_cannot_name_this_one(db: TestDb) {
         let server = Server::start(&db).await;
         let other = server.project("other").await;
@@ -137,10 +205,14 @@ both_engines! {
     }
 
     async fn what_belongs_to_another_project_is_not_found(db: TestDb) {
-        let model = ScriptedModel::new([calls("project_info", json!({})), says("Done.")]);
+        let model = ScriptedModel::new([calls("project_info", json!({})), says("Done.")])
+            .agent("asker", [calls("ask_user", json!({ "question": "Why?" }))]);
         let server = Server::with_models(&db, 1_024, model.models()).await;
         let _runner = server.drive();
         let admin = server.admin();
+        let asker = admin.agent("asker", json!({ "tools": ["ask_user"] })).await;
+        admin.post(&format!("/api/admin/agents/{asker}/trigger"), json!({ "input": "go" })).await.is(202);
+        let approval = crate::approvals::next_request(&admin).await;
         let agent = admin.agent("a", json!({ "tools": ["project_info"] })).await;
         let run = admin.run_to_end(&agent, "go").await["id"].as_str().unwrap().to_owned();
         let calls = admin.get(&format!("/api/admin/agents/{agent}/runs/{run}/tool-calls")).await;
@@ -162,6 +234,8 @@ both_engines! {
         let mcp = admin.post("/api/admin/mcp-servers", mcp).await.is(201)["id"].as_str().unwrap().to_owned();
         let token = admin.post("/api/tokens", json!({ "name": "t", "scopes": ["graph:read"], "project": "default" })).await;
         let token = token.is(201)["id"].clone();
+
+        let conversation = admin.post("/api/chat/conversations", json!({ "title": "c" })).await.is(201)["id"].clone();
 
         let other = server.project("other").await;
         let outsider = server.client(Some(&server.token(Scope::ALL, Some(other)).await));
@@ -195,6 +269,26 @@ both_engines! {
                     walked += 1;
                     continue;
                 }
+                path if path.starts_with("/api/approvals/") => {
+                    let path = operation.path_with(|_| approval.clone());
+                    let body = r#"{"decision":"deny"}"#;
+                    operation.call_at(&outsider, &path, body).await.refused(404, "not_found");
+                    if operation.method == Method::GET {
+                        operation.call_at(&admin, &path, body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
+                path if path.starts_with("/api/chat/conversations/") => {
+                    let path = operation.path_with(|_| conversation.as_str().unwrap().to_owned());
+                    let body = if operation.method == Method::PATCH { r#"{"title":"x"}"# } else { "{}" };
+                    operation.call_at(&outsider, &path, body).await.refused(404, "not_found");
+                    if operation.method == Method::GET {
+                        operation.call_at(&admin, &path, body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
                 path if path.starts_with("/api/admin/agents/") || path.starts_with("/api/admin/runs/") => {
                     let body = if path.ends_with("/trigger") { r#"{"input":"x"}"# } else { "{}" };
                     operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
@@ -221,6 +315,9 @@ both_engines! {
                     walked += 1;
                     continue;
                 }
+                // Another project may use the same name for its own trigger.
+                "/api/admin/triggers/{name}" if operation.method == Method::PUT => continue,
+                "/api/admin/triggers/{name}" => "nightly".to_owned(),
                 path if path.starts_with("/api/tokens/") => token.as_str().unwrap().to_owned(),
                 path if path.starts_with("/api/products/") => "p".to_owned(),
                 path if path.ends_with("/install-default-agents") => server.default_project.to_string(),
@@ -237,6 +334,21 @@ both_engines! {
         let more = json!({ "workflowId": workflow, "key": "two", "title": "Two" });
         outsider.post("/api/coordination/tasks", more).await.refused(404, "not_found");
         assert_eq!(outsider.get(&format!("/api/admin/runs?parent_run_id={run}")).await.is(200), &json!([]));
+        for list in ["/api/admin/runs", "/api/approvals", "/api/chat/conversations", "/api/admin/agents"] {
+            assert_eq!(outsider.get(list).await.is(200), &json!([]), "{list}");
+            assert_ne!(admin.get(list).await.is(200), &json!([]), "{list}");
+        }
+        assert_eq!(outsider.get(&format!("/api/approvals?runId={run}")).await.is(200), &json!([]));
+        let nothing = server.client(Some(&server.token(Scope::ALL, Some(server.project("empty").await)).await));
+        let empty = nothing.get("/api/admin/runs/stats").await;
+        let theirs = outsider.get("/api/admin/runs/stats").await;
+        for field in ["total", "byStatus", "byAgent", "byHour"] {
+            assert_eq!(theirs.is(200)[field], empty.is(200)[field], "as in an empty project: {field}");
+        }
+        assert_ne!(admin.get("/api/admin/runs/stats").await.is(200)["total"], 0);
+        let bulk = json!({ "action": "cancel", "ids": [run] });
+        let bulk = outsider.post("/api/admin/runs/bulk", bulk).await;
+        assert_eq!(bulk.is(200)["runs"][0]["outcome"], "not_found", "{}", bulk.text);
         let edge = json!({ "type": "blocks", "fromId": mine, "toId": second });
         refused_as_absent(&outsider.post("/api/graph/relationships", edge.clone()).await);
         let bulk = outsider.post("/api/graph/relationships/bulk", json!({ "relationships": [edge] })).await;
@@ -321,6 +433,7 @@ async fn everything(client: &Client) -> Vec<Value> {
         "/api/admin/runs",
         "/api/coordination/workflows",
         "/api/coordination/tasks",
+        "/api/approvals",
     ] {
         all.push(client.get(path).await.is(200).clone());
     }

@@ -182,6 +182,8 @@ both_engines! {
             (json!({ "taskIds": [one], "rootTaskId": two }), "rootTaskId"),
             (json!({ "taskIds": [] }), "taskIds"),
             (json!({ "taskIds": ["01890000-0000-7000-8000-000000000000"] }), "taskIds[0]"),
+            (json!({ "taskIds": ["SpecTask/one", "SpecTask/nobody"] }), "taskIds[1]"),
+            (json!({ "rootTaskId": "SpecTask/nobody" }), "rootTaskId"),
             (json!({ "rootTaskId": one, "planner": "writer" }), "planner"),
             (json!({ "query": { "filters": [{ "path": "kind", "op": "eq", "value": "none" }] } }), "query"),
             (json!({ "rootTaskId": one, "maxConcurrent": 0 }), "maxConcurrent"),
@@ -192,14 +194,16 @@ both_engines! {
         }
         let checked = client.post(DISPATCH, json!({ "taskIds": [one], "dryRun": true })).await;
         assert_eq!(checked.is(200)["layers"][0][0]["agent"], "writer");
-        let by_id = client.start(json!({ "taskIds": [one] })).await;
-        let by_root = client.start(json!({ "rootTaskId": two })).await;
+        let by_id = client.start(json!({ "taskIds": ["SpecTask/one"] })).await;
+        let by_root = client.start(json!({ "rootTaskId": "SpecTask/two" })).await;
         let kind = json!([{ "path": "kind", "op": "eq", "value": "three" }]);
         let by_query = client.start(json!({ "query": { "filters": kind } })).await;
         for (id, task) in [(by_id, one), (by_root, two), (by_query, three)] {
             assert_eq!(client.reaches(&id, "completed").await["tasks"][0]["id"], json!(task));
         }
         assert!(client.get("/api/coordination/discussions?status=active").await.is(200).as_array().unwrap().is_empty());
+        let of_task = client.get("/api/coordination/discussions?taskId=SpecTask%2Fone").await;
+        assert!(of_task.is(200).as_array().unwrap().is_empty());
     }
 
     async fn a_person_steers_what_does_not_go_on_by_itself(db: TestDb) {

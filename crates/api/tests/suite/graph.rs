@@ -132,6 +132,89 @@ both_engines! {
         assert!(bulk.is(200)[0]["id"].is_string() && bulk.body["data"][1]["error"]["code"].is_string(), "{}", bulk.text);
     }
 
+    async fn a_deleted_relationship_keeps_its_history_and_is_restored(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let (a, b) = (client.object("Task", "a", json!({})).await, client.object("Task", "b", json!({})).await);
+        let edge = client.edge("near", &a, &b).await;
+        let path = format!("/api/graph/relationships/{edge}");
+        client.patch(&path, json!({ "properties": { "why": "x" } })).await.is(200);
+        client.delete(&path).await.is(200);
+        let history = client.get(&format!("{path}/history")).await;
+        let versions: Vec<_> = history.is(200).as_array().unwrap().iter().map(|version| version["version"].as_i64().unwrap()).collect();
+        assert_eq!(versions, [3, 2, 1]);
+        let first = client.get(&format!("{path}/history?limit=1")).await;
+        assert!(first.is(200)[0]["deletedAt"].is_string(), "{}", first.text);
+
+        let restored = client.post(&format!("{path}/restore"), json!({})).await;
+        assert_eq!((&restored.is(200)["version"], &restored.body["data"]["properties"]["why"]), (&json!(4), &json!("x")));
+        client.get(&path).await.is(200);
+        assert_eq!(client.post(&format!("{path}/restore"), json!({})).await.is(200)["version"], 4, "it is live already");
+
+        client.delete(&path).await.is(200);
+        let other = client.edge("near", &a, &b).await;
+        let refused = client.post(&format!("{path}/restore"), json!({})).await;
+        assert!(refused.refused(409, "conflict")["message"].as_str().unwrap().contains(&other), "{}", refused.text);
+        client.delete(&format!("/api/graph/objects/{b}")).await.is(200);
+        let refused = client.post(&format!("{path}/restore"), json!({})).await;
+        assert!(refused.refused(409, "conflict")["message"].as_str().unwrap().contains("no longer exists"), "{}", refused.text);
+        let unknown = "/api/graph/relationships/01890000-0000-7000-8000-000000000000";
+        client.get(&format!("{unknown}/history")).await.refused(404, "not_found");
+        client.post(&format!("{unknown}/restore"), json!({})).await.refused(404, "not_found");
+    }
+
+    async fn an_object_is_returned_as_it_was_at_a_time(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.object("Task", "a", json!({ "n": 1 })).await;
+        let path = format!("/api/graph/objects/{id}");
+        client.patch(&path, json!({ "properties": { "n": 2 } })).await.is(200);
+        client.delete(&path).await.is(200);
+        let history = client.get(&format!("{path}/history")).await;
+        let written: Vec<String> = history.is(200).as_array().unwrap().iter().map(|version| version["updatedAt"].as_str().unwrap().to_owned()).collect();
+        let as_of = |reference: &str, at: &str| format!("/api/graph/objects/{reference}?asOf={}", at.replace('+', "%2B"));
+        assert_eq!(client.get(&as_of(&id, &written[2])).await.is(200)["properties"]["n"], 1);
+        assert_eq!(client.get(&as_of("Task%2Fa", &written[1])).await.is(200)["properties"]["n"], 2);
+        client.get(&as_of(&id, &written[0])).await.refused(404, "not_found");
+        client.get(&as_of(&id, "2001-01-01T00:00:00Z")).await.refused(404, "not_found");
+        client.get(&as_of(&id, "yesterday")).await.refused(400, "invalid");
+        client.get("/api/graph/objects/Task%2Fa").await.refused(404, "not_found");
+    }
+
+    async fn lists_are_returned_as_they_were_at_a_time(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let (a, b) = (client.object("Task", "a", json!({ "n": 1 })).await, client.object("Task", "b", json!({})).await);
+        let edge = client.edge("near", &a, &b).await;
+        let path = format!("/api/graph/objects/{a}");
+        let changed = client.patch(&path, json!({ "properties": { "n": 2 } })).await;
+        let then = changed.is(200)["updatedAt"].as_str().unwrap().to_owned();
+        client.delete(&path).await.is(200);
+        client.object("Task", "c", json!({})).await;
+        let keys = async |query: &str| -> Vec<String> {
+            let listed = client.get(&format!("/api/graph/objects?type=Task{query}")).await;
+            listed.is(200).as_array().unwrap().iter().map(|object| object["key"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(keys("").await, ["c", "b"]);
+        assert_eq!(keys(&format!("&asOf={then}")).await, ["b", "a"]);
+        let filters = r#"[{"path":"n","op":"eq","value":2}]"#.replace('"', "%22");
+        assert_eq!(keys(&format!("&asOf={then}&filters={filters}")).await, ["a"]);
+        let first = client.get(&format!("/api/graph/objects?asOf={then}&limit=1")).await;
+        let next = first.headers["x-next-cursor"].to_str().unwrap().to_owned();
+        assert_eq!(keys(&format!("&asOf={then}&limit=1&cursor={next}")).await, ["a"]);
+
+        for list in ["relationships?", "relationships?fromId=Task/a&", "relationships?toId=Task/b&", "objects/Task%2Fa/edges?", "objects/Task%2Fb/edges?"] {
+            let listed = client.get(&format!("/api/graph/{list}asOf={then}")).await;
+            assert_eq!(listed.is(200).as_array().unwrap().len(), 1, "{list}");
+            assert_eq!(listed.is(200)[0]["id"], edge, "{list}");
+        }
+        assert_eq!(*client.get("/api/graph/relationships").await.is(200), json!([]));
+        for list in ["objects", "relationships", "objects/Task%2Fb/edges"] {
+            client.get(&format!("/api/graph/{list}?asOf=yesterday")).await.refused(400, "invalid");
+        }
+        client.get(&format!("{path}/edges?asOf=2001-01-01T00:00:00Z")).await.refused(404, "not_found");
+    }
+
     async fn a_subgraph_is_made_whole_or_not_at_all(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
@@ -165,6 +248,7 @@ both_engines! {
         let hit = &found.is(200)["hits"][0];
         assert_eq!(hit["object"]["id"], wanted.as_str());
         assert_eq!(hit["channels"]["text"]["rank"], 1);
+        assert_eq!(found.body["data"].get("embedding"), None, "no embedding was wanted");
         let hybrid = client.post("/api/graph/search", json!({ "query": "tagging", "types": ["Note"], "filters": [{ "path": "kind", "op": "eq", "value": "a" }] })).await;
         assert_eq!((&hybrid.is(200)["hits"][0]["object"]["id"], &hybrid.body["data"]["embedding"]), (&json!(wanted), &json!("unavailable")));
         assert_eq!(client.post("/api/graph/search", json!({ "query": "tagging", "filters": [{ "path": "kind", "op": "eq", "value": "b" }] })).await.is(200)["hits"], json!([]));

@@ -77,10 +77,17 @@ both_engines! {
         assert!(stale.refused(409, "conflict")["message"].as_str().unwrap().contains(tell["digest"].as_str().unwrap()));
         assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 1);
         admin.post(&accept, json!({ "digset": "x" })).await.refused(400, "invalid");
+        for blind in [json!({}), json!({ "digest": "" })] {
+            let refused = admin.post(&accept, blind).await;
+            refused.refused(400, "invalid");
+            assert_eq!(refused.field(), "digest", "nobody has looked at what it accepts");
+        }
+        assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 1);
         let accepted = admin.post(&accept, json!({ "digest": tell["digest"] })).await;
         assert_eq!(accepted.body["data"]["status"], "live", "{}", accepted.text);
         assert_eq!(admin.get(&at).await.body["data"]["heldBack"], 0);
-        assert_eq!(admin.post(&format!("{at}/tools/nope/accept"), json!({})).await.status, StatusCode::NOT_FOUND);
+        let unknown = admin.post(&format!("{at}/tools/nope/accept"), json!({ "digest": tell["digest"] })).await;
+        assert_eq!(unknown.status, StatusCode::NOT_FOUND);
 
         let off = admin.patch(&at, json!({ "enabled": false, "pinPolicy": "warn", "timeoutSeconds": 5 })).await;
         assert_eq!(off.body["data"]["status"], "disabled", "{}", off.text);
@@ -131,7 +138,7 @@ both_engines! {
         assert_eq!((&tell["qualifiedName"], &tell["conflict"]), (&json!("two.tell"), &json!({ "owner": "one", "others": ["two"] })));
         assert_eq!(admin.get(two).await.body["data"]["heldBack"], 1);
 
-        admin.post(&format!("{two}/tools/tell/accept"), json!({})).await;
+        admin.post(&format!("{two}/tools/tell/accept"), json!({ "digest": tell["digest"] })).await.is(200);
         let listed = admin.get(PATH).await.body["data"].clone();
         assert!(listed.as_array().unwrap().iter().all(|server| server["conflicts"] == 1), "{listed}");
         let pool = admin.get("/api/admin/tools").await.body["data"].clone();

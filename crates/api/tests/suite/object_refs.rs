@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::Server;
+use emergent_domain::token::Scope;
 use emergent_testkit::both_engines;
 use serde_json::json;
 
@@ -48,6 +49,21 @@ both_engines! {
         assert_eq!(client.get("/api/graph/objects/Note%2Fa/history").await.is(200).as_array().unwrap().len(), 3);
         let restore = client.request("POST".parse().unwrap(), "/api/graph/objects/Note%2Fa/restore");
         assert_eq!(client.send(restore.body(axum::body::Body::empty()).unwrap()).await.is(200)["id"], a.as_str());
+    }
+
+    async fn a_token_without_the_graph_does_not_learn_which_keys_exist(db: TestDb) {
+        let server = Server::start(&db).await;
+        server.admin().object("Note", "secret-plan", json!({})).await;
+        let token = server.token(&[Scope::AgentsRead, Scope::AgentsWrite, Scope::AgentsInvoke], None).await;
+        let agents = server.client(Some(&token));
+        for key in ["Note%2Fsecret-plan", "Note%2Fnobody"] {
+            for path in [format!("/api/coordination/tasks/{key}/retry"), format!("/api/coordination/tasks/{key}/skip")] {
+                agents.post(&path, json!({})).await.refused(403, "missing_scope");
+            }
+            agents.get(&format!("/api/coordination/discussions/{key}")).await.refused(403, "missing_scope");
+        }
+        let unknown = format!("/api/coordination/tasks/{}/retry", uuid::Uuid::now_v7());
+        agents.post(&unknown, json!({})).await.refused(404, "not_found");
     }
 
     async fn what_is_neither_an_id_nor_type_and_key_is_refused_by_field(db: TestDb) {

@@ -81,7 +81,10 @@ both_engines! {
         assert_eq!(clash.refused(409, "conflict")["details"][0]["pointer"], "/agents/0/name");
         let fine = json!({ "manifest": { "name": "fine", "version": "1.0.0" } });
         install(fine.clone()).await.is(201);
-        install(fine.clone()).await.refused(409, "already_installed");
+        let again = install(fine.clone()).await;
+        assert_eq!((&again.is(200)["plan"]["direction"], &again.is(200)["plan"]["steps"]), (&json!("same"), &json!([])));
+        install(json!({ "manifest": { "name": "fine", "version": "1.1.0" } })).await.refused(409, "already_installed");
+        install(json!({ "manifest": { "name": "fine", "version": "1.0.0", "description": "Other" } })).await.refused(409, "already_installed");
         admin.post("/api/products/fine/upgrade", json!({ "manifest": manifest("1.0.0", "A") })).await.refused(409, "name_mismatch");
         admin.post("/api/products/other/upgrade", fine).await.refused(404, "not_found");
         admin.post("/api/products/fine/upgrade", json!({})).await.refused(400, "invalid");
@@ -103,7 +106,7 @@ both_engines! {
         let planned = install(json!({ "manifest": v1, "dryRun": true })).await;
         let plan = planned.is(200)["plan"].clone();
         let uses = json!({ "programs": [], "hosts": ["https://a.example.com/mcp"], "schedules": [], "events": [],
-            "secrets": [{ "name": "HUB_TOKEN", "target": "https://a.example.com/mcp" }] });
+            "secrets": [{ "name": "HUB_TOKEN", "target": "https://a.example.com/mcp authorization: \"Bearer ${HUB_TOKEN}\"" }] });
         assert_eq!((&plan["uses"], &plan["consent"]["adds"]), (&uses, &uses));
         for accept in [json!(null), json!(false), json!("0123")] {
             let refused = install(json!({ "manifest": v1, "accept": accept })).await;

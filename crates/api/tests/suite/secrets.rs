@@ -33,6 +33,44 @@ both_engines! {
         admin.get(PATH).await.refused(405, "method_not_allowed");
     }
 
+    async fn a_webhook_is_signed_only_with_a_long_secret_of_whoever_sets_it(db: TestDb) {
+        let server = Server::start(&db).await;
+        let project = server.default_project;
+        let operator = server.admin();
+        let admin = server.client(Some(&server.token(&[AdminRead, AdminWrite], Some(project)).await));
+        let secret = |name: &str| format!("/api/admin/secrets/{name}");
+        operator.put(&secret("OPERATORS"), json!({ "value": "short pin" })).await.is(201);
+        admin.put(&secret("SHORT"), json!({ "value": "fifteen bytes.." })).await.is(201);
+        admin.put(&secret("OWN"), json!({ "value": VALUE })).await.is(201);
+        let (path, url) = (format!("/api/projects/{project}"), "https://example.com/hook");
+        let webhook = |name: &str| json!({ "webhook": { "url": url, "secret": name } });
+        admin.patch(&path, webhook("OPERATORS")).await.refused(403, "secret_given_by_others");
+        for (client, name) in [(&admin, "SHORT"), (&operator, "OPERATORS"), (&admin, "MISSING")] {
+            let refused = client.patch(&path, webhook(name)).await;
+            refused.refused(400, "invalid");
+            assert_eq!(refused.field(), "webhook.secret");
+        }
+        assert!(admin.get(&path).await.is(200)["webhook"].is_null(), "nothing was written");
+        admin.patch(&path, webhook("OWN")).await.is(200);
+        let (name, secrets) = ("OWN".parse().unwrap(), &server.app.secrets);
+        assert_eq!(secrets.signing_key(project, &name, url).await.unwrap().expose(), VALUE);
+        assert!(secrets.signing_key(project, &name, "https://example.com/other").await.is_err());
+        // The value of somebody else is not signed with, until they say so.
+        operator.put(&secret("OWN"), json!({ "value": "of the operator, and long" })).await.is(200);
+        assert!(secrets.signing_key(project, &name, url).await.is_err());
+        admin.patch(&path, webhook("OWN")).await.refused(403, "secret_given_by_others");
+        operator.patch(&path, webhook("OWN")).await.is(200);
+        secrets.signing_key(project, &name, url).await.unwrap();
+    }
+
+    async fn a_webhook_from_before_its_secret_was_bound_is_still_signed(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (project, url) = (server.default_project, "https://example.com/hook");
+        server.admin().put("/api/admin/secrets/OLD", json!({ "value": "short pin" })).await.is(201);
+        let key = server.app.secrets.signing_key(project, &"OLD".parse().unwrap(), url).await.unwrap();
+        assert_eq!(key.expose(), "short pin");
+    }
+
     async fn a_secret_is_one_projects_and_needs_the_scope(db: TestDb) {
         let server = Server::start(&db).await;
         let other = server.project("other").await;

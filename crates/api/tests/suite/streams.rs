@@ -33,24 +33,28 @@ async fn import(client: &Client, query: &str, lines: &str) -> Vec<Value> {
 }
 
 /// A stream of frames, each with its `id:` and its JSON.
-struct Frames {
+pub(crate) struct Frames {
     body: axum::body::BodyDataStream,
     rest: String,
 }
 
 impl Frames {
-    async fn open(client: &Client, path: &str, last_seen: Option<&str>) -> Self {
+    pub(crate) async fn open(client: &Client, path: &str, last_seen: Option<&str>) -> Self {
         let mut request = client.request(Method::GET, path);
         if let Some(seen) = last_seen {
             request = request.header("last-event-id", seen);
         }
+        Self::from_request(client, request).await
+    }
+
+    pub(crate) async fn from_request(client: &Client, request: axum::http::request::Builder) -> Self {
         let response = client.open(request.body(Body::empty()).unwrap()).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
         Self { body: response.into_body().into_data_stream(), rest: String::new() }
     }
 
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((frame, rest)) =
                 self.rest.split_once("\n\n").map(|(frame, rest)| (frame.to_owned(), rest.to_owned()))
@@ -134,6 +138,8 @@ both_engines! {
         };
         check(FORM, form(&[("name=\"title\"", "t")]), "file").await;
         check(FORM, form(&[("name=\"file\"", "text")]), "title").await;
+        let file = ("name=\"file\"; filename=\"a.txt\"", "text");
+        check(FORM, form(&[file, ("name=\"title\"", "t"), file]), "file").await;
         check(FORM, form(&[("name=\"file\"; filename=\"a.txt\"", "text"), ("name=\"colour\"", "red")]), "colour").await;
         check(FORM, form(&[("name=\"file\"; filename=\"a.txt\"", "text"), ("name=\"metadata\"", "[]")]), "metadata").await;
         check(FORM, "nonsense".to_owned(), "").await;

@@ -41,6 +41,43 @@ both_engines! {
         assert_eq!(listed, json!({ "schedules": [], "events": [] }), "nothing was written");
     }
 
+    async fn a_trigger_that_starts_a_workflow_is_saved_by_name_and_fires(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (_stop, _dispatch) = (fires(&server), server.dispatch());
+        let client = server.admin();
+        client.agent("greeter", json!({ "model": { "provider": "rehearsal", "name": "echo" } })).await;
+        let path = format!("{TRIGGERS}/greet");
+        let body = |dispatch: Value| json!({ "trigger": "on_entity_created", "config": { "types": ["Person"] }, "dispatch": dispatch });
+        let tasks = json!({ "tasks": [{ "key": "greet", "title": "Greet", "assignedAgent": "greeter" }], "maxConcurrent": 2 });
+        for (wrong, field) in [
+            (body(json!({})), "dispatch.description"),
+            (body(json!({ "description": "d", "dryRun": true })), "dispatch.dryRun"),
+            (body(json!({ "tasks": [{ "key": "a", "title": "A", "assignedAgent": "nobody" }] })), "dispatch.tasks[0].assignedAgent"),
+            (json!({ "trigger": "on_nothing", "dispatch": tasks }), "trigger"),
+        ] {
+            let refused = client.put(&path, wrong.clone()).await;
+            refused.refused(400, "invalid");
+            assert_eq!(refused.field(), field, "{wrong}: {}", refused.text);
+        }
+        let reader = server.client(Some(&server.token(&[Scope::AgentsRead, Scope::AgentsWrite], None).await));
+        reader.put(&path, body(tasks.clone())).await.refused(403, "missing_scope");
+        client.put(&path, body(tasks)).await.is(200);
+        let listed = client.get(TRIGGERS).await.is(200)["events"][0].clone();
+        assert_eq!((&listed["name"], &listed["agentId"], &listed["dispatch"]["maxConcurrent"]), (&json!("greet"), &Value::Null, &json!(2)));
+        client.object("Person", "ada", json!({})).await;
+        let mut started = Value::Null;
+        for _ in 0..500 {
+            started = client.get("/api/coordination/workflows").await.is(200)[0].clone();
+            if started["origin"]["name"] == "greet" { break; }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!((&started["origin"]["event"], &started["origin"]["entityType"]), (&json!("on_entity_created"), &json!("Person")));
+        let firing = client.get(FIRINGS).await.is(200)[0].clone();
+        assert_eq!((&firing["workflowId"], &firing["triggerName"]), (&started["id"], &json!("greet")));
+        client.delete(&path).await.is(200);
+        client.delete(&path).await.refused(404, "not_found");
+    }
+
     async fn triggers_are_listed_with_what_they_wait_for(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -1,0 +1,658 @@
+//! Conversations over HTTP: messages are answered by runs, and answers are streamed, followed again and stored once.
+
+use crate::{approvals::next_request, common};
+
+use std::time::Duration;
+
+use axum::{body::Body, http::Method};
+use common::{Client, Server};
+use emergent_domain::{
+    author::Author,
+    chat::{Speaker, Usage},
+    conversation::{ChatMessage, ChatMessageStatus, ChatRole},
+    ids::{ChatMessageId, ConversationId, ProjectId},
+    time::Timestamp,
+    token::Scope,
+};
+use emergent_store::{Tx, conversations::messages as messages_rows};
+use emergent_testkit::{
+    TestDb, both_engines,
+    scripted::{ModelRequest, ScriptedModel, calls, fails, hangs, says},
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// One frame: its id and its data.
+pub type Frame = (String, Value);
+
+/// A stream of frames, read one by one.
+pub struct Frames {
+    body: axum::body::BodyDataStream,
+    text: String,
+}
+
+impl Frames {
+    /// Opens a stream; panics unless it is one.
+    pub async fn open(client: &Client, request: axum::http::Request<Body>) -> Self {
+        let response = client.open(request).await;
+        assert_eq!(response.status(), 200);
+        Self::from_response(response)
+    }
+
+    pub fn from_response(response: axum::response::Response) -> Self {
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { body: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some((frame, rest)) = self.text.split_once("\n\n") {
+                let (mut id, mut data) = (String::new(), None);
+                for line in frame.lines() {
+                    if let Some(value) = line.strip_prefix("id: ") {
+                        id = value.to_owned();
+                    } else if let Some(value) = line.strip_prefix("data: ") {
+                        data = Some(serde_json::from_str(value).expect("JSON"));
+                    }
+                }
+                self.text = rest.to_owned();
+                if let Some(data) = data {
+                    return Some((id, data));
+                }
+                continue;
+            }
+            let bytes =
+                tokio::time::timeout(Duration::from_secs(30), self.body.next()).await.expect("a frame")?;
+            self.text.push_str(std::str::from_utf8(&bytes.expect("bytes")).expect("UTF-8"));
+        }
+    }
+
+    /// Reads up to the end.
+    pub async fn all(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+}
+
+pub fn post(client: &Client, body: &Value) -> axum::http::Request<Body> {
+    let request = client.request(Method::POST, "/api/chat/stream").header("content-type", "application/json");
+    request.body(Body::from(body.to_string())).expect("a request")
+}
+
+/// Sends a message and opens the stream of its answer.
+pub async fn send(client: &Client, body: Value) -> Frames {
+    Frames::open(client, post(client, &body)).await
+}
+
+/// Sends a message and returns all frames of its answer.
+pub async fn ask(client: &Client, body: Value) -> Vec<Frame> {
+    send(client, body).await.all().await
+}
+
+pub fn stream_request(client: &Client, conversation: &str, last: Option<&str>) -> axum::http::Request<Body> {
+    let path = format!("/api/chat/conversations/{conversation}/stream");
+    let mut request = client.request(Method::GET, &path);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    request.body(Body::empty()).expect("a request")
+}
+
+pub async fn follow(client: &Client, conversation: &str, last: Option<&str>) -> Frames {
+    Frames::open(client, stream_request(client, conversation, last)).await
+}
+
+pub fn kinds(frames: &[Frame]) -> Vec<&str> {
+    let mut kinds: Vec<&str> =
+        frames.iter().map(|(_, data)| data["type"].as_str().expect("a type")).collect();
+    kinds.dedup();
+    kinds
+}
+
+/// What a reader of the frames shows: pieces of text are joined, step by step.
+pub fn shown(frames: &[Frame]) -> Vec<Value> {
+    let mut shown: Vec<Value> = Vec::new();
+    for (_, frame) in frames {
+        if frame["type"] != "token" {
+            shown.push(frame.clone());
+            continue;
+        }
+        let text = frame["text"].as_str().expect("a text");
+        let known = shown.iter_mut().find(|one| one["type"] == "token" && one["step"] == frame["step"]);
+        match known {
+            None => shown.push(json!({ "type": "token", "step": frame["step"], "text": text })),
+            Some(known) if frame["replace"] == true => known["text"] = json!(text),
+            Some(known) => {
+                known["text"] = json!(format!("{}{text}", known["text"].as_str().expect("a text")))
+            }
+        }
+    }
+    shown
+}
+
+pub fn last(frames: &[Frame]) -> &Value {
+    &frames.last().expect("frames").1
+}
+
+/// The id of the conversation of an answer.
+pub fn conversation(frames: &[Frame]) -> String {
+    frames[0].1["conversationId"].as_str().expect("an id").to_owned()
+}
+
+pub async fn messages(client: &Client, conversation: &str) -> Vec<Value> {
+    let path = format!("/api/chat/conversations/{conversation}/messages?limit=100");
+    client.get(&path).await.is(200).as_array().expect("a list").clone()
+}
+
+/// Starts answering messages that waited, until the answer is dropped.
+pub fn answer_queued(server: &Server) -> watch::Sender<bool> {
+    let (stop, stopping) = watch::channel(false);
+    let chat = server.app.chat.clone();
+    tokio::spawn(async move { chat.run(stopping).await });
+    stop
+}
+
+pub async fn serve(db: &TestDb, model: &ScriptedModel) -> (Server, Client, watch::Sender<bool>) {
+    let server = Server::with_models(db, 1_024, model.models()).await;
+    let (runner, client) = (server.drive(), server.admin());
+    (server, client, runner)
+}
+
+/// A message as it is stored.
+fn stored_message(project: ProjectId, conversation: ConversationId, number: usize) -> ChatMessage {
+    ChatMessage {
+        id: ChatMessageId::new(),
+        project,
+        conversation,
+        seq: 0,
+        parent: None,
+        role: ChatRole::User,
+        content: format!("message {number}"),
+        status: ChatMessageStatus::Answered,
+        reason: None,
+        error: None,
+        run: None,
+        answer: None,
+        retrieval_context: None,
+        citations: Vec::new(),
+        input_tokens: None,
+        output_tokens: None,
+        cost: None,
+        author: Author::System,
+        created_at: Timestamp::now(),
+    }
+}
+
+both_engines! {
+    async fn an_answer_is_streamed_and_stored_once_with_its_run(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        client.object("Person", "ada", json!({ "name": "Ada Lovelace" })).await;
+        model.add("helper", [
+            says("Let me look. ").and(calls("entities_query", json!({ "type": "Person" }))),
+            says("Ada Lovelace is the only person."),
+        ]);
+        let agent = client.agent("helper", json!({ "tools": ["entities_query"] })).await;
+        let frames = ask(&client, json!({ "message": "Who is here?\nPlease.", "agentDefinitionId": agent })).await;
+        assert_eq!(kinds(&frames), ["meta", "token", "mcp_tool", "token", "done"]);
+        let (meta, done) = (&frames[0].1, last(&frames));
+        assert_eq!((&meta["queued"], &meta["passages"], &meta["title"]), (&json!(false), &json!([]), &json!("Who is here? Please.")));
+        let shown = shown(&frames);
+        assert_eq!((&shown[1]["text"], &shown[4]["text"]), (&json!("Let me look. "), &json!("Ada Lovelace is the only person.")));
+        assert_eq!((&shown[2]["status"], &shown[3]["status"]), (&json!("started"), &json!("completed")));
+        assert_eq!((&shown[2]["tool"], &shown[2]["input"]["type"]), (&json!("entities_query"), &json!("Person")));
+        assert!(shown[3]["result"].is_object(), "{shown:?}");
+
+        let stored = messages(&client, &conversation(&frames)).await;
+        assert_eq!(stored.len(), 2);
+        let (question, answer) = (&stored[0], &stored[1]);
+        assert_eq!((&question["role"], &question["status"], &question["content"]), (&json!("user"), &json!("answered"), &json!("Who is here?\nPlease.")));
+        assert_eq!((&answer["role"], &answer["status"]), (&json!("assistant"), &json!("completed")));
+        assert_eq!(answer["content"], "Ada Lovelace is the only person.");
+        assert_eq!((&answer["id"], &answer["parentId"]), (&meta["answerId"], &meta["messageId"]));
+        assert_eq!(answer["retrievalContext"], json!({ "agentRunId": meta["runId"] }));
+        assert_eq!((&answer["citations"][0]["key"], &answer["citations"][0]["kind"]), (&json!("ada"), &json!("object")));
+        assert_eq!(&done["message"], answer);
+        let run = client.ended(meta["runId"].as_str().unwrap()).await;
+        assert_eq!((&run["origin"], &run["status"]), (&json!("chat"), &json!("completed")));
+
+        let shown = client.get(&format!("/api/chat/conversations/{}", conversation(&frames))).await.is(200).clone();
+        assert_eq!((&shown["status"], &shown["agentName"], &shown["messageCount"]), (&json!("idle"), &json!("helper"), &json!(2)));
+        assert_eq!((&shown["usage"]["inputTokens"], &shown["usage"]["outputTokens"]), (&json!(200), &json!(20)));
+    }
+
+    async fn an_agent_remembers_the_last_ten_turns_of_its_conversation(db: TestDb) {
+        let answer = |asked: &ModelRequest| {
+            says(format!("answer to {}", asked.last_text())).with_usage(Usage { input: 1, ..Usage::default() })
+        };
+        let model = ScriptedModel::always(answer);
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        let first = ask(&client, json!({ "message": "question 0", "agentDefinitionId": agent })).await;
+        let id = conversation(&first);
+        for number in 1..12 {
+            let body = json!({ "message": format!("question {number}"), "conversationId": id, "agentDefinitionId": NOBODY });
+            let frames = ask(&client, body).await;
+            assert_eq!(last(&frames)["message"]["content"], format!("answer to question {number}"), "its agent stays");
+        }
+        let asked = model.requests().pop().unwrap();
+        let texts: Vec<String> = asked.turns.iter().map(|turn| turn.text()).collect();
+        assert_eq!(asked.turns.len(), 21, "ten questions with their answers, and the new one: {texts:?}");
+        assert_eq!((texts[0].as_str(), texts[1].as_str()), ("question 1", "answer to question 1"));
+        assert_eq!(asked.turns[1].speaker, Speaker::Assistant);
+        assert_eq!(texts[20], "question 11");
+        let all = messages(&client, &id).await;
+        assert_eq!(all.len(), 24);
+        let run = all[23]["runId"].as_str().unwrap();
+        let events = client.get(&format!("/api/admin/agents/{agent}/runs/{run}/messages?limit=100")).await.is(200).clone();
+        assert_eq!(events.as_array().unwrap().len(), 23, "what the model saw is in the record: system, 20, the question and the answer");
+    }
+
+    async fn a_conversation_without_an_agent_is_answered_from_passages(db: TestDb) {
+        let model = ScriptedModel::new([says("Ada [1]."), says("I do not know.")]);
+        let models = model.models().with_model(ScriptedModel::MODEL.parse().unwrap());
+        let server = Server::with_models(&db, 1_024, models).await;
+        let (_runner, client) = (server.drive(), server.admin());
+        let ada = client.object("Person", "ada", json!({ "name": "Ada Lovelace", "field": "analytical engine" })).await;
+        let document = json!({ "title": "Notes", "content": "The analytical engine weaves patterns.", "mimeType": "text/plain" });
+        client.post("/api/documents", document).await.is(201);
+        client.agent("default", json!({ "isDefault": true })).await;
+        let frames = ask(&client, json!({ "message": "Who worked on the analytical engine?" })).await;
+        let passages = frames[0].1["passages"].as_array().unwrap().clone();
+        let mut found: Vec<&str> = passages.iter().map(|passage| passage["kind"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["chunk", "object"], "{passages:?}");
+        let asked = model.requests()[0].clone();
+        assert_eq!((asked.agent.as_str(), asked.tools.len()), ("chat-retrieval", 0), "the default agent is not assumed");
+        assert!(asked.last_text().contains("[1] ") && asked.last_text().contains("weaves patterns"), "{}", asked.last_text());
+        let answer = &last(&frames)["message"];
+        assert_eq!((&answer["content"], &answer["status"]), (&json!("Ada [1]."), &json!("completed")));
+        let cited: Vec<&Value> = answer["citations"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+        assert!(cited.len() == 2 && cited.contains(&&json!(ada)), "{cited:?}");
+        assert_eq!(answer["retrievalContext"]["passages"], json!(passages));
+        // Its definition is nobody's to start or change.
+        let agents = client.get("/api/admin/agents?include_internal=true").await.is(200).clone();
+        assert_eq!(agents.as_array().unwrap().len(), 1);
+        let frames = ask(&client, json!({ "message": "???" })).await;
+        assert_eq!((&frames[0].1["passages"], &last(&frames)["status"]), (&json!([]), &json!("completed")));
+    }
+
+    async fn everything_is_checked_before_the_stream_starts_and_nothing_is_stored(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        let internal = client.agent("inner", json!({ "visibility": "internal" })).await;
+        let path = "/api/chat/stream";
+        for (body, field) in [
+            (json!({}), "message"),
+            (json!({ "message": "  " }), "message"),
+            (json!({ "message": "a\u{0}b", "agentDefinitionId": agent }), "message"),
+            (json!({ "message": "x".repeat(65_537), "agentDefinitionId": agent }), "message"),
+            (json!({ "message": "x", "agentDefinitionId": "helper" }), "agentDefinitionId"),
+            (json!({ "message": "x", "conversationId": "1" }), "conversationId"),
+            (json!({ "message": "x", "agentDefinitionId": agent, "parentId": NOBODY }), "parentId"),
+            (json!({ "message": "x", "agent": agent }), "agent"),
+        ] {
+            let answer = client.post(path, body).await;
+            answer.refused(400, "invalid");
+            assert_eq!(answer.field(), field);
+        }
+        client.post(path, json!({ "message": "x", "agentDefinitionId": NOBODY })).await.refused(404, "not_found");
+        client.post(path, json!({ "message": "x", "conversationId": NOBODY })).await.refused(404, "not_found");
+        client.post(path, json!({ "message": "x", "agentDefinitionId": internal })).await.refused(403, "forbidden");
+        let no_model = client.post(path, json!({ "message": "x" })).await;
+        assert!(no_model.status.is_client_error(), "no model: {}", no_model.text);
+        assert_eq!(client.get("/api/chat/conversations").await.is(200), &json!([]));
+        assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]));
+    }
+
+    async fn a_second_message_is_refused_or_waits_for_its_turn(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let _worker = answer_queued(&server);
+        let agent = client.agent("helper", json!({})).await;
+        model.add("helper", [says("One.").with_delay(Duration::from_millis(300)), says("Two."), says("Three.")]);
+        let mut first = send(&client, json!({ "message": "first", "agentDefinitionId": agent })).await;
+        let (_, meta) = first.next().await.unwrap();
+        let id = meta["conversationId"].as_str().unwrap().to_owned();
+        let busy = client.post("/api/chat/stream", json!({ "message": "no", "conversationId": id })).await;
+        assert!(busy.refused(409, "conflict")["message"].as_str().unwrap().contains("queue"));
+        let mut second = send(&client, json!({ "message": "second", "conversationId": id, "queue": true })).await;
+        let (position, queued) = second.next().await.unwrap();
+        assert_eq!((&queued["queued"], queued.get("runId")), (&json!(true), None));
+        let third = send(&client, json!({ "message": "third", "conversationId": id, "queue": true })).await;
+        // The reader of the second message comes back while it waits.
+        drop(second);
+        let second = follow(&client, &id, Some(&position)).await;
+        let (first, second, third) = tokio::join!(first.all(), second.all(), third.all());
+        assert_eq!(last(&first)["message"]["content"], "One.");
+        assert_eq!(kinds(&second), ["meta", "token", "done"]);
+        assert_eq!(second[0].1["queued"], false);
+        assert_eq!((&last(&second)["message"]["content"], &last(&third)["message"]["content"]), (&json!("Two."), &json!("Three.")));
+        assert_eq!(kinds(&third), ["meta", "token", "done"]);
+        let texts: Vec<String> = messages(&client, &id).await.iter().map(|one| one["content"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(texts.len(), 6);
+        let asked = model.requests().pop().unwrap();
+        let heard: Vec<String> = asked.turns.iter().map(|turn| turn.text()).collect();
+        assert_eq!(heard, ["first", "One.", "second", "Two.", "third"], "each goes on after the one before");
+    }
+
+    async fn editing_a_message_makes_a_branch_and_overwrites_nothing(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        model.add("helper", ["a1", "a2", "b1", "c1"].map(says));
+        let first = ask(&client, json!({ "message": "q1", "agentDefinitionId": agent })).await;
+        let id = conversation(&first);
+        let second = ask(&client, json!({ "message": "q2", "conversationId": id })).await;
+        // After an answer, and in place of a message.
+        let after = ask(&client, json!({ "message": "q3", "conversationId": id, "parentId": first[0].1["answerId"] })).await;
+        let heard = |asked: &ModelRequest| -> Vec<String> { asked.turns.iter().map(|turn| turn.text()).collect() };
+        assert_eq!(heard(&model.requests()[2]), ["q1", "a1", "q3"]);
+        ask(&client, json!({ "message": "q4", "conversationId": id, "parentId": first[0].1["messageId"] })).await;
+        assert_eq!(heard(&model.requests()[3]), ["q4"]);
+        let branch = |message: &Value| format!("/api/chat/conversations/{id}/messages?branch={}", message.as_str().unwrap());
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|one| one["content"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(texts(client.get(&branch(&after[0].1["answerId"])).await.is(200)), ["q1", "a1", "q3", "b1"]);
+        assert_eq!(texts(client.get(&branch(&second[0].1["answerId"])).await.is(200)), ["q1", "a1", "q2", "a2"]);
+        assert_eq!(messages(&client, &id).await.len(), 8);
+        let unknown = client.post("/api/chat/stream", json!({ "message": "x", "conversationId": id, "parentId": NOBODY })).await;
+        unknown.refused(400, "invalid");
+        assert_eq!(unknown.field(), "parentId");
+    }
+
+    async fn two_readers_see_the_same_and_one_that_comes_back_loses_and_repeats_nothing(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        client.object("Person", "ada", json!({ "name": "Ada" })).await;
+        model.add("helper", [
+            says("Grüße, ich suche jetzt. ").and(calls("entities_query", json!({ "type": "Person" }))),
+            says("Noch einmal. ").and(calls("no_such_tool", json!({}))),
+            says("Es gibt eine Person, und sie heißt Ada.").with_delay(Duration::from_millis(50)),
+        ]);
+        let agent = client.agent("helper", json!({ "tools": ["entities_query"] })).await;
+        let mut sent = send(&client, json!({ "message": "wer?", "agentDefinitionId": agent })).await;
+        let first = sent.next().await.unwrap();
+        let id = first.1["conversationId"].as_str().unwrap().to_owned();
+        let other = follow(&client, &id, None).await;
+        let (rest, other) = tokio::join!(sent.all(), other.all());
+        let all: Vec<Frame> = std::iter::once(first).chain(rest).collect();
+        assert_eq!(shown(&all), shown(&other));
+        assert!(all.iter().all(|(position, _)| !position.is_empty()), "every frame has a position");
+        assert!(all.iter().any(|(_, frame)| frame["type"] == "mcp_tool" && frame["status"] == "error"));
+        // Cut after every frame: what came before and what comes then is the whole.
+        for frames in [&all, &other] {
+            for cut in 1..frames.len() {
+                let position = &frames[cut - 1].0;
+                let after = follow(&client, &id, Some(position)).await.all().await;
+                let whole: Vec<Frame> = frames[..cut].iter().cloned().chain(after).collect();
+                assert_eq!(shown(&whole), shown(&all), "cut after {cut}: {position}");
+                assert_eq!(whole.iter().filter(|(_, frame)| frame["replace"] == true).count(), 0);
+            }
+        }
+        let end = client.open(stream_request(&client, &id, Some(&all.last().unwrap().0))).await;
+        assert_eq!(end.status(), 204, "a reader that has all does not come back");
+        for wrong in ["x", "1", &NOBODY.replace('-', ""), &format!("{}.1", NOBODY.replace('-', ""))] {
+            let answer = client.send(stream_request(&client, &id, Some(wrong))).await;
+            assert_eq!(answer.refused(400, "invalid")["details"][0]["field"], "Last-Event-ID", "{wrong}");
+        }
+    }
+
+    async fn a_closed_connection_changes_nothing(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        model.add("helper", [says("All of it.").with_delay(Duration::from_millis(100))]);
+        let mut sent = send(&client, json!({ "message": "go", "agentDefinitionId": agent })).await;
+        let (position, meta) = sent.next().await.unwrap();
+        drop(sent);
+        let id = meta["conversationId"].as_str().unwrap();
+        let frames = follow(&client, id, Some(&position)).await.all().await;
+        assert_eq!(kinds(&frames), ["token", "done"]);
+        assert_eq!(last(&frames)["message"]["content"], "All of it.");
+        assert_eq!(messages(&client, id).await.len(), 2);
+    }
+
+    async fn a_stopped_answer_keeps_its_text_and_a_failed_one_says_why(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({ "tools": ["entities_query"] })).await;
+        model.add("helper", [says("So far. ").and(calls("entities_query", json!({ "type": "None" }))), hangs()]);
+        let mut sent = send(&client, json!({ "message": "go", "agentDefinitionId": agent })).await;
+        let id = sent.next().await.unwrap().1["conversationId"].as_str().unwrap().to_owned();
+        while sent.next().await.unwrap().1["status"] != "completed" {}
+        let stop = format!("/api/chat/conversations/{id}/stop");
+        assert_eq!(client.post(&stop, json!({})).await.is(200)["status"], "idle");
+        let frames = sent.all().await;
+        assert_eq!((kinds(&frames), &last(&frames)["status"]), (vec!["done"], &json!("stopped")));
+        assert_eq!(last(&frames)["message"]["content"], "So far. ");
+        client.post(&stop, json!({})).await.refused(409, "conflict");
+        let run = client.ended(last(&frames)["message"]["runId"].as_str().unwrap()).await;
+        assert_eq!((&run["status"], &run["summary"]["text"]), (&json!("cancelled"), &json!("So far. ")));
+
+        model.add("helper", [fails(emergent_llm::Error::BadRequest { model: "m".into(), status: 400, message: "no".into() })]);
+        let frames = ask(&client, json!({ "message": "again", "conversationId": id })).await;
+        assert_eq!(kinds(&frames), ["meta", "error", "done"]);
+        assert_eq!(frames[1].1["error"]["code"], "provider");
+        let failed = &last(&frames)["message"];
+        assert_eq!((&failed["status"], &failed["reason"]), (&json!("failed"), &json!("provider")));
+        assert!(failed["error"].as_str().is_some_and(|error| error.contains("no")), "{failed}");
+        let done = follow(&client, &id, Some(&frames[1].0)).await.all().await;
+        assert_eq!(kinds(&done), ["done"], "the error is not repeated");
+        model.add("helper", [says("Fine.")]);
+        ask(&client, json!({ "message": "third", "conversationId": id })).await;
+        let heard: Vec<String> = model.requests().pop().unwrap().turns.iter().map(|turn| turn.text()).collect();
+        assert_eq!(heard, ["go", "So far. ", "again", "(no answer: failed)", "third"]);
+        assert_eq!(messages(&client, &id).await.len(), 6, "one answer to each message");
+    }
+
+    async fn an_answer_waits_for_an_approval_and_goes_on(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let object = client.object("Note", "n", json!({})).await;
+        model.add("cleaner", [calls("entities_delete", json!({ "id": object })), says("Deleted.")]);
+        let rules = json!([{ "tools": ["entities_delete"], "action": "ask" }]);
+        let agent = client.agent("cleaner", json!({ "tools": ["entities_delete"], "approvals": rules })).await;
+        let mut sent = send(&client, json!({ "message": "clean up", "agentDefinitionId": agent })).await;
+        let mut frames = vec![sent.next().await.unwrap()];
+        while frames.last().unwrap().1["approvalId"].is_null() {
+            frames.push(sent.next().await.unwrap());
+        }
+        let request = next_request(&client).await;
+        assert_eq!(frames.last().unwrap().1["approvalId"], request);
+        let id = conversation(&frames);
+        assert_eq!(client.get(&format!("/api/chat/conversations/{id}")).await.is(200)["status"], "answering");
+        client.post(&format!("/api/approvals/{request}/decide"), json!({ "decision": "approve" })).await.is(200);
+        let rest = sent.all().await;
+        assert_eq!(last(&rest)["message"]["content"], "Deleted.");
+        assert!(rest.iter().any(|(_, frame)| frame["type"] == "mcp_tool" && frame["status"] == "completed"));
+        let again = follow(&client, &id, Some(&frames.last().unwrap().0)).await.all().await;
+        assert_eq!(shown(&again), shown(&rest));
+    }
+
+    async fn conversations_are_listed_searched_renamed_exported_and_deleted(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        let empty = client.post("/api/chat/conversations", json!({ "agentDefinitionId": agent })).await.is(201).clone();
+        assert_eq!((&empty["title"], &empty["status"], &empty["agentName"]), (&json!(""), &json!("idle"), &json!("helper")));
+        let id = empty["id"].as_str().unwrap().to_owned();
+        assert_eq!(client.open(stream_request(&client, &id, None)).await.status(), 204);
+        model.add("helper", [says("It is 100% BLUE.")]);
+        ask(&client, json!({ "message": "Which colour has the sky?", "conversationId": id })).await;
+        let named = client.post("/api/chat/conversations", json!({ "title": "Other things" })).await.is(201)["id"].clone();
+        let found = |q: &str| {
+            let (client, path) = (client.clone(), format!("/api/chat/conversations?q={q}"));
+            async move { client.get(&path).await.is(200).as_array().unwrap().iter().map(|one| one["id"].clone()).collect::<Vec<_>>() }
+        };
+        assert_eq!(found("").await, [named.clone(), json!(id)]);
+        assert_eq!(found("100%25+blue").await, [json!(id)]);
+        assert_eq!(found("COLOUR").await, [json!(id)]);
+        assert_eq!(found("other").await, std::slice::from_ref(&named));
+        assert!(found("100_").await.is_empty());
+        let page = client.get("/api/chat/conversations?limit=1").await;
+        let next = page.headers["x-next-cursor"].to_str().unwrap().to_owned();
+        assert_eq!(client.get(&format!("/api/chat/conversations?limit=1&cursor={next}")).await.is(200)[0]["id"], json!(id));
+        let path = format!("/api/chat/conversations/{id}");
+        assert_eq!(client.get(&path).await.is(200)["title"], "Which colour has the sky?");
+        assert_eq!(client.patch(&path, json!({ "title": " Sky " })).await.is(200)["title"], "Sky");
+        client.patch(&path, json!({ "title": "" })).await.refused(400, "invalid");
+        let lines = client.get(&format!("{path}/export")).await;
+        let lines: Vec<Value> = lines.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((lines.len(), &lines[0]["title"], &lines[2]["content"]), (3, &json!("Sky"), &json!("It is 100% BLUE.")));
+        let text = client.get(&format!("{path}/export?format=markdown")).await.text;
+        assert!(text.starts_with("# Sky\n") && text.contains("## User (") && text.contains("It is 100% BLUE."), "{text}");
+        client.get(&format!("{path}/messages?limit=1")).await.is(200);
+        // Deleting ends the answer, and everything about it is gone.
+        model.add("helper", [hangs()]);
+        let mut sent = send(&client, json!({ "message": "and now?", "conversationId": id })).await;
+        let run = sent.next().await.unwrap().1["runId"].as_str().unwrap().to_owned();
+        assert_eq!(client.delete(&path).await.is(200)["status"], "deleted");
+        assert_eq!(client.ended(&run).await["status"], "cancelled");
+        assert_eq!(last(&sent.all().await)["status"], "stopped");
+        for path in [path.clone(), format!("{path}/messages"), format!("{path}/stream"), format!("{path}/export")] {
+            client.get(&path).await.refused(404, "not_found");
+        }
+        client.delete(&path).await.refused(404, "not_found");
+        assert_eq!(found("").await, [named]);
+        let other = server.project("other").await;
+        assert_eq!(client.in_project(other).get("/api/chat/conversations").await.is(200), &json!([]));
+    }
+
+    async fn a_message_that_waited_and_cannot_be_answered_says_why(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        model.add("helper", [hangs()]);
+        let sent = send(&client, json!({ "message": "one", "agentDefinitionId": agent })).await;
+        let id = client.get("/api/chat/conversations").await.is(200)[0]["id"].as_str().unwrap().to_owned();
+        let waits = send(&client, json!({ "message": "two", "conversationId": id, "queue": true })).await;
+        client.delete(&format!("/api/admin/agents/{agent}")).await.is(200);
+        client.post(&format!("/api/chat/conversations/{id}/stop"), json!({})).await.is(200);
+        sent.all().await;
+        // The job that starts it was written with the end of the first answer, and no worker runs yet.
+        let busy = client.post("/api/chat/stream", json!({ "message": "three", "conversationId": id })).await;
+        busy.refused(409, "conflict");
+        let _worker = answer_queued(&server);
+        let frames = waits.all().await;
+        assert_eq!(kinds(&frames), ["meta", "error", "done"]);
+        let answer = &last(&frames)["message"];
+        assert_eq!((&answer["status"], answer.get("runId")), (&json!("failed"), None));
+        assert!(answer["error"].as_str().unwrap().contains("was deleted"), "{answer}");
+        let done = follow(&client, &id, Some(&frames[1].0)).await.all().await;
+        assert_eq!(kinds(&done), ["done"]);
+        assert_eq!(client.open(stream_request(&client, &id, Some(&frames[2].0))).await.status(), 204);
+        assert_eq!(messages(&client, &id).await.len(), 4);
+    }
+
+    async fn an_export_ends_with_the_token_of_its_reader(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let created = client.post("/api/chat/conversations", json!({ "title": "long" })).await.is(201).clone();
+        let id: ConversationId = created["id"].as_str().unwrap().parse().unwrap();
+        let project = server.default_project;
+        let fill = move |tx: &mut Tx<'_>| {
+            for number in 0..1_000 {
+                messages_rows::insert(tx, &mut stored_message(project, id, number))?;
+            }
+            Ok::<_, emergent_store::Error>(())
+        };
+        server.graph.db().write(fill).await.unwrap();
+        let scopes = [Scope::ChatUse].into();
+        let (token, secret) = server.graph.create_token("reader", scopes, Some(project), None).await.unwrap();
+        let reader = server.client(Some(&secret));
+        let request = reader.request(Method::GET, &format!("/api/chat/conversations/{id}/export")).body(Body::empty());
+        let mut body = reader.open(request.unwrap()).await.into_body().into_data_stream();
+        assert!(body.next().await.unwrap().is_ok(), "the conversation itself");
+        client.delete(&format!("/api/tokens/{}", token.id)).await.is(200);
+        // The token is checked once a second, so a slow reader does not get to the end.
+        let mut ended = false;
+        while let Some(part) = body.next().await {
+            ended |= part.is_err();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+        assert!(ended, "the connection breaks, so that nobody takes the export for complete");
+    }
+
+    async fn an_internal_agent_has_no_conversations(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("inside", json!({ "visibility": "internal" })).await;
+        let refused = client.post("/api/chat/conversations", json!({ "agentDefinitionId": agent })).await;
+        refused.refused(403, "forbidden");
+        let message = json!({ "message": "hello", "agentDefinitionId": agent });
+        client.post("/api/chat/stream", message).await.refused(403, "forbidden");
+        assert_eq!(client.get("/api/chat/conversations").await.is(200), &json!([]));
+    }
+
+    async fn a_conversation_is_deleted_by_its_author_or_an_admin_and_the_audit_log_tells_of_it(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, admin, _runner) = serve(&db, &model).await;
+        let author = server.client(Some(&server.token(&[Scope::ChatUse], None).await));
+        let other = server.client(Some(&server.token(&[Scope::ChatUse, Scope::AdminRead], None).await));
+        let create = async |title: &str| {
+            let created = author.post("/api/chat/conversations", json!({ "title": title })).await;
+            format!("/api/chat/conversations/{}", created.is(201)["id"].as_str().unwrap())
+        };
+        let (first, second) = (create("first").await, create("second").await);
+        let refused = other.delete(&first).await;
+        assert_eq!(refused.refused(403, "missing_scope")["details"]["scope"], "admin:write");
+        other.get(&first).await.is(200);
+        author.delete(&first).await.is(200);
+        admin.delete(&second).await.is(200);
+        let log = other.get("/api/admin/audit?action=conversation.delete").await.is(200).clone();
+        let told: Vec<_> = log.as_array().unwrap().iter().map(|entry| (&entry["target"]["name"], &entry["token"]["name"])).collect();
+        assert_eq!(told, [(&json!("second"), &json!("admin")), (&json!("first"), &json!("test"))]);
+        assert!(second.ends_with(log[0]["target"]["id"].as_str().unwrap()));
+    }
+
+    async fn the_status_of_a_conversation_is_in_the_stream_of_its_project(db: TestDb) {
+        let model = ScriptedModel::new([says("Yes.")]);
+        let (server, client, _runner) = serve(&db, &model).await;
+        let agent = client.agent("helper", json!({})).await;
+        let chatter = server.client(Some(&server.token(&[Scope::ChatUse], None).await));
+        let request = chatter.request(Method::GET, "/api/events?types=conversation").body(Body::empty()).unwrap();
+        let mut events = Frames::open(&chatter, request).await;
+        events.next().await.unwrap();
+        let frames = ask(&chatter, json!({ "message": "hello", "agentDefinitionId": agent })).await;
+        let mut statuses = Vec::new();
+        while statuses.last() != Some(&json!("idle")) || statuses.len() < 3 {
+            let (_, event) = events.next().await.unwrap();
+            assert_eq!((&event["type"], &event["conversationId"], &event["title"]), (&json!("conversation"), &json!(conversation(&frames)), &json!("hello")));
+            statuses.push(event["status"].clone());
+        }
+        assert_eq!(statuses, [json!("idle"), json!("answering"), json!("idle")]);
+    }
+
+    async fn the_default_agent_is_the_one_that_is_described(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let path = format!("/api/admin/projects/{}/install-default-agents", server.default_project);
+        client.post(&path, json!({})).await.is(200);
+        client.post(&path, json!({})).await.is(200);
+        let agents = client.get("/api/admin/agents").await.is(200).as_array().unwrap().clone();
+        let found: Vec<&Value> = agents.iter().filter(|agent| agent["name"] == "graph-query-agent").collect();
+        assert_eq!(found.len(), 1);
+        let agent = client.get(&format!("/api/admin/agents/{}", found[0]["id"].as_str().unwrap())).await.is(200).clone();
+        assert_eq!((&agent["model"]["name"], &agent["model"]["temperature"]), (&json!("gemini-2.0-flash"), &json!(0.1)));
+        assert_eq!((&agent["maxSteps"], &agent["isDefault"]), (&json!(15), &json!(true)));
+        assert_eq!((&agent["visibility"], &agent["flowType"]), (&json!("project"), &json!("single")));
+        let tools = [
+            "hybrid_search", "query_entities", "search_entities", "semantic_search", "find_similar", "get_entity_edges",
+            "traverse_graph", "list_entity_types", "schema_version", "list_relationships",
+        ];
+        assert_eq!(agent["tools"], json!(tools));
+        let prompt = agent["systemPrompt"].as_str().unwrap();
+        assert!(prompt.starts_with("You are a knowledge graph assistant for this project."), "{prompt}");
+        let empty = server.project("empty").await;
+        assert_eq!(client.in_project(empty).get("/api/admin/agents").await.is(200), &json!([]), "only that project has it");
+    }
+}
+
+pub const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
