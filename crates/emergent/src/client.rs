@@ -2,12 +2,14 @@
 //! process on the data folder; commands see no difference.
 
 mod received;
+mod requests;
 mod transport;
 
 use std::time::Duration;
 
 use axum::{body::Body, http};
 use bytes::Bytes;
+use emergent_store::TimeLimits;
 use futures_util::{Stream, StreamExt};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
@@ -167,16 +169,18 @@ impl Client {
         }
     }
 
-    /// On a data folder, drives runs and workflows and fires triggers in this process until the returned
-    /// driver is stopped or dropped. With a server it does nothing, since the server drives them.
+    /// On a data folder, drives runs, workflows and conversations and fires triggers in this process until the
+    /// returned driver is stopped or dropped. With a server it does nothing, since the server drives them.
     pub fn drive_runs(&self) -> LocalDriver {
         let Transport::InProcess(services, _) = &self.transport else { return LocalDriver(None) };
         let (stop, stopping) = watch::channel(false);
         let (executor, dispatcher) = (services.executor.clone(), services.dispatcher.clone());
+        let chat = services.app.chat.clone();
         let drive_all = async move {
             tokio::join!(
                 executor.run(stopping.clone()),
                 executor.run_triggers(stopping.clone()),
+                chat.run(stopping.clone()),
                 dispatcher.run(stopping)
             );
         };
@@ -357,8 +361,13 @@ enum DataDirOwner {
 /// Opens the data folder, or finds the server that uses it. Waits up to `LOCK_TIMEOUT` for another command.
 async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
+    let mut settings = settings.clone();
+    if settings.database_url.is_none() {
+        // The lock on the folder means that nobody waits for the writes of this command.
+        settings.time_limits = TimeLimits::ALONE;
+    }
     loop {
-        match services::open_services(settings).await {
+        match services::open_services(&settings).await {
             Ok(services) => return Ok(DataDirOwner::ThisProcess(Box::new(services))),
             Err(Error::Locked { path }) => match datadir::running_server(&path) {
                 Some((address, token)) => return Ok(DataDirOwner::Server { address, token }),

@@ -10,7 +10,9 @@ use std::{
 use clap::Args;
 use emergent_api::server::TlsFiles;
 use emergent_domain::{agent::ModelConfig, mcp_server::ProgramPatterns};
+use emergent_executor::webhooks::{self, ServerWebhook};
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
+use emergent_secrets::Secret;
 use emergent_store::{DbConfig, TimeLimits};
 use emergent_wire::diagnostics::SettingView;
 use serde::Deserialize;
@@ -53,6 +55,7 @@ struct ConfigFile {
     write_timeout: Option<usize>,
     embeddings: Option<String>,
     min_similarity: Option<f64>,
+    min_passage_similarity: Option<f64>,
     model: Option<String>,
     model_calls: Option<usize>,
     model_prices: Option<String>,
@@ -70,6 +73,7 @@ struct ConfigFile {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     allowed_hosts: Option<String>,
+    webhook_url: Option<String>,
 }
 
 /// The effective settings.
@@ -85,6 +89,8 @@ pub struct Settings {
     pub embeddings: String,
     /// The cosine below which a hit by meaning is dropped; `None` for the embedder's own.
     pub min_similarity: Option<f64>,
+    /// The same for passages of documents.
+    pub min_passage_similarity: Option<f64>,
     /// Runs that this process drives concurrently.
     pub max_runs: usize,
     /// How many of them may belong to one project; `None` for three quarters.
@@ -115,6 +121,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Host names that requests may have in their `Host` header, separated by commas.
     pub allowed_hosts: Option<String>,
+    /// Where notices of the inboxes of all projects are sent, and what signs them.
+    pub webhook: Option<ServerWebhook>,
     /// The `emergent.toml` that was read, if there is one.
     pub file: Option<PathBuf>,
     /// Where the values came from.
@@ -169,7 +177,11 @@ impl Settings {
             embeddings: env_value("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
-            min_similarity: min_similarity(file.min_similarity)?,
+            min_similarity: similarity("EMERGENT_MIN_SIMILARITY", file.min_similarity)?,
+            min_passage_similarity: similarity(
+                "EMERGENT_MIN_PASSAGE_SIMILARITY",
+                file.min_passage_similarity,
+            )?,
             max_runs,
             max_project_runs,
             deleted_project_retention,
@@ -199,6 +211,10 @@ impl Settings {
                 env_value("EMERGENT_TLS_KEY").map(PathBuf::from).or(file.tls_key),
             )?,
             allowed_hosts: env_value("EMERGENT_ALLOWED_HOSTS").or(file.allowed_hosts),
+            webhook: server_webhook(
+                env_value("EMERGENT_WEBHOOK_URL").or(file.webhook_url),
+                env_value("EMERGENT_WEBHOOK_SECRET"),
+            )?,
             data_dir,
             file: path,
             origins,
@@ -239,15 +255,9 @@ impl Settings {
     }
 
     pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
-        let judge = self.judge_model.as_deref().map(|text| match text.split_once('/') {
-            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
-                let (provider, name) = (provider.to_owned(), name.to_owned());
-                Ok(ModelConfig { provider, name, temperature: None, max_tokens: None })
-            }
-            _ => Err(Error::setting(
-                "EMERGENT_JUDGE_MODEL",
-                format!("`{text}` is not of the form provider/name"),
-            )),
+        let judge = self.judge_model.as_deref().map(|text| {
+            let model = text.parse::<ModelConfig>();
+            model.map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string()))
         });
         Ok(emergent_coordination::Settings {
             max_tasks: self.max_tasks,
@@ -324,10 +334,39 @@ fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Optio
     }
 }
 
+/// The webhook of the server. Notices are always signed, so an address without a secret is an error.
+fn server_webhook(url: Option<String>, secret: Option<String>) -> Result<Option<ServerWebhook>> {
+    match (url, secret) {
+        (Some(url), Some(secret)) => {
+            // The operator names the address, so it may be a private one.
+            webhooks::check_url(&url, true)
+                .map_err(|reason| Error::setting("EMERGENT_WEBHOOK_URL", reason))?;
+            Ok(Some(ServerWebhook { url, secret: Secret::new(secret) }))
+        }
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            let message =
+                "`EMERGENT_WEBHOOK_SECRET` is missing: it signs what is sent to EMERGENT_WEBHOOK_URL";
+            Err(Error::Usage(message.to_owned()))
+        }
+        (None, Some(_)) => {
+            let message =
+                "`EMERGENT_WEBHOOK_URL` is missing: EMERGENT_WEBHOOK_SECRET is of no use without it";
+            Err(Error::Usage(message.to_owned()))
+        }
+    }
+}
+
 /// The value of an environment variable; `None` when it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn env_value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The names of all environment variables.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+pub fn env_names() -> Vec<String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
 fn env_number(name: &str) -> Result<Option<usize>> {
@@ -380,16 +419,15 @@ fn flag_values(store: &StoreFlags, listen: Option<&str>) -> BTreeMap<&'static st
     flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn min_similarity(in_file: Option<f64>) -> Result<Option<f64>> {
-    const NAME: &str = "EMERGENT_MIN_SIMILARITY";
-    let value = match env_value(NAME) {
+fn similarity(name: &'static str, in_file: Option<f64>) -> Result<Option<f64>> {
+    let value = match env_value(name) {
         Some(text) => {
-            Some(text.parse().map_err(|_| Error::setting(NAME, format!("`{text}` is not a number")))?)
+            Some(text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a number")))?)
         }
         None => in_file,
     };
     match value {
-        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Error::setting(NAME, "must be -1 to 1")),
+        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Error::setting(name, "must be -1 to 1")),
         value => Ok(value),
     }
 }

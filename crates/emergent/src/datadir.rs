@@ -219,7 +219,9 @@ pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
     let address = std::fs::read_to_string(path.join("server")).ok()?;
     let token =
         env_value("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&path.join("admin-token")).ok().flatten());
-    Some((address.trim().to_owned(), token))
+    // A server that listens on every address is reached on the loopback address.
+    let address = address.trim().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+    Some((address, token))
 }
 
 /// Reads a secret from a file; `None` when the file is missing or empty.

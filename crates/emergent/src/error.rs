@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::hints;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{name}` cannot be used: {reason}")]
@@ -31,6 +33,8 @@ pub enum Error {
     Restore(#[source] emergent_store::Error),
     #[error("could not prepare the graph")]
     Graph(#[from] emergent_graph::Error),
+    #[error("could not store the webhook of the server")]
+    Webhook(#[source] emergent_executor::Error),
     #[error("could not prepare the triggers of agents")]
     Triggers(#[source] emergent_executor::Error),
     #[error("could not open the secrets")]
@@ -64,6 +68,9 @@ pub enum Error {
     /// The user pressed Ctrl-C; what that means for the work was printed before.
     #[error("interrupted")]
     Interrupted,
+    /// The user was asked and said no.
+    #[error("Nothing was changed.")]
+    Declined,
     #[error("{}", .0)]
     Io(#[from] std::io::Error),
 }
@@ -74,6 +81,17 @@ impl Error {
     /// A setting or environment variable that cannot be used.
     pub fn setting(name: &str, reason: impl ToString) -> Self {
         Self::Setting { name: name.to_owned(), reason: reason.to_string() }
+    }
+
+    /// Adds the command that lists what there is, if the API did not find what was named.
+    pub fn with_list(self, list_command: &str) -> Self {
+        match self {
+            Self::Refused { code, message, details } if code == "not_found" => {
+                let list = hints::command(list_command);
+                Self::Refused { code, message: format!("{message} (`{list}` lists them)"), details }
+            }
+            other => other,
+        }
     }
 
     /// The message with all its causes; a cause that repeats another is left out.

@@ -10,7 +10,9 @@ mod dag;
 mod datadir;
 mod demo;
 mod error;
+mod examples;
 mod hints;
+mod keys;
 mod logs;
 mod output;
 mod progress;
@@ -54,17 +56,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the server
     Serve(serve::Serve),
-    /// Run a demo workflow with five agents; needs no API key
     Demo(commands::demo::Demo),
+    /// Print what happens in the project: runs, workflows and changes of the graph
+    Watch(commands::watch::Watch),
     /// Define agents, start them, watch them work
     #[command(subcommand)]
     Agent(commands::agent::Agent),
     /// List, inspect, cancel, resume and revert runs
     #[command(subcommand)]
     Run(commands::run::Run),
-    /// Start a workflow from a description or a task file
+    Chat(commands::chat::Chat),
+    /// List, show, export, rename and delete conversations
+    #[command(subcommand)]
+    Conversation(commands::conversation::Conversation),
     Dispatch(commands::dispatch::Dispatch),
     /// List, follow, cancel and resume workflows
     #[command(subcommand)]
@@ -72,9 +77,12 @@ enum Command {
     /// List, add, retry, reassign and skip tasks
     #[command(subcommand)]
     Task(commands::task::Task),
-    /// Show a discussion, or decide an escalated one
+    /// List and show discussions, and decide escalated ones
     #[command(subcommand)]
     Discussion(commands::discussion::Discussion),
+    /// List what waits for a person, and approve, deny or answer it
+    #[command(subcommand)]
+    Inbox(commands::inbox::Inbox),
     /// Show and set what a project and its agents may spend in a day
     #[command(subcommand)]
     Budget(commands::budget::Budget),
@@ -84,9 +92,12 @@ enum Command {
     /// Search, traverse, import and export the knowledge graph
     #[command(subcommand)]
     Graph(commands::graph::Graph),
-    /// Create, change and delete objects of the graph
+    /// List, create, change, delete and restore objects of the graph
     #[command(subcommand)]
     Object(commands::object::Object),
+    /// List the versions of relationships, and restore deleted ones
+    #[command(subcommand)]
+    Relationship(commands::relationship::Relationship),
     /// Add, list, show and delete documents
     #[command(subcommand)]
     Document(commands::document::Document),
@@ -102,7 +113,8 @@ enum Command {
     /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(commands::token::Token),
-    /// Show who changed tokens, secrets, servers, products, agents, budgets and projects
+    /// Print a link that logs a browser in to the running server, once
+    LoginLink,
     Audit(commands::audit::Audit),
     /// Set, delete and rotate the secrets of external servers
     #[command(subcommand)]
@@ -115,19 +127,13 @@ enum Command {
     McpServer(commands::mcp_server::McpServer),
     /// Serve MCP on stdio, for clients that start this program themselves
     Mcp,
-    /// Copy everything to a file, while the server runs
     Backup(commands::backup::Backup),
-    /// Put a backup into a new data folder
     Restore(commands::backup::restore::Restore),
     /// Check what is configured and reachable, and print how to fix what is wrong
     Doctor,
     /// Check that a server answers and can use its database, for health checks of containers
     Health,
     /// Print the completions of a shell
-    ///
-    ///     source <(emergent completions bash)
-    ///     emergent completions fish > ~/.config/fish/completions/emergent.fish
-    #[command(verbatim_doc_comment)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
@@ -141,6 +147,15 @@ enum Command {
         /// The type of the document
         media_type: String,
     },
+}
+
+/// The command line with its examples. The flags that every command has are a section of their own in the help.
+fn command() -> clap::Command {
+    let command = Cli::command().mut_args(|argument| match argument.is_global_set() {
+        true => argument.help_heading("Global options"),
+        false => argument,
+    });
+    examples::add_to(command)
 }
 
 /// Keeps other programs of the same user, such as MCP servers that it starts, from reading the
@@ -158,10 +173,9 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
         return code;
     }
-    let matches = Cli::command().get_matches();
+    let matches = command().get_matches();
     hints::set_flags(&matches);
-    let cli =
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut Cli::command()).exit());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command()).exit());
     if let Command::ExtractDocument { media_type } = &cli.command {
         return commands::extract_document::run(media_type);
     }
@@ -186,8 +200,12 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::SUCCESS
         }
         Err(Error::Interrupted) => std::process::ExitCode::from(INTERRUPTED_EXIT_CODE),
+        Err(declined @ Error::Declined) => {
+            output::print_notice(&declined.to_string());
+            std::process::ExitCode::FAILURE
+        }
         Err(error) => {
-            eprintln!("error: {}", logs::redactor().redact_text(&error.describe()));
+            output::print_error(&format!("error: {}", logs::redactor().redact_text(&error.describe())));
             std::process::ExitCode::FAILURE
         }
     }
@@ -205,7 +223,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Restore(restore) => restore.run(&cli.store, json).await,
         Command::Doctor => commands::doctor::run(&cli.server, &cli.store, json).await,
         Command::Health => commands::health::run(&cli.server, &cli.store, json).await,
-        Command::Completions { shell } => commands::completions::print(shell, &mut Cli::command()),
+        Command::Completions { shell } => commands::completions::print(shell, &mut command()),
         Command::Embeddings(embeddings) => embeddings.run(&cli.store, json).await,
         // `main` runs it without a runtime.
         Command::ExtractDocument { .. } => Ok(()),
@@ -214,11 +232,15 @@ async fn run(cli: Cli) -> Result<()> {
             let client = connect(agent.data_access()).await?;
             agent.run(&client, json).await
         }
+        Command::Watch(watch) => watch.run(&connect(Existing).await?, json).await,
         Command::Run(run) => run.run(&connect(Existing).await?, json).await,
+        Command::Chat(chat) => chat.run(&connect(Existing).await?, json).await,
+        Command::Conversation(conversation) => conversation.run(&connect(Existing).await?, json).await,
         Command::Dispatch(dispatch) => dispatch.run(&connect(Existing).await?, json).await,
         Command::Workflow(workflow) => workflow.run(&connect(Existing).await?, json).await,
         Command::Task(task) => task.run(&connect(Existing).await?, json).await,
         Command::Discussion(discussion) => discussion.run(&connect(Existing).await?, json).await,
+        Command::Inbox(inbox) => inbox.run(&connect(Existing).await?, json).await,
         Command::Budget(budget) => {
             let client = connect(budget.data_access()).await?;
             budget.run(&client, json).await
@@ -232,6 +254,7 @@ async fn run(cli: Cli) -> Result<()> {
             let client = connect(object.data_access()).await?;
             object.run(&client, json).await
         }
+        Command::Relationship(relationship) => relationship.run(&connect(Existing).await?, json).await,
         Command::Document(document) => {
             let client = connect(document.data_access()).await?;
             document.run(&client, json).await
@@ -245,6 +268,7 @@ async fn run(cli: Cli) -> Result<()> {
             let client = connect(token.data_access()).await?;
             token.run(client, cli.server.project.as_deref(), json).await
         }
+        Command::LoginLink => commands::login_link::run(&connect(Existing).await?, json).await,
         Command::Audit(audit) => audit.run(&connect(Existing).await?, json).await,
         Command::McpServer(server) => {
             let client = connect(server.data_access()).await?;
@@ -297,7 +321,7 @@ mod tests {
     #[test]
     fn every_command_and_argument_has_a_help_text() {
         let mut gaps = Vec::new();
-        visit_commands(&Cli::command(), "", &mut |path, command| {
+        visit_commands(&command(), "", &mut |path, command| {
             if command.get_about().is_none() {
                 gaps.push(format!("`{path}`"));
             }
@@ -312,7 +336,7 @@ mod tests {
     #[test]
     fn no_argument_has_the_name_of_a_global_flag() {
         // Its value would silently replace that of the flag.
-        let root = Cli::command();
+        let root = command();
         let globals: Vec<_> = root.get_arguments().map(|argument| argument.get_id().clone()).collect();
         visit_commands(&root, "", &mut |path, command| {
             for argument in command.get_arguments().filter(|_| !path.is_empty()) {
@@ -322,7 +346,23 @@ mod tests {
     }
 
     #[test]
+    fn every_help_text_fits_a_terminal_of_80_columns() {
+        let mut wide = Vec::new();
+        // The width of a help text is set at the root only.
+        let mut root = command().term_width(80);
+        root.build();
+        visit_commands(&root, "", &mut |path, command| {
+            for help in [command.clone().render_help(), command.clone().render_long_help()] {
+                let help = help.to_string();
+                let lines = help.lines().filter(|line| line.chars().count() > 80);
+                wide.extend(lines.map(|line| format!("`{path}`: {line}")));
+            }
+        });
+        assert!(wide.is_empty(), "{}", wide.join("\n"));
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::{
     config,
     error::{Error, Result},
+    hints,
     table::table_lines,
     text::{fit_line, shorten_ids, wrap},
 };
@@ -71,13 +72,28 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print_line(&text)
 }
 
-/// Prints a table. On a terminal it fits the width, with short ids; elsewhere every cell is whole.
+/// Prints a table. On a terminal it fits the width, with short ids, and says so if it is empty; elsewhere every
+/// cell is whole.
 pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    if rows.is_empty() && terminal_width().is_some() {
+        print_line(&bold(&headers.join("  ")))?;
+        return print_line(&dim("(none)"));
+    }
     let mut lines = table_lines(headers, rows, terminal_width()).into_iter();
     if let Some(headers) = lines.next() {
         print_line(&bold(&headers))?;
     }
     lines.try_for_each(|line| print_line(&line))
+}
+
+/// Prints a table like [`print_table`]. If it is empty, a terminal shows what to do next instead: `next` is the rest of
+/// a sentence that begins with a command, such as ("agent create FILE", "creates one").
+pub fn print_list(headers: &[&str], rows: &[Vec<String>], next: (&str, &str)) -> Result<()> {
+    if !rows.is_empty() || terminal_width().is_none() {
+        return print_table(headers, rows);
+    }
+    let (command, purpose) = next;
+    print_text(&format!("There are none. `{}` {purpose}.", hints::command(command)))
 }
 
 /// The columns of the terminal that standard output is; `None` when it is something else.
@@ -95,6 +111,15 @@ pub fn terminal_size() -> Option<(usize, usize)> {
     Some((usize::from(rows).max(MIN_ROWS), usize::from(columns).max(MIN_COLUMNS)))
 }
 
+/// Prints a line that stands for one item. On a terminal it fits the width, with short ids; elsewhere it is whole.
+pub fn print_row(text: &str) -> Result<()> {
+    let text = text.trim_end();
+    match terminal_width() {
+        Some(width) => print_line(&fit_line(&shorten_ids(text), width)),
+        None => print_line(text),
+    }
+}
+
 /// Prints a text; on a terminal it is wrapped between words.
 pub fn print_text(text: &str) -> Result<()> {
     match terminal_width() {
@@ -103,14 +128,34 @@ pub fn print_text(text: &str) -> Result<()> {
     }
 }
 
+/// Prints a dim text; on a terminal it is wrapped between words.
+pub fn print_dim(text: &str) -> Result<()> {
+    match terminal_width() {
+        Some(width) => wrap(text, width).iter().try_for_each(|line| print_line(&dim(line))),
+        None => print_line(text),
+    }
+}
+
 /// Prints a notice to standard error; on a terminal it is wrapped between words.
 pub fn print_notice(text: &str) {
-    let term = console::Term::stderr();
-    if !std::io::stderr().is_terminal() {
-        return eprintln!("{text}");
+    match std::io::stderr().is_terminal() {
+        true => print_wrapped(&shorten_ids(text)),
+        false => eprintln!("{text}"),
     }
-    let columns = usize::from(term.size().1).max(MIN_COLUMNS);
-    for line in wrap(&shorten_ids(text), columns) {
+}
+
+/// Prints an error to standard error; on a terminal it is wrapped between words, with whole ids.
+pub fn print_error(text: &str) {
+    match std::io::stderr().is_terminal() {
+        true => print_wrapped(text),
+        false => eprintln!("{text}"),
+    }
+}
+
+/// Prints lines to the terminal that standard error is.
+fn print_wrapped(text: &str) {
+    let columns = usize::from(console::Term::stderr().size().1).max(MIN_COLUMNS);
+    for line in wrap(text, columns) {
         eprintln!("{line}");
     }
 }

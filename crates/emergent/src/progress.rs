@@ -1,4 +1,4 @@
-//! Progress bars on stderr for long transfers, on a terminal only.
+//! Progress of long operations on stderr, on a terminal only.
 
 use std::{io::IsTerminal, time::Duration};
 
@@ -24,4 +24,20 @@ pub fn bytes(total: Option<u64>, activity: &str) -> ProgressBar {
     bar.set_message(activity.to_owned());
     bar.enable_steady_tick(TICK_INTERVAL);
     bar
+}
+
+/// Runs an operation of unknown length, and shows what the command does and for how long.
+pub async fn show_while<T>(activity: &str, operation: impl Future<Output = T>) -> T {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new_spinner(),
+        false => ProgressBar::hidden(),
+    };
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(activity.to_owned());
+    bar.enable_steady_tick(TICK_INTERVAL);
+    let outcome = operation.await;
+    bar.finish_and_clear();
+    outcome
 }

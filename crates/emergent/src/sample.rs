@@ -1,7 +1,10 @@
-//! The sample graph of `emergent serve --sample`: a few people, machines and ideas of early computing.
+//! What `emergent serve --sample` adds: a graph with a few people, machines and ideas of early computing, and the
+//! default agents, one of which answers questions about it.
 
 use emergent_domain::{author::Author, cursor::Page, query::ObjectFilter};
 use emergent_graph::{Actor, Graph};
+use emergent_products::Products;
+use tracing::warn;
 
 use crate::error::Result;
 
@@ -17,5 +20,16 @@ pub async fn import_sample(graph: &Graph) -> Result<()> {
     let actor = Actor { project, author: Author::System };
     let lines = SAMPLE.lines().enumerate().map(|(index, line)| (index as u64 + 1, line.to_owned())).collect();
     graph.import_batch(actor, lines).await?;
+    Ok(())
+}
+
+/// Installs the default agents in the default project. A project in which they cannot be installed, for example because
+/// a name is taken, goes on without them.
+pub async fn install_default_agents(graph: &Graph, products: &Products) -> Result<()> {
+    let project = graph.ensure_default_project().await?.id;
+    let actor = Actor { project, author: Author::System };
+    if let Err(error) = products.install_default_agents(actor).await {
+        warn!("the default agents were not installed: {error}");
+    }
     Ok(())
 }

@@ -3,26 +3,34 @@
 use std::time::Duration;
 
 use emergent_api::server::{self, ConnectionLimits, Deadlines, ServerOptions};
+use emergent_domain::agent::ModelConfig;
 use emergent_graph::cleanup::CleanupSettings;
+use emergent_llm::Models;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
 use crate::{
+    commands::login_link,
     config::{self, Settings, StoreFlags},
     error::{Error, Result},
     output, sample,
     services::{self, Services},
+    settings_report,
 };
 
 /// How long requests in flight, and then background tasks, may take to end after a signal to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Start the server
+///
+/// It listens on this machine only, unless --listen says otherwise, and prints its address. The admin token is in
+/// the data folder. Ctrl-C stops it; runs in progress go on after the next start.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
     /// Address to listen on [default: 127.0.0.1:4400]
     #[arg(long, env = "EMERGENT_LISTEN", value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Fill an empty graph with a small sample, and print what to try
+    /// Fill an empty graph with a small sample, install the default agents, and print what to try
     #[arg(long)]
     sample: bool,
 }
@@ -31,6 +39,9 @@ impl Serve {
     pub async fn run(self, store: &StoreFlags) -> Result<()> {
         let settings = Settings::load(store, self.listen.clone())?;
         survive_file_limit();
+        for sentence in settings_report::unknown_variables(&config::env_names()) {
+            warn!("{sentence}");
+        }
         let failed = |source| Error::Listen { address: settings.listen.clone(), source };
         // The port is bound before the folder is opened: the admin token is shown only once, so a start that
         // cannot listen must not create it. Clients that connect now wait until the store is open.
@@ -40,8 +51,13 @@ impl Serve {
             server::check_tls(files).map_err(|error| Error::setting("EMERGENT_TLS_CERT", error))?;
         }
         let services = services::open_services(&settings).await?;
+        // A command that works on the same database does not know the settings of the server, so only a server says
+        // whether there is a webhook.
+        let has_webhook = settings.webhook.is_some();
+        services.executor.set_server_webhook(has_webhook).await.map_err(Error::Webhook)?;
         if self.sample {
             sample::import_sample(&services.graph).await?;
+            sample::install_default_agents(&services.graph, &services.app.products).await?;
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         services.app.set_listen_address(address, settings.tls.is_some());
@@ -55,7 +71,8 @@ impl Serve {
         if services.admin_token_ended {
             warn!("the admin token {}", ended_token_message(&settings));
         }
-        print_welcome(&settings, &services, &format!("{scheme}://{address}"), self.sample);
+        let login_path = services.login_path().await?;
+        print_welcome(&settings, &services, &format!("{scheme}://{address}"), login_path, self.sample);
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
@@ -94,10 +111,23 @@ async fn serve(
         let (servers, stop_servers) = (services.servers.clone(), stopping.clone());
         tokio::spawn(async move { servers.run(stop_servers).await })
     };
+    let (executor, stop_expiry) = (services.executor.clone(), stopping.clone());
+    let expiry = tokio::spawn(async move { executor.run_approval_expiry(stop_expiry).await });
+    let webhooks = {
+        let (executor, stop_webhooks) = (services.executor.clone(), stopping.clone());
+        let settings = services.webhooks.clone();
+        tokio::spawn(async move { executor.run_webhooks(settings, stop_webhooks).await })
+    };
+    let (chat, stop_chat) = (services.app.chat.clone(), stopping.clone());
+    let chat = tokio::spawn(async move { chat.run(stop_chat).await });
     let (graph, stop_housekeeping) = (services.graph.clone(), stopping.clone());
     let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
     let (graph, stop_cleanup) = (services.graph.clone(), stopping.clone());
     let cleanup = tokio::spawn(async move { graph.run_cleanup(cleanup, stop_cleanup).await });
+    let (graph, stop_cascades) = (services.graph.clone(), stopping.clone());
+    let cascades = tokio::spawn(async move { graph.run_cascades(stop_cascades).await });
+    let (graph, stop_reverts) = (services.graph.clone(), stopping.clone());
+    let reverts = tokio::spawn(async move { graph.run_reverts(stop_reverts).await });
     let router = emergent_api::router(services.app.clone());
     let mut server = tokio::spawn(server::serve(listener, router, options, stopping.clone()));
     tokio::select! {
@@ -117,8 +147,11 @@ async fn serve(
         () = shutdown_signal() => warn!("a second signal to stop: requests that had not ended were dropped"),
     }
     // Work that these tasks have not finished is recorded in the database; the next start continues it.
-    let background_tasks =
-        async { tokio::join!(embedder, runner, dispatcher, triggers, servers, housekeeping, cleanup) };
+    let background_tasks = async {
+        let of_graph = async { tokio::join!(housekeeping, cleanup, cascades, reverts) };
+        let of_people = async { tokio::join!(expiry, webhooks, chat) };
+        tokio::join!(embedder, runner, dispatcher, triggers, servers, of_graph, of_people)
+    };
     let _ = tokio::time::timeout(GRACE, background_tasks).await;
     services.data.remove_address();
     Ok(())
@@ -173,8 +206,21 @@ fn ended_token_message(settings: &Settings) -> String {
     )
 }
 
-/// Prints the address and, when it is new, the admin token. With `sample`, also commands to try.
-fn print_welcome(settings: &Settings, services: &Services, address: &str, sample: bool) {
+/// Whether a question can be answered: by the model for everything, or by that of the default agent.
+fn can_answer(models: &Models) -> bool {
+    let own: Option<ModelConfig> = "google/gemini-2.0-flash".parse().ok();
+    [None, own].iter().any(|own| models.choose_for_run(None, own.as_ref()).is_ok())
+}
+
+/// Prints the address, a link that logs in and, when it is new, the admin token. With `sample`, also commands to
+/// try.
+fn print_welcome(
+    settings: &Settings,
+    services: &Services,
+    address: &str,
+    login_path: Option<String>,
+    sample: bool,
+) {
     let engine = services.graph.db().engine().name();
     info!(%address, engine, "listening");
     let mut text = format!("Emergent listens on {address}  ({engine})\n");
@@ -190,18 +236,31 @@ fn print_welcome(settings: &Settings, services: &Services, address: &str, sample
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
+    if let Some(path) = login_path {
+        text.push_str(&format!("  browser      {}{path}\n", login_link::browser_address(address)));
+        text.push_str(
+            "               (logs in once, within 10 minutes, so that pages of this address can call the API;\n               \
+             `emergent login-link` prints another)\n",
+        );
+    }
     if sample {
         let data_dir_flag = if settings.data_dir.as_os_str() == "data" {
             String::new()
         } else {
             format!(" --data-dir {}", settings.data_dir.display())
         };
+        let model_hint = if can_answer(services.executor.models()) {
+            ""
+        } else {
+            "\n      (needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL=provider/name, and start the server again)"
+        };
         let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
         text.push_str(&format!(
             "\nTry, in another terminal:\n\
              \x20 {program} graph search \"who shaped early computing\"{data_dir_flag}\n\
              \x20 {program} graph traverse Person/ada-lovelace --depth 2{data_dir_flag}\n\
-             \x20 curl -s -H 'Authorization: Bearer {}' {address}/api/graph/objects?type=Person\n",
+             \x20 {program} chat \"Who worked with Ada Lovelace?\"{data_dir_flag}{model_hint}\n\
+             \x20 curl -s -H 'Authorization: Bearer {}' '{address}/api/graph/objects?type=Person'\n",
             services.admin_token
         ));
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use emergent_api::{AllowedHosts, App, AppOptions, ServerDescription};
 use emergent_coordination::Dispatcher;
-use emergent_domain::{time::Clock, token::Scope};
-use emergent_executor::Executor;
+use emergent_domain::{ids::TokenId, time::Clock, token::Scope};
+use emergent_executor::{Executor, webhooks::WebhookSettings};
 use emergent_graph::Graph;
 use emergent_llm::{Models, Script};
 use emergent_products::Products;
@@ -34,8 +34,10 @@ pub struct Services {
     pub executor: Executor,
     pub dispatcher: Dispatcher,
     pub servers: McpServers,
+    pub webhooks: WebhookSettings,
     pub data: DataDir,
     pub admin_token: String,
+    admin_token_id: TokenId,
     /// The admin token was revoked or has expired. It stays so; see [`Services::local_token`].
     pub admin_token_ended: bool,
     /// The admin token was created by this start, so it has not been shown to anybody.
@@ -74,6 +76,9 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     if let Some(min) = settings.min_similarity {
         graph.set_min_similarity(min);
     }
+    if let Some(min) = settings.min_passage_similarity {
+        graph.set_min_passage_similarity(min);
+    }
     match std::env::current_exe() {
         Ok(program) => graph.set_extraction_program(program),
         Err(error) => {
@@ -82,12 +87,13 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     }
     graph.ensure_builtin_packs().await?;
     graph.ensure_default_project().await?;
-    let admin_token_ended = !graph.ensure_admin_token(&admin_token).await?.is_valid(graph.clock().now());
+    let stored_admin_token = graph.ensure_admin_token(&admin_token).await?;
+    let admin_token_ended = !stored_admin_token.is_valid(graph.clock().now());
     let limits = emergent_executor::Settings {
         max_runs: settings.max_runs,
         max_project_runs: settings.max_project_runs,
         capture_content: telemetry::captures_content(),
-        redactor: secrets.redactor().clone(),
+        allow_private_hosts: settings.allow_private_hosts,
         ..Default::default()
     };
     let servers = McpServers::new(
@@ -110,6 +116,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         description: server_description(settings),
         ..Default::default()
     };
+    let webhooks = WebhookSettings { secrets: secrets.clone(), server: settings.webhook.clone() };
     let app = App::with_options(executor.clone(), secrets, options);
     Ok(Services {
         app,
@@ -117,8 +124,10 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         executor,
         dispatcher,
         servers,
+        webhooks,
         data,
         admin_token,
+        admin_token_id: stored_admin_token.id,
         admin_token_ended,
         token_is_new,
     })
@@ -136,6 +145,15 @@ fn server_description(settings: &Settings) -> ServerDescription {
 }
 
 impl Services {
+    /// The path of a page that logs a browser in once, as the admin token; `None` if that has ended.
+    pub async fn login_path(&self) -> Result<Option<String>> {
+        if self.admin_token_ended {
+            return Ok(None);
+        }
+        let (code, _) = self.graph.create_login_code(self.admin_token_id).await?;
+        Ok(Some(format!("/login?code={code}")))
+    }
+
     /// The token with which a command works on the data folder itself: the admin token or, if that has ended,
     /// a new one that nobody else learns and that soon expires. Whoever can open the folder or the database
     /// is the operator, so a revoked admin token must not lock them out.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use emergent_wire::diagnostics::{SettingSource, SettingView};
 
-use crate::config::env_value;
+use crate::{commands::suggestion, config::env_value};
 
 /// The sources of settings besides the environment: flags of the command line by setting, and the file.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ use Visibility::{Address, Hidden, Shown};
 /// that only the environment has is named after its variable.
 type Definition = (&'static str, &'static str, Option<&'static str>, Visibility);
 
-const DEFINITIONS: [Definition; 50] = [
+const DEFINITIONS: [Definition; 53] = [
     ("allow-private-hosts", "EMERGENT_ALLOW_PRIVATE_HOSTS", Some("false"), Shown),
     ("allow-stdio", "EMERGENT_ALLOW_STDIO", Some("true"), Shown),
     ("allowed-hosts", "EMERGENT_ALLOWED_HOSTS", None, Shown),
@@ -44,6 +44,7 @@ const DEFINITIONS: [Definition; 50] = [
     ("max-project-runs", "EMERGENT_MAX_PROJECT_RUNS", None, Shown),
     ("max-runs", "EMERGENT_MAX_RUNS", Some("256"), Shown),
     ("max-tasks", "EMERGENT_MAX_TASKS", Some("256"), Shown),
+    ("min-passage-similarity", "EMERGENT_MIN_PASSAGE_SIMILARITY", None, Shown),
     ("min-similarity", "EMERGENT_MIN_SIMILARITY", None, Shown),
     ("model", "EMERGENT_MODEL", None, Shown),
     ("model-calls", "EMERGENT_MODEL_CALLS", Some("256"), Shown),
@@ -55,6 +56,7 @@ const DEFINITIONS: [Definition; 50] = [
     ("stdio-programs", "EMERGENT_STDIO_PROGRAMS", None, Shown),
     ("tls-cert", "EMERGENT_TLS_CERT", None, Shown),
     ("tls-key", "EMERGENT_TLS_KEY", None, Shown),
+    ("webhook-url", "EMERGENT_WEBHOOK_URL", None, Address),
     ("write-timeout", "EMERGENT_WRITE_TIMEOUT", Some("30"), Shown),
     variable("ANTHROPIC_API_KEY", Hidden),
     // It sets `database-url` where `EMERGENT_DATABASE_URL` does not.
@@ -68,6 +70,7 @@ const DEFINITIONS: [Definition; 50] = [
     variable("EMERGENT_OPENAI_BASE_URL", Address),
     variable("EMERGENT_SECRET_KEY", Hidden),
     variable("EMERGENT_VERTEX_BASE_URL", Address),
+    variable("EMERGENT_WEBHOOK_SECRET", Hidden),
     variable("GCE_METADATA_HOST", Shown),
     variable("GEMINI_API_KEY", Hidden),
     variable("GOOGLE_APPLICATION_CREDENTIALS", Shown),
@@ -83,8 +86,29 @@ const DEFINITIONS: [Definition; 50] = [
     variable("OTEL_SERVICE_NAME", Shown),
 ];
 
+/// The seconds that a write may take on the embedded database, unless the setting is lower.
+const SQLITE_WRITE_TIMEOUT: &str = "2.5";
+
 const fn variable(name: &'static str, visibility: Visibility) -> Definition {
     (name, name, None, visibility)
+}
+
+/// The variables that only commands read.
+const COMMAND_VARIABLES: [&str; 3] = ["EMERGENT_PROJECT", "EMERGENT_SERVER", "EMERGENT_TOKEN"];
+
+/// A sentence for each of these variables that looks like a setting and is none. A mistyped variable would
+/// otherwise leave a default in force, such as programs that are allowed.
+pub fn unknown_variables(names: &[String]) -> Vec<String> {
+    let known: Vec<&str> =
+        DEFINITIONS.iter().map(|(_, variable, _, _)| *variable).chain(COMMAND_VARIABLES).collect();
+    names
+        .iter()
+        .filter(|name| name.starts_with("EMERGENT_") && !known.contains(&name.as_str()))
+        .map(|name| {
+            let nearest = suggestion(name, known.iter().copied());
+            format!("the environment variable {name} is not a setting and is ignored{nearest}")
+        })
+        .collect()
 }
 
 /// Describes every setting. `data_dir` is the folder in use, on which a default depends.
@@ -96,6 +120,10 @@ fn describe(definition: &Definition, origins: &SettingOrigins, data_dir: &Path) 
     let (name, variable, default, visibility) = *definition;
     let default = match name {
         "rehearsals" => Some(data_dir.join("rehearsals").to_string_lossy().into_owned()),
+        "write-timeout" if !has_database_url(origins) => Some(SQLITE_WRITE_TIMEOUT.to_owned()),
+        "max-project-runs" => Some("three quarters of max-runs".to_owned()),
+        "judge-model" => Some("none: rules decide".to_owned()),
+        "min-similarity" | "min-passage-similarity" => Some("that of the embedder".to_owned()),
         _ => default.map(str::to_owned),
     };
     let (value, source) = find_value(name, variable, origins, env_value(variable));
@@ -112,6 +140,14 @@ fn describe(definition: &Definition, origins: &SettingOrigins, data_dir: &Path) 
         }),
         source,
     }
+}
+
+/// Whether a database server is used instead of the embedded database.
+fn has_database_url(origins: &SettingOrigins) -> bool {
+    ["database-url", "DATABASE_URL"].iter().any(|name| {
+        let variable = if *name == "database-url" { "EMERGENT_DATABASE_URL" } else { name };
+        find_value(name, variable, origins, env_value(variable)).0.is_some()
+    })
 }
 
 /// The value and its source. `in_environment` is the value of the variable. The command line parser also
@@ -168,6 +204,18 @@ fn without_credentials(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_variable_is_told_with_the_one_that_was_meant() {
+        let names = ["EMERGENT_ALOW_STDIO", "EMERGENT_LISTEN", "EMERGENT_TOKEN", "PATH"].map(str::to_owned);
+        let told = unknown_variables(&names);
+        assert_eq!(
+            told,
+            [
+                "the environment variable EMERGENT_ALOW_STDIO is not a setting and is ignored; did you mean `EMERGENT_ALLOW_STDIO`?"
+            ]
+        );
+    }
 
     #[test]
     fn the_source_of_a_value_is_flag_environment_file_or_default() {

@@ -67,7 +67,8 @@ pub fn fit_line(line: &str, width: usize) -> String {
         column += measure_text_width(char.encode_utf8(&mut [0; 4]));
     }
     let end = if last_end == 0 { width.saturating_sub(1) } else { last_end };
-    truncate_str(line, end + 1, "…").into_owned()
+    // A text that was truncated before has an ellipsis already.
+    truncate_str(line, end + 1, "…").replace("……", "…")
 }
 
 /// The lines of a text without colour codes, wrapped between words. A word that is wider than a line is split.
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(fit_line("one two three", 8), "one two…");
         assert_eq!(fit_line("one two three", 7), "one…");
         assert_eq!(fit_line("incomprehensibly", 6), "incom…");
+        assert_eq!(fit_line("one two… three", 9), "one two…");
         let coloured = fit_line("\x1b[1mone two\x1b[0m three", 9);
         assert_eq!(strip_ansi_codes(&coloured), "one two…");
     }

@@ -12,7 +12,9 @@ use crate::{
     output,
 };
 
-// Which entries are shown, newest first.
+/// Show who changed tokens, secrets, servers, products, agents, budgets and projects
+///
+/// The newest changes come first.
 #[derive(Debug, clap::Args)]
 pub struct Audit {
     /// Only this action, such as token.create, or all of a kind, such as token

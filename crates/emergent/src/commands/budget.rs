@@ -21,10 +21,10 @@ pub enum Budget {
         #[arg(long)]
         agent: Option<String>,
         /// In US dollars
-        #[arg(long, value_name = "DOLLARS")]
+        #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
         usd: Option<f64>,
         /// In tokens
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
         tokens: Option<i64>,
         /// Take the limit away
         #[arg(long, conflicts_with_all = ["usd", "tokens"])]

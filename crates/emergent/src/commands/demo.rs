@@ -19,11 +19,12 @@ use crate::{
 /// How many ports after the usual one are tried for the hint.
 const MAX_TRIED_PORTS: u16 = 20;
 
-/// Plays a whole workflow: a planner, five tasks, a discussion, a test that fails, a retry, a review
+/// Run a demo workflow with five agents; needs no API key
 ///
-/// Needs no key: a script stands for the models. What is left behind is an ordinary data folder that
-/// `emergent serve` opens. Started again after an interruption, it goes on where it was. Started again
-/// after its end, it asks whether to play afresh.
+/// A planner makes five tasks, agents discuss a design, a test fails, its task is done again, and a review ends
+/// it. A script stands for the models. What is left behind is an ordinary data folder, ./emergent-demo, that
+/// `emergent serve` opens. Started again after an interruption, it goes on where it was. Started again after its
+/// end, it asks whether to play afresh.
 #[derive(Debug, clap::Args)]
 pub struct Demo {
     /// Play it afresh, in a new project of the same folder, also when it was played before

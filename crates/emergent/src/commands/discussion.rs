@@ -1,21 +1,37 @@
-//! `emergent discussion`: shows a discussion, or decides an escalated one.
+//! `emergent discussion`: lists discussions, shows one, or decides an escalated one.
 
-use emergent_wire::discussion::{DecideDiscussion, DiscussionView};
+use emergent_wire::discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     encode,
     resolve::{DISCUSSIONS, resolve_id},
+    task::resolve_task,
 };
 use crate::{
     client::{Client, Received},
     error::Result,
+    hints,
     output::{self, bold, dim},
 };
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Discussion {
+    /// List the discussions, newest first
+    ///
+    /// A task has a discussion if other agents review its result, or if its agent started one.
+    List {
+        /// Only with this status: active, resolved, escalated, abandoned
+        #[arg(long)]
+        status: Option<String>,
+        /// Only of this task: an id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        #[arg(long)]
+        task: Option<String>,
+        /// At most this many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
     /// Show what was said by whom, and what came of it
     Show {
         /// An id, the end of an id, or `last`
@@ -36,6 +52,9 @@ pub enum Discussion {
 impl Discussion {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let discussion: Received<DiscussionView> = match self {
+            Discussion::List { status, task, limit } => {
+                return list(client, status, task, limit, as_json).await;
+            }
             Discussion::Show { discussion } => {
                 client.get(&path(client, &discussion).await?).await?.data().await?
             }
@@ -52,6 +71,53 @@ impl Discussion {
         };
         if as_json { output::print_json(&discussion) } else { print_discussion(&discussion) }
     }
+}
+
+async fn list(
+    client: &Client,
+    status: Option<String>,
+    task: Option<String>,
+    limit: u32,
+    as_json: bool,
+) -> Result<()> {
+    let task = match task {
+        Some(task) => Some(resolve_task(client, &task).await?),
+        None => None,
+    };
+    let mut path = format!("/api/coordination/discussions?limit={limit}");
+    for (name, value) in [("status", status), ("taskId", task)] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", encode(&value)));
+        }
+    }
+    let discussions: Vec<Received<DiscussionSummaryView>> = client.get(&path).await?.data().await?;
+    if as_json {
+        return output::print_json(&discussions);
+    }
+    let row = |discussion: &Received<DiscussionSummaryView>| {
+        // Before it is resolved, it is the share of the option that leads, which may be the one for changes.
+        let agreement = discussion.consensus_level.filter(|_| discussion.status == "resolved");
+        let agreement = agreement.map_or("–".to_owned(), |level| format!("{:.0} %", level * 100.0));
+        vec![
+            discussion.id.to_string(),
+            discussion.status.clone(),
+            discussion.kind.clone(),
+            agreement,
+            discussion.participants.join(", "),
+            discussion.topic.clone(),
+        ]
+    };
+    let rows: Vec<_> = discussions.iter().map(row).collect();
+    output::print_list(
+        &["ID", "STATUS", "KIND", "AGREED", "PARTICIPANTS", "TOPIC"],
+        &rows,
+        ("workflow list", "lists the workflows, whose tasks are discussed"),
+    )?;
+    if discussions.iter().any(|discussion| discussion.status == "escalated") {
+        let decide = hints::command("discussion decide ID DECISION");
+        output::print_text(&dim(&format!("Escalated ones wait for you: {decide}")))?;
+    }
+    Ok(())
 }
 
 /// The API path of the discussion that a person names.
@@ -78,7 +144,7 @@ struct Decision {
 
 fn print_discussion(discussion: &DiscussionView) -> Result<()> {
     let (kind, status) = (&discussion.kind, &discussion.status);
-    output::print_line(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
+    output::print_text(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
     for entry in &discussion.entries {
         let round = entry.round.filter(|round| *round > 1);
         let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
@@ -86,14 +152,15 @@ fn print_discussion(discussion: &DiscussionView) -> Result<()> {
         output::print_line(&format!("\n{}  {entry_label}", bold(&entry.agent)))?;
         output::print_text(&entry.content)?;
         if let Some(option) = &entry.option {
-            output::print_line(&format!("for: {option}"))?;
+            output::print_item("for: ", option)?;
         }
     }
     let escalation = discussion.escalation.as_ref().and_then(|value| Escalation::deserialize(value).ok());
-    if let Some(escalation) = escalation.filter(|_| status == "escalated") {
-        output::print_line(&format!("\nA person has to decide: {}", escalation.reason))?;
+    let is_open = status == "escalated" && discussion.decided_by_person.is_none();
+    if let Some(escalation) = escalation.filter(|_| is_open) {
+        output::print_text(&format!("\nA person has to decide: {}", escalation.reason))?;
         for option in escalation.options {
-            output::print_line(&format!("  - {option}"))?;
+            output::print_item("  - ", &option)?;
         }
     }
     for (label, value) in

@@ -6,27 +6,30 @@ use std::{
 };
 
 use emergent_domain::{
-    agent::ModelConfig,
     filter::{Filter, Op},
+    object_ref::ObjectRef,
+    task::TASK_TYPE,
 };
-use emergent_wire::{
-    agent_parts::ModelView,
-    dispatch::{self as wire, DispatchResponse, DryRunView},
-};
-use serde_json::{Map, Value};
-use uuid::Uuid;
+use emergent_wire::dispatch::{self as wire, DispatchResponse, DryRunView};
+use serde_json::{Map, Value, json};
 
-use super::{agent::to_camel_case, parse_flag, watch_workflow};
+use super::{
+    agent::{parse_model, to_camel_case},
+    parse_flag,
+    task::resolve_task,
+    watch_workflow,
+};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
     output::{self, bold, dim},
 };
 
-/// What is to be done: words for the planner, a file of tasks, or tasks of the graph
+/// Start a workflow from a description, a file of tasks, or tasks of the graph
 ///
-/// A file is YAML or JSON: a list of tasks, or an object with `tasks` and the settings of the API. A
-/// task has key, title, description, kind, priority, assigned_agent, blocked_by and so on.
+/// Give one of three: words, of which the planner makes tasks; a file of tasks; or --from-graph. A file is YAML or
+/// JSON: a list of tasks, or an object with `tasks` and the settings of the API. A task has key, title,
+/// description, kind, priority, assigned_agent, blocked_by and so on.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["text", "tasks", "from_graph"])))]
 pub struct Dispatch {
@@ -40,13 +43,13 @@ pub struct Dispatch {
     /// --task, --root, --where and --label all pending ones
     #[arg(long)]
     from_graph: bool,
-    /// The id of a task of the graph; may be repeated
-    #[arg(long, value_name = "ID", requires = "from_graph", conflicts_with_all = ["root", "filters", "labels"])]
-    task: Vec<Uuid>,
-    /// The id of a task of the graph, which is done with its whole graph
-    #[arg(long, value_name = "ID", requires = "from_graph", conflicts_with_all = ["filters", "labels"])]
-    root: Option<Uuid>,
-    /// Only tasks with this property, such as `kind=research`; may be repeated
+    /// A task of the graph: an id, the end of an id, a unique key, SpecTask/KEY or WORKFLOW/KEY; may be repeated
+    #[arg(long, value_name = "TASK", requires = "from_graph", conflicts_with_all = ["root", "filters", "labels"])]
+    task: Vec<String>,
+    /// A task of the graph, which is done with its whole graph; named like --task
+    #[arg(long, value_name = "TASK", requires = "from_graph", conflicts_with_all = ["filters", "labels"])]
+    root: Option<String>,
+    /// Only tasks with this property, such as `kind=research` or `complexity=3`; may be repeated
     #[arg(long = "where", value_name = "PROPERTY=VALUE", requires = "from_graph")]
     filters: Vec<String>,
     /// Only tasks with this label; may be repeated
@@ -85,14 +88,22 @@ pub struct Dispatch {
     /// The model of every run, as `provider/name`, instead of those of the agents
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// A name for this request: sent again with it, it starts nothing more
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
 }
 
 impl Dispatch {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let follow = self.follow;
-        let body = self.body()?;
-        let response: Received<DispatchResponse> =
-            client.post("/api/coordination/dispatch", &body).await?.data().await?;
+        let mut named = Vec::new();
+        for reference in self.task.iter().chain(&self.root) {
+            named.push(task_reference(client, reference).await?);
+        }
+        let key = self.idempotency_key.clone();
+        let body = self.body(named)?;
+        let response = client.post_once("/api/coordination/dispatch", &body, key.as_deref()).await?;
+        let response: Received<DispatchResponse> = response.data().await?;
         let id = match &*response {
             DispatchResponse::Checked(_) if as_json => return output::print_json(&response),
             DispatchResponse::Checked(checked) => return print_dry_run(checked),
@@ -110,7 +121,7 @@ impl Dispatch {
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
             if let Some(judge) = judge {
-                output::print_line(&dim(&format!(
+                output::print_text(&dim(&format!(
                     "{judge} judges: it chooses agents and evaluates results"
                 )))?;
             }
@@ -120,24 +131,23 @@ impl Dispatch {
     }
 
     /// The request: the content of the file, overridden by flags. The file is not validated here, because the
-    /// server names its errors.
-    fn body(self) -> Result<Map<String, Value>> {
+    /// server names its errors. `named` has the tasks that the flags name.
+    fn body(self, mut named: Vec<ObjectRef>) -> Result<Map<String, Value>> {
         let mut body = match &self.tasks {
             Some(file) => read_tasks(file)?,
             None => Map::new(),
         };
-        let (task_ids, query) = match (self.from_graph, self.task.is_empty(), self.root) {
-            (false, ..) | (true, true, Some(_)) => (None, None),
-            (true, false, _) => (Some(self.task), None),
-            (true, true, None) => {
-                (None, Some(wire::TaskQuery { labels: self.labels, filters: parse_filters(&self.filters)? }))
-            }
+        let root_task_id = if self.root.is_some() { named.pop() } else { None };
+        let task_ids = Some(named).filter(|named| !named.is_empty());
+        let query = match self.from_graph && task_ids.is_none() && root_task_id.is_none() {
+            true => Some(wire::TaskQuery { labels: self.labels, filters: parse_filters(&self.filters)? }),
+            false => None,
         };
         let flags = wire::Dispatch {
             description: self.text,
             tasks: None,
             task_ids,
-            root_task_id: self.root,
+            root_task_id,
             query,
             max_concurrent: self.max_concurrent,
             budget_usd: self.budget_usd,
@@ -157,22 +167,30 @@ impl Dispatch {
     }
 }
 
-/// Parses `PROPERTY=VALUE`.
+/// The task that a person names. `SpecTask/KEY` is left to the server.
+async fn task_reference(client: &Client, reference: &str) -> Result<ObjectRef> {
+    let is_type_and_key = reference.split_once('/').is_some_and(|(type_, _)| type_ == TASK_TYPE);
+    let text = match is_type_and_key {
+        true => reference.to_owned(),
+        false => resolve_task(client, reference).await?,
+    };
+    text.parse().map_err(|reason| Error::Usage(format!("`{reference}` names no task: it {reason}")))
+}
+
+/// Parses `PROPERTY=VALUE`. A command line does not tell `3` from `"3"`, so a number or a boolean matches the
+/// property in both forms.
 fn parse_filters(filters: &[String]) -> Result<Vec<Filter>> {
     let parse = |text: &String| match text.split_once('=') {
         Some((path, value)) if !path.is_empty() => {
-            Ok(Filter { path: path.to_owned(), op: Op::Eq, value: Some(value.into()) })
+            let (op, value) = match serde_json::from_str::<Value>(value) {
+                Ok(scalar @ (Value::Number(_) | Value::Bool(_))) => (Op::In, json!([scalar, value])),
+                _ => (Op::Eq, value.into()),
+            };
+            Ok(Filter { path: path.to_owned(), op, value: Some(value) })
         }
         _ => Err(Error::Usage(format!("--where: `{text}` is not of the form PROPERTY=VALUE"))),
     };
     filters.iter().map(parse).collect()
-}
-
-fn parse_model(text: &str) -> Result<ModelView> {
-    let model: ModelConfig = text
-        .parse()
-        .map_err(|_| Error::Usage(format!("--model: `{text}` is not of the form provider/name")))?;
-    Ok(model.into())
 }
 
 /// Reads the request body from a file of tasks.
@@ -227,7 +245,7 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
         }
     }
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
-    output::print_line(&dim(&format!("first: {}", checked.first.join(", "))))?;
+    output::print_text(&dim(&format!("first: {}", checked.first.join(", "))))?;
     print_judge(checked)
 }
 
@@ -240,9 +258,27 @@ fn print_judge(checked: &DryRunView) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn a_number_in_a_filter_matches_numbers_and_texts() {
+        let matches = |filter: &str, properties: Value| {
+            let filters = parse_filters(&[filter.to_owned()]).unwrap();
+            filters[0].check().unwrap();
+            filters[0].matches(properties.as_object().unwrap())
+        };
+        for (filter, property) in [
+            ("complexity=3", json!({ "complexity": 3 })),
+            ("complexity=3", json!({ "complexity": "3" })),
+            ("requires_collaboration=true", json!({ "requires_collaboration": true })),
+            ("kind=research", json!({ "kind": "research" })),
+            ("title=a=b", json!({ "title": "a=b" })),
+        ] {
+            assert!(matches(filter, property.clone()), "{filter} {property}");
+        }
+        assert!(!matches("complexity=3", json!({ "complexity": 4 })));
+        assert!(parse_filters(&["=x".to_owned()]).is_err());
+    }
 
     #[test]
     fn a_file_is_a_list_or_an_object_with_field_names_of_either_style() {

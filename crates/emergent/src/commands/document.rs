@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use emergent_domain::text::counted;
 use emergent_wire::document::DocumentView;
 use futures_util::stream;
 
@@ -14,6 +15,7 @@ use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     output::{self, bold},
+    progress,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -26,7 +28,7 @@ pub enum Document {
         /// The title, for a single file [default: the name of the file]
         #[arg(long)]
         title: Option<String>,
-        /// The type of the files, such as text/markdown [default: found out from the content]
+        /// The type of the files, such as text/markdown [default: found out from name and content]
         #[arg(long, value_name = "TYPE")]
         mime_type: Option<String>,
         /// Where the document is from
@@ -76,7 +78,7 @@ impl Document {
                 for file in &files {
                     let fields = [
                         ("title", title.as_deref()),
-                        ("mimeType", mime_type.as_deref()),
+                        ("mimeType", mime_type.as_deref().or_else(|| markdown_type(file))),
                         ("sourceUrl", source_url.as_deref()),
                         ("metadata", metadata.as_deref()),
                     ];
@@ -111,6 +113,13 @@ impl Document {
     }
 }
 
+/// The server guesses the type from the title and the content. With `--title` it does not see the ending of the file,
+/// and Markdown looks like plain text.
+fn markdown_type(file: &Path) -> Option<&'static str> {
+    let ending = file.extension()?.to_str()?.to_ascii_lowercase();
+    matches!(ending.as_str(), "md" | "markdown").then_some("text/markdown")
+}
+
 /// Sends a file as a form with these fields; absent ones are left out.
 async fn upload(
     client: &Client,
@@ -124,7 +133,8 @@ async fn upload(
     let body = form_body(&boundary, &name, &content, fields);
     let parts = stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))]);
     let content_type = format!("multipart/form-data; boundary={boundary}");
-    client.upload("/api/documents", &content_type, parts).await?.data().await
+    let upload = client.upload("/api/documents", &content_type, parts);
+    progress::show_while(&format!("adding {name}"), upload).await?.data().await
 }
 
 /// The body of a form (RFC 7578) with a file and text fields.
@@ -160,15 +170,15 @@ fn print_documents(documents: &[Received<DocumentView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["ID", "TYPE", "CHUNKS", "ADDED", "TITLE"], &rows)
+    output::print_list(&["ID", "TYPE", "CHUNKS", "ADDED", "TITLE"], &rows, ("document add FILE", "adds one"))
 }
 
 fn print_document(document: &DocumentView) -> Result<()> {
-    output::print_line(&bold(&document.title))?;
+    output::print_row(&bold(&document.title))?;
     let mut facts = vec![
         ("id", document.id.to_string()),
         ("type", document.mime_type.clone()),
-        ("text", format!("{} bytes in {} chunks", document.text_bytes, document.chunk_count)),
+        ("text", format!("{} bytes in {}", document.text_bytes, counted(document.chunk_count, "chunk"))),
         ("added", document.created_at.to_string()),
         ("sha-256", document.content_hash.clone()),
     ];

@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, text::counted};
 use emergent_wire::{
     author::AuthorView,
     object::ObjectView,
@@ -77,15 +77,18 @@ pub enum Graph {
         /// At most this many objects
         #[arg(long, default_value_t = 200)]
         max_nodes: usize,
+        /// As the graph was at this time, such as 2030-01-31T00:00:00Z
+        #[arg(long, value_name = "TIME")]
+        as_of: Option<String>,
     },
     /// Show one object, with its edges
     Show {
         /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
     },
-    /// List every version of an object, newest first
+    /// List every version of an object, newest first, also of a deleted one
     History {
-        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`; a deleted object: its id or TYPE/KEY
         object: String,
     },
 }
@@ -120,13 +123,14 @@ impl Graph {
                     client.post("/api/graph/search", &body).await?.data().await?;
                 if as_json { output::print_json(&results) } else { print_hits(&results) }
             }
-            Graph::Traverse { object, depth, direction, types, max_nodes } => {
+            Graph::Traverse { object, depth, direction, types, max_nodes, as_of } => {
                 let id = resolve_object(client, &object).await?;
                 let body = Traverse {
                     direction: parse_flag("--direction", Some(&direction))?.unwrap_or_default(),
                     max_depth: Some(depth),
                     relationship_types: types,
                     max_nodes: Some(max_nodes),
+                    as_of: parse_flag("--as-of", as_of.as_deref())?,
                     ..traverse_from(id)
                 };
                 let traversal: Received<TraversalView> =
@@ -140,7 +144,7 @@ impl Graph {
                 if as_json {
                     return output::print_json(&shown);
                 }
-                output::print_line(&bold(&title(
+                output::print_row(&bold(&title(
                     &shown.type_,
                     shown.key.as_deref(),
                     shown.id,
@@ -154,9 +158,9 @@ impl Graph {
                 print_traversal(&traversal)
             }
             Graph::History { object } => {
-                let id = resolve_object(client, &object).await?;
+                let reference = any_object_path(client, &object).await?;
                 let versions: Vec<Received<ObjectView>> =
-                    client.get_all_pages(&format!("/api/graph/objects/{id}/history")).await?;
+                    client.get_all_pages(&format!("/api/graph/objects/{reference}/history")).await?;
                 if as_json { output::print_json(&versions) } else { print_history(&versions) }
             }
         }
@@ -174,6 +178,14 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     match objects.first() {
         Some(object) => Ok(object.id),
         None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
+    }
+}
+
+/// What stands for an object in a path of the API. `TYPE/KEY` also names a deleted object, if no live one has the key.
+pub async fn any_object_path(client: &Client, object: &str) -> Result<String> {
+    match object.contains('/') {
+        true => Ok(encode(object)),
+        false => Ok(resolve_object(client, object).await?.to_string()),
     }
 }
 
@@ -232,6 +244,11 @@ fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     })
 }
 
+/// The name of an object, from the properties that often have it.
+pub fn object_name(properties: &JsonObject) -> Option<String> {
+    DisplayProperties::from_object(properties).name()
+}
+
 /// The heading of an object: `Person/ada-lovelace  Ada Lovelace`. The id replaces a missing key.
 fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
     let key = key.map_or_else(|| id.to_string(), str::to_owned);
@@ -250,14 +267,14 @@ fn print_hits(results: &SearchView) -> Result<()> {
             .into_iter()
             .filter_map(|(name, channel)| channel.as_ref().map(|channel| format!("{name} #{}", channel.rank)))
             .collect();
-        output::print_line(&format!(
+        output::print_row(&format!(
             "{:>3}  {}  {}",
             index + 1,
             bold(&title(&object.type_, object.key.as_deref(), object.id, &object.properties)),
             dim(&channels.join(", "))
         ))?;
         if let Some(text) = DisplayProperties::from_object(&object.properties).text() {
-            output::print_line(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
+            output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         }
     }
     Ok(())
@@ -283,21 +300,27 @@ fn print_traversal(traversal: &TraversalView) -> Result<()> {
             (is_end && is_nearer).then(|| format!("{from} {arrow} {}", edge.type_))
         });
         let title = title(&reached.type_, reached.key.as_deref(), reached.id, &reached.properties);
-        output::print_line(&format!("{indent}{}  {}", bold(&title), dim(&via.unwrap_or_default())))?;
+        output::print_row(&format!("{indent}{}  {}", bold(&title), dim(&via.unwrap_or_default())))?;
     }
     let notice = if *truncated { ", cut by a limit" } else { "" };
-    output::print_line(&dim(&format!("{} objects, {} edges{notice}", nodes.len(), edges.len())))
+    let (objects, edges) = (counted(nodes.len(), "object"), counted(edges.len(), "edge"));
+    output::print_line(&dim(&format!("{objects}, {edges}{notice}")))
+}
+
+/// Who wrote a version.
+pub fn author_text(author: &AuthorView) -> String {
+    match author {
+        AuthorView::Run { run_id, .. } => format!("run {run_id}"),
+        AuthorView::Token { id } => format!("token {id}"),
+        AuthorView::System => "system".to_owned(),
+    }
 }
 
 fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
     let rows: Vec<_> = versions
         .iter()
         .map(|version| {
-            let author = match &version.author {
-                AuthorView::Run { run_id, .. } => format!("run {run_id}"),
-                AuthorView::Token { id } => format!("token {id}"),
-                AuthorView::System => "system".to_owned(),
-            };
+            let author = author_text(&version.author);
             let content = match version.deleted_at {
                 Some(_) => "deleted",
                 None => version.properties.as_str(),
@@ -308,7 +331,7 @@ fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
     output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
     for version in versions {
         if let Some(reason) = &version.reason {
-            output::print_line(&dim(&format!("version {}: {reason}", version.version)))?;
+            output::print_text(&dim(&format!("version {}: {reason}", version.version)))?;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::{
     client::{self, ServerFlags},
+    commands::login_link,
     config::{Settings, StoreFlags},
     datadir,
     error::{Error, Result},
@@ -41,6 +42,5 @@ fn local_address(settings: &Settings) -> String {
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let configured = || format!("{scheme}://{}", settings.listen);
     let address = datadir::running_server(&settings.data_dir).map_or_else(configured, |(address, _)| address);
-    // A server that listens on every address is reached on the loopback address.
-    address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    login_link::browser_address(&address)
 }

@@ -2,7 +2,7 @@
 
 use std::{io::Read, path::PathBuf};
 
-use emergent_domain::mcp_server::ToolStatus;
+use emergent_domain::{mcp_server::ToolStatus, text::counted};
 use emergent_wire::mcp_server::{
     AcceptMcpTool, InspectionView, McpServerView, McpToolView, NameConflictView, UpdateMcpServer,
 };
@@ -16,7 +16,8 @@ use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     hints,
-    output::{self, bold, dim, duration, green, red},
+    output::{self, bold, dim, duration, first_line, green, red},
+    progress,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -117,7 +118,7 @@ impl McpServer {
                     return output::print_json(&created);
                 }
                 let name = &created.name;
-                output::print_line(&format!(
+                output::print_text(&format!(
                     "{name} is added; `{}` connects to it",
                     hints::command(&format!("mcp-server inspect {name}"))
                 ))
@@ -128,7 +129,7 @@ impl McpServer {
                     return output::print_json(&servers);
                 }
                 if servers.is_empty() {
-                    return output::print_line(
+                    return output::print_text(
                         "No external MCP servers; `emergent mcp-server add --help` shows how to add one.",
                     );
                 }
@@ -145,8 +146,10 @@ impl McpServer {
             }
             McpServer::Inspect { name } => {
                 let server = resolve_server(client, &name).await?;
-                let inspection: Received<InspectionView> =
-                    client.post(&server_path(&server, "/inspect"), &json!({})).await?.data().await?;
+                let path = server_path(&server, "/inspect");
+                let (activity, nothing) = (format!("connecting to {}", server.name), json!({}));
+                let response = progress::show_while(&activity, client.post(&path, &nothing)).await?;
+                let inspection: Received<InspectionView> = response.data().await?;
                 if as_json { output::print_json(&inspection) } else { show_inspection(&server, &inspection) }
             }
             McpServer::Tools { name, held } => {
@@ -239,7 +242,7 @@ async fn accept_tools(
         let body = AcceptMcpTool { digest: Some(tool.digest.clone()) };
         accepted.push(client.post(&path, &body).await?.data().await?);
         if !as_json {
-            output::print_line(&format!(
+            output::print_text(&format!(
                 "{} is accepted as it is now: {}",
                 tool.name,
                 short_description(tool)
@@ -323,16 +326,16 @@ fn explain_status(server: &McpServerView) -> Result<()> {
     let name = &server.name;
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
-        output::print_line(&format!("{} {name} {error}{since}", red("✗")))?;
+        output::print_item(&format!("{} ", red("✗")), &format!("{name} {error}{since}"))?;
     }
     if server.held_back > 0 {
-        output::print_line(&format!(
+        output::print_text(&format!(
             "{name} has tools that are held back: `{}` shows them",
             hints::command(&format!("mcp-server tools {name} --held"))
         ))?;
     }
     if server.conflicts > 0 {
-        output::print_line(&format!(
+        output::print_text(&format!(
             "{name} has tools with the name of others: `{}` shows which",
             hints::command(&format!("mcp-server tools {name}"))
         ))?;
@@ -349,14 +352,17 @@ fn show(server: &McpServerView) -> Result<()> {
     }
     rows.push(("tools", format!("{}, {} held back", server.tool_count, server.held_back)));
     if server.conflicts > 0 {
-        rows.push(("conflicts", format!("{} tools have the name of others", server.conflicts)));
+        rows.push((
+            "conflicts",
+            format!("{} with the name of another server's", counted(server.conflicts, "tool")),
+        ));
     }
     if server.needs_confirmation {
-        let how =
-            format!("not confirmed by an operator: `emergent mcp-server set {} --enabled true`", server.name);
+        let command = hints::command(&format!("mcp-server set {} --enabled true", server.name));
+        let how = format!("not confirmed by an operator: `{command}`");
         rows.push(("configured", how));
     }
-    rows.push(("pinned", server.pin_policy.to_string()));
+    rows.push(("if changed", server.pin_policy.to_string()));
     rows.push(("trusted", if server.trust { "yes, new tools are accepted" } else { "no" }.to_owned()));
     rows.push(("timeout", format!("{} s", server.timeout_seconds)));
     if let Some(product) = &server.product {
@@ -365,14 +371,14 @@ fn show(server: &McpServerView) -> Result<()> {
     rows.extend(server.env.iter().map(|(key, value)| ("env", format!("{key}: {value}"))));
     let headers = server.headers.iter().flatten();
     rows.extend(headers.map(|(key, value)| ("headers", format!("{key}: {value}"))));
-    rows.iter().try_for_each(|(name, value)| output::print_line(&format!("  {name:<11} {value}")))
+    rows.iter().try_for_each(|(name, value)| output::print_item(&format!("  {name:<11} "), value))
 }
 
 fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Result<()> {
     let name = &server.name;
     if !inspection.reachable {
         let error = inspection.error.as_deref().unwrap_or_default();
-        output::print_line(&format!("{} {name} {error}", red("✗")))?;
+        output::print_item(&format!("{} ", red("✗")), &format!("{name} {error}"))?;
         return Err(Error::Usage(format!("`{name}` could not be used")));
     }
     let (protocol, took) =
@@ -409,10 +415,10 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>, with_digest:
         let (name, qualified) = (&tool.name, &tool.qualified_name);
         match &tool.conflict {
             None => {}
-            Some(NameConflictView { owner: None, .. }) => output::print_line(&format!(
+            Some(NameConflictView { owner: None, .. }) => output::print_text(&format!(
                 "{name} has the name of a built-in tool: list it as `{qualified}`"
             ))?,
-            Some(NameConflictView { owner: Some(owner), others }) => output::print_line(&format!(
+            Some(NameConflictView { owner: Some(owner), others }) => output::print_text(&format!(
                 "{name} is also a tool of {}: `{name}` means that of {owner}, list this one as `{qualified}`",
                 others_than(&tool.qualified_name, owner, others)
             ))?,
@@ -423,7 +429,7 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>, with_digest:
 
 /// The first line of what a tool says it does.
 fn short_description(tool: &McpToolView) -> String {
-    tool.description.lines().next().unwrap_or_default().chars().take(MAX_DESCRIPTION_CHARS).collect()
+    first_line(&tool.description, MAX_DESCRIPTION_CHARS)
 }
 
 /// The servers with a tool of the same name, besides the one of this tool.

@@ -4,25 +4,32 @@ pub mod agent;
 pub mod audit;
 pub mod backup;
 pub mod budget;
+pub mod chat;
 pub mod completions;
+pub mod conversation;
 pub mod demo;
 pub mod discussion;
 pub mod dispatch;
 pub mod doctor;
 pub mod document;
+mod editor;
 pub mod embeddings;
 pub mod extract_document;
 pub mod graph;
 pub mod health;
+pub mod inbox;
+pub mod login_link;
 pub mod mcp;
 pub mod mcp_server;
 pub mod object;
 pub mod pack;
 pub mod product;
 pub mod project;
+pub mod relationship;
 mod resolve;
 mod revert;
 pub mod run;
+mod run_bulk;
 pub mod secret;
 pub mod task;
 pub mod token;
@@ -31,9 +38,12 @@ mod tool_calls;
 pub mod transfer;
 mod tree;
 pub mod trigger;
+pub mod watch;
 mod watch_run;
 mod watch_workflow;
 pub mod workflow;
+
+pub use resolve::suggestion;
 
 use std::{io::Read, path::Path};
 
@@ -45,7 +55,21 @@ use crate::error::{Error, Result};
 fn parse_flag<T: DeserializeOwned>(flag: &str, value: Option<&str>) -> Result<Option<T>> {
     let Some(value) = value else { return Ok(None) };
     let parsed = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(value));
-    parsed.map(Some).map_err(|error| Error::Usage(format!("{flag} `{value}`: {error}")))
+    parsed.map(Some).map_err(|error| {
+        Error::Usage(match expected_words(&error.to_string()) {
+            Some(words) => {
+                let suggestion = resolve::suggestion(value, words.iter().map(String::as_str));
+                format!("{flag}: `{value}` is not one of {}{suggestion}", words.join(", "))
+            }
+            None => format!("{flag} `{value}`: {error}"),
+        })
+    })
+}
+
+/// The words that serde expected, from its message about a word that it does not know.
+fn expected_words(message: &str) -> Option<Vec<String>> {
+    let (_, words) = message.strip_prefix("unknown variant ")?.split_once(", expected ")?;
+    Some(words.split('`').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
 /// Percent-encodes a value for a path segment or a query.
@@ -70,4 +94,21 @@ fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
     }
     serde_json::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::task::Priority;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_of_a_flag_is_answered_with_the_words_there_are() {
+        let error = parse_flag::<Priority>("--priority", Some("hihg")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--priority: `hihg` is not one of critical, high, medium, low; did you mean `high`?"
+        );
+        assert_eq!(parse_flag::<Priority>("--priority", Some("low")).unwrap(), Some(Priority::Low));
+    }
 }

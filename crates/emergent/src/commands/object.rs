@@ -1,9 +1,12 @@
-//! `emergent object`: creates, changes and deletes objects of the graph.
+//! `emergent object`: lists, creates, changes, deletes and restores objects of the graph.
 
 use emergent_wire::object::{CreateObject, ObjectView, UpdateObject};
 use serde_json::{Map, Value};
 
-use super::graph::resolve_object;
+use super::{
+    encode,
+    graph::{any_object_path, object_name, resolve_object},
+};
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
@@ -12,10 +15,25 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Object {
+    /// List objects, newest first; `emergent graph search` finds them by words or by meaning
+    List {
+        /// Only objects of this type (may be repeated)
+        #[arg(long = "type", value_name = "TYPE")]
+        types: Vec<String>,
+        /// Only objects with this label (may be repeated)
+        #[arg(long = "label", value_name = "LABEL")]
+        labels: Vec<String>,
+        /// Only objects with this status
+        #[arg(long)]
+        status: Option<String>,
+        /// As they were at this time, such as 2030-01-31T00:00:00Z
+        #[arg(long, value_name = "TIME")]
+        as_of: Option<String>,
+        /// At most this many, 1 to 100
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
     /// Create an object
-    ///
-    ///     emergent object create Person ada --set name="Ada Lovelace" --set born=1815
-    #[command(verbatim_doc_comment)]
     Create {
         /// Its type, such as Person
         #[arg(value_name = "TYPE")]
@@ -45,6 +63,11 @@ pub enum Object {
         /// Delete it only if this is its newest version
         #[arg(long, value_name = "N")]
         expected_version: Option<i64>,
+    },
+    /// Restore a deleted object, with the relationships that were deleted with it
+    Restore {
+        /// Its id, or TYPE/KEY
+        object: String,
     },
 }
 
@@ -98,6 +121,17 @@ impl Object {
 
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let (object, outcome) = match self {
+            Object::List { types, labels, status, as_of, limit } => {
+                let flags = types.iter().map(|type_| ("type", type_));
+                let flags = flags.chain(labels.iter().map(|label| ("label", label)));
+                let flags = flags.chain(status.iter().map(|status| ("status", status)));
+                let flags = flags.chain(as_of.iter().map(|time| ("asOf", time)));
+                let filter: String =
+                    flags.map(|(name, value)| format!("&{name}={}", encode(value))).collect();
+                let objects: Vec<Received<ObjectView>> =
+                    client.get(&format!("/api/graph/objects?limit={limit}{filter}")).await?.data().await?;
+                return if as_json { output::print_json(&objects) } else { print_objects(&objects) };
+            }
             Object::Create { object_type, key, content } => {
                 let body = CreateObject {
                     type_: object_type,
@@ -134,16 +168,40 @@ impl Object {
                     client.delete(&format!("/api/graph/objects/{id}{expected}")).await?.data().await?;
                 (deleted, "deleted")
             }
+            Object::Restore { object } => {
+                let reference = any_object_path(client, &object).await?;
+                let path = format!("/api/graph/objects/{reference}/restore");
+                let restored: Received<ObjectView> = client.post(&path, &Map::new()).await?.data().await?;
+                (restored, "live")
+            }
         };
         if as_json {
             return output::print_json(&object);
         }
         let key = object.key.as_ref().map(|key| format!("/{key}")).unwrap_or_default();
-        output::print_line(&format!(
+        output::print_text(&format!(
             "{}{key} ({}) is {outcome}, version {}",
             object.type_, object.id, object.version
         ))
     }
+}
+
+fn print_objects(objects: &[Received<ObjectView>]) -> Result<()> {
+    let rows: Vec<_> = objects
+        .iter()
+        .map(|object| {
+            let key = object.key.clone().unwrap_or_else(|| object.id.to_string());
+            vec![
+                format!("{}/{key}", object.type_),
+                object_name(&object.properties).unwrap_or_default(),
+                object.status.clone().unwrap_or_default(),
+                object.version.to_string(),
+                object.updated_at.to_string(),
+            ]
+        })
+        .collect();
+    let headers = ["OBJECT", "NAME", "STATUS", "VERSION", "WRITTEN"];
+    output::print_list(&headers, &rows, ("object create TYPE KEY", "creates one"))
 }
 
 #[cfg(test)]

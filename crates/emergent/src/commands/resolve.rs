@@ -43,9 +43,12 @@ const fn resource(
 
 pub const AGENTS: Resource =
     resource("agent", "/api/admin/agents?include_internal=true", "name", "agent list --internal");
+pub const CONVERSATIONS: Resource =
+    resource("conversation", "/api/chat/conversations", "", "conversation list");
 pub const DISCUSSIONS: Resource =
-    resource("discussion", "/api/graph/objects?type=Discussion", "", "workflow events WORKFLOW");
+    resource("discussion", "/api/coordination/discussions", "", "discussion list");
 pub const DOCUMENTS: Resource = resource("document", "/api/documents", "title", "document list");
+pub const INBOX: Resource = resource("request", "/api/approvals", "", "inbox list");
 pub const MCP_SERVERS: Resource = resource("MCP server", "/api/admin/mcp-servers", "name", "mcp-server list");
 pub const OBJECTS: Resource = resource("object", "/api/graph/objects", "key", "graph search QUERY");
 pub const PACKS: Resource = resource("template pack", "/api/template-packs", "name", "pack list");

@@ -1,13 +1,17 @@
 //! `emergent run revert`: undoes what a run wrote to the graph.
 
-use emergent_wire::revert::{ChildWritesView, RevertRun, RevertView};
+use emergent_domain::text::counted;
+use emergent_wire::revert::{ChildWritesView, RevertConflictView, RevertRun, RevertView, UndoneView};
 
 use super::run::{get_run, path};
 use crate::{
     client::{Client, Received},
     error::Result,
-    output,
+    hints, output,
 };
+
+/// How many items of each kind are listed.
+const MAX_LISTED: usize = 50;
 
 #[derive(Debug, clap::Args)]
 pub struct Revert {
@@ -30,57 +34,62 @@ impl Revert {
         if as_json {
             return output::print_json(&reverted);
         }
-        for line in describe(&reverted, &self.run) {
-            output::print_line(&line)?;
+        for line in describe(&reverted, &detail.facts.id.to_string()) {
+            output::print_text(&line)?;
         }
         Ok(())
     }
 }
 
-/// The lines about a revert. `run` is the run as the user named it.
+/// The lines about a revert of the run with the id `run`.
 fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
     let (undone, kept) = (reverted.undone.len(), reverted.conflicts.len());
-    let mut lines = vec![match reverted.dry_run {
-        true => format!("would undo {undone}, and leave {kept} as it is; nothing was changed"),
-        false => format!("{undone} undone, {kept} left as it is"),
+    let changes = counted(undone, "change");
+    let mut lines = vec![match (reverted.dry_run, kept) {
+        _ if undone + kept == 0 => "it wrote nothing to the graph that could be undone".to_owned(),
+        (true, 0) => format!("would undo {changes}; nothing was changed"),
+        (true, _) => format!("would undo {changes}, and leave {kept} as it is; nothing was changed"),
+        (false, 0) => format!("undid {changes}"),
+        (false, _) => format!("undid {changes}, and left {kept} as it is"),
     }];
     if reverted.runs.len() > 1 {
-        lines[0].push_str(&format!(" (of {} runs)", reverted.runs.len()));
+        lines[0].push_str(&format!(" (of {})", counted(reverted.runs.len(), "run")));
     }
-    if reverted.dry_run {
-        let action = |how: &str| match how {
-            "deleted" => "delete",
-            "restored" => "restore",
-            _ => "put back",
-        };
-        lines.extend(
-            reverted.undone.iter().map(|item| format!("  {} {} {}", action(&item.how), item.kind, item.id)),
-        );
-    }
-    let conflict = |conflict: &emergent_wire::revert::RevertConflictView| {
-        format!("  {} {}: {}", conflict.kind, conflict.id, conflict.reason)
+    let action = |how: &str| match (reverted.dry_run, how) {
+        (true, "deleted") => "delete",
+        (true, "restored") => "restore",
+        (false, "deleted") => "deleted",
+        (false, "restored") => "restored",
+        _ => "put back",
     };
-    lines.extend(reverted.conflicts.iter().map(conflict));
+    let line = |item: &UndoneView| format!("  {:<9} {:<12} {}", action(&item.how), item.kind, item.id);
+    lines.extend(reverted.undone.iter().take(MAX_LISTED).map(line));
+    lines.extend(not_listed(undone));
+    let conflict = |conflict: &RevertConflictView| {
+        format!("  {:<9} {:<12} {}: {}", "left", conflict.kind, conflict.id, conflict.reason)
+    };
+    lines.extend(reverted.conflicts.iter().take(MAX_LISTED).map(conflict));
+    lines.extend(not_listed(kept));
     if !reverted.children.is_empty() {
-        lines.push(format!(
-            "{} runs that it started wrote as well, and what they wrote stays:",
-            reverted.children.len()
-        ));
+        let runs = counted(reverted.children.len(), "run");
+        lines.push(format!("{runs} that it started wrote as well, and what was written there stays:"));
         lines.extend(reverted.children.iter().map(describe_child));
-        lines
-            .push(format!("`emergent run revert {run} --tree` undoes that, too; `--dry-run` shows it first"));
+        let command = hints::command(&format!("run revert {run} --tree"));
+        lines.push(format!("`{command}` undoes that, too; `--dry-run` shows it first"));
     }
     lines
 }
 
+/// Says how many items are left out of a list.
+fn not_listed(count: usize) -> Option<String> {
+    (count > MAX_LISTED).then(|| format!("  … and {} more (`--json` lists all)", count - MAX_LISTED))
+}
+
 fn describe_child(child: &ChildWritesView) -> String {
     let counts =
-        [(child.objects, "objects"), (child.relationships, "relationships"), (child.documents, "documents")];
-    let counts: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}"))
-        .collect();
+        [(child.objects, "object"), (child.relationships, "relationship"), (child.documents, "document")];
+    let counts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| counted(*count, name)).collect();
     format!("  {} {}: {}", child.agent_name, child.run_id, counts.join(", "))
 }
 
@@ -105,7 +114,8 @@ mod tests {
             dry_run: true,
         };
         let text = describe(&reverted, "last").join("\n");
-        assert!(text.starts_with("would undo 0") && text.contains("2 objects, 1 documents"), "{text}");
+        assert!(text.starts_with("it wrote nothing") && text.contains("2 objects, 1 document"), "{text}");
+        assert!(text.contains("1 run that it started wrote as well"), "{text}");
         assert!(text.contains("`emergent run revert last --tree`"), "{text}");
     }
 }

@@ -1,16 +1,18 @@
-//! `emergent run`: list, inspect, cancel, resume and revert runs.
+//! `emergent run`: list, count, inspect, cancel, resume and revert runs.
 
 use emergent_wire::{
     run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
+    run_bulk::BulkRunAction,
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
 };
 use serde_json::json;
 
 use super::{
-    agent, encode,
+    encode,
     resolve::{RUNS, resolve_id},
     revert::Revert,
+    run_bulk::{self, BulkFlags, RunConditions},
     tool_calls, tree, watch_run,
 };
 use crate::{
@@ -19,19 +21,27 @@ use crate::{
     output::{self, bold, dim, duration, first_line},
 };
 
+/// How the server names what answers in conversations without an agent.
+const SEARCH_AGENT: &str = "chat-retrieval";
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Run {
     /// List the runs, newest first
     List {
-        /// Only of this agent, by name or id
-        #[arg(long)]
-        agent: Option<String>,
-        /// Only with this status: queued, running, completed, failed, paused, cancelled
-        #[arg(long)]
-        status: Option<String>,
+        #[command(flatten)]
+        conditions: RunConditions,
         /// At most this many
         #[arg(long, default_value_t = 20)]
         limit: u32,
+    },
+    /// Count the runs of a time by status, agent and hour
+    Stats {
+        /// From then on: a time such as 2026-01-31T08:00:00Z, or for how long, such as 2h or 7d [default: 24h]
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Until then, as with --since [default: now]
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
     },
     /// Show one run at a glance
     Show {
@@ -53,21 +63,30 @@ pub enum Run {
     },
     /// List the tool calls of a run, oldest first
     ToolCalls(tool_calls::ToolCalls),
-    /// End a run and everything it spawned
+    /// End a run and everything it spawned, or many runs
     Cancel {
         /// An id, the end of an id, or `last`
-        run: String,
+        #[arg(required_unless_present = "all_matching", conflicts_with = "all_matching")]
+        run: Option<String>,
+        #[command(flatten)]
+        bulk: BulkFlags,
     },
-    /// Go on with a paused run, as a new one
+    /// Go on with a paused run, as a new one, or with many runs
     Resume {
         /// An id, the end of an id, or `last`
-        run: String,
+        #[arg(required_unless_present = "all_matching", conflicts_with = "all_matching")]
+        run: Option<String>,
+        #[command(flatten)]
+        bulk: BulkFlags,
         /// What to tell the agent
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", conflicts_with = "all_matching")]
         input: Option<String>,
         /// Watch it work until it ends
-        #[arg(long)]
+        #[arg(long, conflicts_with = "all_matching")]
         follow: bool,
+        /// A name for this request: sent again with it, it starts nothing more
+        #[arg(long, value_name = "KEY", conflicts_with = "all_matching")]
+        idempotency_key: Option<String>,
     },
     /// Undo what a run wrote to the graph
     Revert(Revert),
@@ -81,19 +100,14 @@ pub enum Run {
 impl Run {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
-            Run::List { agent, status, limit } => {
-                let mut path = match agent {
-                    Some(agent) => {
-                        let agent = agent::resolve_agent(client, &agent).await?;
-                        format!("/api/admin/agents/{}/runs?limit={limit}", agent.id)
-                    }
-                    None => format!("/api/admin/runs?limit={limit}"),
-                };
-                if let Some(status) = status {
-                    path.push_str(&format!("&status={}", encode(&status)));
-                }
-                let runs: Vec<Received<RunView>> = client.get(&path).await?.data().await?;
+            Run::List { conditions, limit } => {
+                let path = format!("/api/admin/runs?limit={limit}{}", conditions.query_text()?);
+                let response = client.get(&path).await?;
+                let runs: Vec<Received<RunView>> = response.data().await?;
                 if as_json { output::print_json(&runs) } else { show_all(&runs) }
+            }
+            Run::Stats { since, until } => {
+                run_bulk::show_stats(client, since.as_deref(), until.as_deref(), as_json).await
             }
             Run::Show { run } => {
                 let run = get_run(client, &run).await?;
@@ -106,7 +120,7 @@ impl Run {
                 if as_json {
                     output::print_json(&tree)
                 } else {
-                    tree::tree_lines(&tree).iter().try_for_each(|line| output::print_line(line))
+                    tree::tree_lines(&tree).iter().try_for_each(|line| output::print_row(line))
                 }
             }
             Run::Messages { run, step } => {
@@ -124,7 +138,9 @@ impl Run {
                 let detail = get_run(client, tool_calls.run()).await?;
                 tool_calls.show(client, &path(&detail), as_json).await
             }
-            Run::Cancel { run } => {
+            Run::Cancel { run: None, bulk } => bulk.change(client, BulkRunAction::Cancel, as_json).await,
+            Run::Cancel { run: Some(run), bulk } => {
+                bulk.check_single()?;
                 let detail = get_run(client, &run).await?;
                 let cancelled: Received<StartedRun> =
                     client.post(&format!("{}/cancel", path(&detail)), &json!({})).await?.data().await?;
@@ -134,13 +150,13 @@ impl Run {
                     output::print_line(&format!("run {} is {}", cancelled.run_id, cancelled.status))
                 }
             }
-            Run::Resume { run, input, follow } => {
+            Run::Resume { run: None, bulk, .. } => bulk.change(client, BulkRunAction::Resume, as_json).await,
+            Run::Resume { run: Some(run), bulk, input, follow, idempotency_key } => {
+                bulk.check_single()?;
                 let detail = get_run(client, &run).await?;
-                let started: Received<StartedRun> = client
-                    .post(&format!("{}/resume", path(&detail)), &ResumeRun { input })
-                    .await?
-                    .data()
-                    .await?;
+                let (path, body) = (format!("{}/resume", path(&detail)), ResumeRun { input });
+                let response = client.post_once(&path, &body, idempotency_key.as_deref()).await?;
+                let started: Received<StartedRun> = response.data().await?;
                 let agent = detail.facts.agent_id.to_string();
                 watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
             }
@@ -174,6 +190,11 @@ fn status(run: &RunSummaryView) -> String {
     status
 }
 
+/// The agent of a run. Answers of conversations without an agent have none that could be shown.
+fn agent_text(name: &str) -> String {
+    if name == SEARCH_AGENT { "(search)".to_owned() } else { name.to_owned() }
+}
+
 /// A duration, or a dash when the run has not ended.
 fn duration_text(millis: Option<i64>) -> String {
     millis.and_then(|millis| u64::try_from(millis).ok()).map_or("–".to_owned(), duration)
@@ -185,25 +206,32 @@ fn show_all(runs: &[Received<RunView>]) -> Result<()> {
         .map(|run| {
             let facts = &run.facts;
             let summary = facts.summary.as_ref().map(|summary| summary.text.as_str());
+            // A rehearsal costs nothing.
+            let no_cost = if facts.rehearsal { "rehearsal" } else { "–" };
             vec![
                 facts.id.to_string(),
-                facts.agent_name.clone(),
-                status(facts),
+                agent_text(&facts.agent_name),
+                watch_run::status(facts.status, facts.reason),
                 facts.step_count.to_string(),
                 duration_text(facts.duration_ms),
-                watch_run::cost(run.token_usage.total_cost).unwrap_or_else(|| "–".to_owned()),
+                watch_run::cost(run.token_usage.total_cost).unwrap_or_else(|| no_cost.to_owned()),
                 first_line(facts.error_message.as_deref().or(summary).unwrap_or_default(), 60),
             ]
         })
         .collect();
-    output::print_table(&["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"], &rows)
+    output::print_list(
+        &["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"],
+        &rows,
+        ("agent trigger AGENT --input TEXT", "starts a run"),
+    )
 }
 
 fn show(run: &RunDetailView) -> Result<()> {
     let facts = &run.facts;
-    output::print_line(&format!("{}  {}", bold(&facts.agent_name), status(facts)))?;
+    output::print_row(&format!("{}  {}", bold(&agent_text(&facts.agent_name)), status(facts)))?;
     let steps = match facts.max_steps {
-        Some(max) => format!("{} of {max} a run", facts.step_count),
+        Some(max) if run.resume_chain.is_empty() => format!("{} (limit {max})", facts.step_count),
+        Some(max) => format!("{} with the runs it goes on from (limit {max} for each run)", facts.step_count),
         None => facts.step_count.to_string(),
     };
     let mut lines = vec![
@@ -223,6 +251,9 @@ fn show(run: &RunDetailView) -> Result<()> {
     lines.extend(
         run.unavailable_servers.iter().map(|server| ("server", watch_run::unavailable_server(server))),
     );
+    if !run.missing_tools.is_empty() {
+        lines.push(("no such tool", run.missing_tools.join(", ")));
+    }
     for (name, value) in lines {
         output::print_fact(name, &value)?;
     }
@@ -232,7 +263,7 @@ fn show(run: &RunDetailView) -> Result<()> {
     }
     for child in &run.child_runs {
         let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
-        output::print_line(&format!("  {:<12} {name}  {status}  {id}", "child"))?;
+        output::print_row(&format!("  {:<12} {name}  {status}  {id}", "child"))?;
     }
     match &facts.summary {
         Some(summary) => output::print_text(&format!("\n{}", summary.text)),
@@ -245,7 +276,7 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     let (text, calls) = match &message.content {
         ContentView::Result(result) => {
             let tool_output = first_line(&result.output.to_string(), 200);
-            return output::print_line(&format!("{head}  {} → {tool_output}", result.tool_name));
+            return output::print_row(&format!("{head}  {} → {tool_output}", result.tool_name));
         }
         ContentView::Answer(answer) => (&answer.text, answer.tool_calls.as_slice()),
         ContentView::Text(text) => (&text.text, &[][..]),

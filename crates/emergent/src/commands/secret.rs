@@ -20,11 +20,8 @@ const MAX_TARGET_CHARS: usize = 100;
 pub enum Secret {
     /// Set or replace a secret
     ///
-    /// The value is read from standard input, or asked for without showing it. It is never an
-    /// argument: those are seen by everybody on the machine and kept by shells.
-    ///
-    ///     emergent secret set GITHUB_TOKEN < token.txt
-    #[command(verbatim_doc_comment)]
+    /// The value is read from standard input, or asked for without showing it. It is never an argument: those are
+    /// seen by everybody on the machine and kept by shells.
     Set {
         /// Such as GITHUB_TOKEN
         name: String,
@@ -100,10 +97,15 @@ impl Secret {
                     return output::print_json(&secrets);
                 }
                 let rows: Vec<_> = secrets.iter().map(|secret| row(secret)).collect();
-                output::print_table(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows)
+                output::print_list(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows, ("secret set NAME", "sets one"))
             }
             Secret::Delete { name } => {
-                let deleted: Received<SecretView> = client.delete(&path(&name)).await?.data().await?;
+                let deleted: Received<SecretView> = client
+                    .delete(&path(&name))
+                    .await
+                    .map_err(|error| error.with_list("secret list"))?
+                    .data()
+                    .await?;
                 if as_json { output::print_json(&deleted) } else { output::print_line(&format!("{name} is deleted")) }
             }
             Secret::Rotate => {

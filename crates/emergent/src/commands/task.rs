@@ -161,7 +161,7 @@ async fn send_command(
 }
 
 /// The id of the task that a person names, also as `WORKFLOW/KEY`. A whole id is not checked.
-async fn resolve_task(client: &Client, reference: &str) -> Result<String> {
+pub async fn resolve_task(client: &Client, reference: &str) -> Result<String> {
     let Some((workflow, key)) = reference.split_once('/') else {
         return resolve_id(client, &TASKS, reference).await;
     };
@@ -185,7 +185,7 @@ fn print_task(task: &Received<TaskView>, as_json: bool) -> Result<()> {
         return output::print_json(task);
     }
     let agent = task.agent.as_ref().map(|agent| format!(", for {agent}")).unwrap_or_default();
-    output::print_line(&format!("task {} ({}) is {}{agent}", task.key, task.id, task.status))
+    output::print_text(&format!("task {} ({}) is {}{agent}", task.key, task.id, task.status))
 }
 
 fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {
@@ -203,5 +203,15 @@ fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["ID", "KEY", "STATUS", "PRIORITY", "AGENT", "WORKFLOW", "TITLE"], &rows)
+    output::print_list(
+        &["ID", "KEY", "STATUS", "PRIORITY", "AGENT", "WORKFLOW", "TITLE"],
+        &rows,
+        ("dispatch TEXT", "makes tasks and executes them"),
+    )?;
+    for task in tasks {
+        if let Some(reason) = &task.not_dispatched {
+            output::print_text(&format!("{} is not executed by itself: {reason}", task.id))?;
+        }
+    }
+    Ok(())
 }

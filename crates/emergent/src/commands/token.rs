@@ -45,6 +45,9 @@ pub enum Token {
         /// A unique name, an id, or the end of an id
         #[arg(value_name = "TOKEN")]
         target: String,
+        /// Also revoke the tokens that it created, those that they created, and so on
+        #[arg(long)]
+        with_children: bool,
     },
 }
 
@@ -89,20 +92,40 @@ impl Token {
                 let names = projects.into_iter().map(|project| (project.id, project.name)).collect();
                 let now = Clock::system().now();
                 let rows: Vec<_> = tokens.iter().map(|token| row(token, &names, now)).collect();
-                output::print_table(&["ID", "NAME", "PROJECT", "STATUS", "CREATED", "ENDS", "SCOPES"], &rows)
+                output::print_list(
+                    &["ID", "NAME", "PROJECT", "STATUS", "CREATED", "ENDS", "SCOPES"],
+                    &rows,
+                    ("token create NAME --scopes graph:read", "creates one"),
+                )
             }
-            Token::Revoke { target } => {
+            Token::Revoke { target, with_children } => {
                 let id = resolve_id(&client, &TOKENS, &target).await?;
-                let revoked: Received<TokenView> =
-                    client.delete(&format!("/api/tokens/{}", encode(&id))).await?.data().await?;
+                let path = format!("/api/tokens/{}?children={with_children}", encode(&id));
+                let revoked: Received<TokenView> = client.delete(&path).await?.data().await?;
                 if as_json {
-                    output::print_json(&revoked)
-                } else {
-                    output::print_line(&format!("token {id} is revoked"))
+                    return output::print_json(&revoked);
                 }
+                output::print_line(&format!("token {id} is revoked"))?;
+                print_created(&id, &revoked)
             }
         }
     }
+}
+
+/// Says which tokens a revoked token created, and whether they are still valid.
+fn print_created(id: &str, revoked: &TokenView) -> Result<()> {
+    let (ended, open): (Vec<_>, Vec<_>) =
+        revoked.created_tokens.iter().flatten().partition(|token| token.revoked_at.is_some());
+    for token in ended {
+        output::print_text(&format!("token {} ({}), which it created, is revoked", token.id, token.name))?;
+    }
+    for token in &open {
+        eprintln!("token {} ({}), which it created, is not revoked", token.id, token.name);
+    }
+    if !open.is_empty() {
+        eprintln!("Revoke them with `emergent token revoke {id} --with-children`.");
+    }
+    Ok(())
 }
 
 /// The cells of a token. `names` has the names of the projects that the caller may see.

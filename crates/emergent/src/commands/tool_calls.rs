@@ -79,11 +79,12 @@ fn print_call(call: &ToolCallView) -> Result<()> {
     let mark = match call.status {
         CallStatusView::Completed => green("✓"),
         CallStatusView::Error => red("✗"),
+        CallStatusView::Held => "✋".to_owned(),
         CallStatusView::Running => "▸".to_owned(),
     };
     let took = tree::took(call.duration_ms).unwrap_or_default();
     let step = dim(&format!("step {}", call.step_number));
-    output::print_line(&format!(
+    output::print_row(&format!(
         "{mark} {}  {step}  {took}  {}",
         bold(&call.tool_name),
         dim(&call.id.to_string())
@@ -91,7 +92,7 @@ fn print_call(call: &ToolCallView) -> Result<()> {
     output::print_json(&call.input)?;
     match &call.output {
         None => Ok(()),
-        Some(Value::String(text)) => output::print_line(&format!("→ {text}")),
+        Some(Value::String(text)) => output::print_item("→ ", text),
         Some(value) => output::print_json(value),
     }
 }

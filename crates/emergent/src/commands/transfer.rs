@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use emergent_domain::text::counted;
 use emergent_wire::{
     envelope::FailureBody,
     import::{CountsView, ImportView, LineErrorView},
@@ -127,17 +128,17 @@ fn total(counts: &CountsView) -> u64 {
 }
 
 fn print_summary(progress: &ImportView, errors: &[LineErrorView]) -> Result<()> {
-    for (what, counts) in [("objects", &progress.objects), ("relationships", &progress.relationships)] {
+    for (what, counts) in [("object", &progress.objects), ("relationship", &progress.relationships)] {
         output::print_line(&format!(
-            "{} {what}: {} created, {} updated, {} unchanged",
-            total(counts),
+            "{}: {} created, {} updated, {} unchanged",
+            counted(total(counts), what),
             counts.created,
             counts.updated,
             counts.unchanged
         ))?;
     }
     for error in errors {
-        output::print_line(&format!("  line {}: {}", error.line, error.message))?;
+        output::print_text(&format!("  line {}: {}", error.line, error.message))?;
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ fn coloured_status(status: RunStatus) -> String {
     match status {
         RunStatus::Completed => green(status.as_str()),
         RunStatus::Failed | RunStatus::Cancelled => red(status.as_str()),
-        RunStatus::Queued | RunStatus::Running | RunStatus::Paused => status.to_string(),
+        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting | RunStatus::Paused => status.to_string(),
     }
 }
 

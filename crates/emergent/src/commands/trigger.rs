@@ -1,20 +1,43 @@
-//! `emergent trigger`: lists schedules, event triggers and their firings.
+//! `emergent trigger`: lists schedules, event triggers and their firings, and saves triggers that start workflows.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use emergent_domain::time::Timestamp;
-use emergent_wire::trigger::{EventTriggerView, FiringView, ScheduleView, TriggersView};
+use emergent_wire::trigger::{EventTriggerView, FiringView, ScheduleView, TriggerName, TriggersView};
 use serde_json::Value;
 
-use super::{agent, encode};
+use super::{
+    agent::{self, to_camel_case},
+    encode,
+};
 use crate::{
     client::{Client, Received},
-    error::Result,
+    error::{Error, Result},
     output::{self, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Trigger {
-    /// List the schedules, and the agents that wait for events
+    /// List the schedules, and the agents and workflows that wait for events
     List,
+    /// Save a trigger that starts a workflow at times or events
+    ///
+    /// The file is YAML or JSON: `trigger` (a cron expression or an event), `dispatch` (with `description` or `tasks`,
+    /// and settings as for `emergent dispatch`), and `config` (settings of the schedule or the event).
+    Save {
+        /// Its name in the project
+        name: String,
+        /// The file; `-` is standard input
+        file: PathBuf,
+    },
+    /// Delete a trigger that starts a workflow
+    Delete {
+        /// Its name in the project
+        name: String,
+    },
     /// List what fired and what became of it, newest first
     Firings {
         /// Only of this agent, by name or id
@@ -37,6 +60,17 @@ impl Trigger {
                     client.get("/api/admin/triggers").await?.data().await?;
                 if as_json { output::print_json(&triggers) } else { show(&triggers) }
             }
+            Trigger::Save { name, file } => {
+                let body = read_trigger(&file)?;
+                let path = format!("/api/admin/triggers/{}", encode(&name));
+                let saved: Received<TriggerName> = client.put(&path, &body).await?.data().await?;
+                print_name(&saved, "saved", as_json)
+            }
+            Trigger::Delete { name } => {
+                let path = format!("/api/admin/triggers/{}", encode(&name));
+                let deleted: Received<TriggerName> = client.delete(&path).await?.data().await?;
+                print_name(&deleted, "deleted", as_json)
+            }
             Trigger::Firings { agent, status, limit } => {
                 let mut path = format!("/api/admin/triggers/firings?limit={limit}");
                 if let Some(agent) = agent {
@@ -53,18 +87,51 @@ impl Trigger {
     }
 }
 
+fn print_name(trigger: &Received<TriggerName>, what: &str, as_json: bool) -> Result<()> {
+    match as_json {
+        true => output::print_json(trigger),
+        false => output::print_line(&format!("trigger {} is {what}", trigger.name)),
+    }
+}
+
+/// Reads a trigger from a file. The fields of the workflow may be those of a manifest (`blocked_by`) or of the API
+/// (`blockedBy`). The server names the errors of their values.
+fn read_trigger(path: &Path) -> Result<Value> {
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
+    } else {
+        text = std::fs::read_to_string(path).map_err(failed)?;
+    }
+    let mut body: Value = serde_saphyr::from_str(&text)
+        .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
+    if let Some(dispatch) = body.get_mut("dispatch") {
+        *dispatch = to_camel_case(dispatch.take());
+        for task in dispatch.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten() {
+            *task = to_camel_case(task.take());
+        }
+    }
+    Ok(body)
+}
+
+/// What a trigger starts: the name of an agent, or that it is a workflow.
+fn target_text(agent_name: &str, starts_workflow: bool) -> String {
+    if starts_workflow { "a workflow".to_owned() } else { agent_name.to_owned() }
+}
+
 fn show(triggers: &TriggersView) -> Result<()> {
     let TriggersView { schedules, events } = triggers;
     if schedules.is_empty() && events.is_empty() {
-        return output::print_line(
-            "No agent is triggered. `trigger` in its definition does it: see docs/triggers.md",
+        return output::print_text(
+            "Nothing is triggered. `trigger` in the definition of an agent, or `emergent trigger save`, does it: see docs/triggers.md",
         );
     }
     if !schedules.is_empty() {
         let cells = |schedule: &ScheduleView| {
             vec![
                 schedule.name.clone(),
-                schedule.agent_name.clone(),
+                target_text(&schedule.agent_name, schedule.dispatch.is_some()),
                 schedule.cron.clone(),
                 schedule.time_zone.clone(),
                 time_text(schedule.next_at, if schedule.error.is_none() { "never" } else { "set aside" }),
@@ -73,10 +140,10 @@ fn show(triggers: &TriggersView) -> Result<()> {
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
-        output::print_table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
+        output::print_table(&["SCHEDULE", "STARTS", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
         for schedule in schedules {
             if let Some(error) = &schedule.error {
-                output::print_line(&format!(
+                output::print_text(&format!(
                     "{} was set aside until it is saved again: {error}",
                     schedule.name
                 ))?;
@@ -88,9 +155,13 @@ fn show(triggers: &TriggersView) -> Result<()> {
             output::print_line("")?;
         }
         let cells = |trigger: &EventTriggerView| {
-            vec![trigger.agent_name.clone(), trigger.event.to_string(), filter_text(trigger)]
+            let starts = match &trigger.name {
+                Some(name) => format!("a workflow ({name})"),
+                None => trigger.agent_name.clone(),
+            };
+            vec![starts, trigger.event.to_string(), filter_text(trigger)]
         };
-        output::print_table(&["AGENT", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
+        output::print_table(&["STARTS", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
     }
     Ok(())
 }
@@ -120,18 +191,26 @@ fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
             }
             None => format!("schedule {}", time_text(firing.scheduled_at, "")),
         };
-        let outcome =
-            firing.run_id.map(|run| run.to_string()).or_else(|| firing.reason.clone()).unwrap_or_default();
+        let outcome = firing
+            .run_id
+            .or(firing.workflow_id)
+            .map(|id| id.to_string())
+            .or_else(|| firing.reason.clone())
+            .unwrap_or_default();
         vec![
             time_text(Some(firing.created_at), ""),
-            firing.agent_name.clone(),
+            firing.trigger_name.clone().unwrap_or_else(|| firing.agent_name.clone()),
             cause,
             firing.status.to_string(),
             first_line(&outcome, 80),
         ]
     };
     let rows: Vec<_> = firings.iter().map(cells).collect();
-    output::print_table(&["AT", "AGENT", "WHAT", "STATUS", "RUN OR REASON"], &rows)
+    output::print_list(
+        &["AT", "AGENT OR TRIGGER", "WHAT", "STATUS", "STARTED OR REASON"],
+        &rows,
+        ("trigger list", "lists what would fire"),
+    )
 }
 
 /// A time without fractions of a second; `fallback` when there is none.

@@ -68,6 +68,9 @@ pub enum Workflow {
         /// Watch it until it ends, or waits for a person
         #[arg(long)]
         follow: bool,
+        /// A name for this request: sent again with it, it starts nothing more
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
     },
 }
 
@@ -104,11 +107,12 @@ impl Workflow {
                     output::print_line(&format!("workflow {workflow} is {}", cancelled.status))
                 }
             }
-            Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
+            Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow, idempotency_key } => {
                 let workflow = resolve_id(client, &WORKFLOWS, &workflow).await?;
                 let body = ResumeWorkflow { note, budget_usd, budget_tokens };
                 let path = format!("{}/resume", watch_workflow::path(&workflow));
-                let resumed: Received<WorkflowSummaryView> = client.post(&path, &body).await?.data().await?;
+                let response = client.post_once(&path, &body, idempotency_key.as_deref()).await?;
+                let resumed: Received<WorkflowSummaryView> = response.data().await?;
                 if follow {
                     return watch_workflow::follow(client, &workflow, as_json).await;
                 }
@@ -139,7 +143,11 @@ fn show_all(workflows: &[Received<WorkflowSummaryView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"], &rows)
+    output::print_list(
+        &["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"],
+        &rows,
+        ("dispatch TEXT", "starts one"),
+    )
 }
 
 async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {

@@ -1,33 +1,46 @@
 //! Suggests commands for an escalated workflow, which waits for a person.
 
-use emergent_wire::workflow::WorkflowSummaryView;
+use emergent_wire::workflow::{EscalationAction, WorkflowSummaryView};
 
 use crate::hints;
 
-/// One line for each option: a short label and the command. Empty for a workflow that is not escalated.
+/// How every command of the API's answers starts.
+const PROGRAM: &str = "emergent ";
+
+/// One line for each action: a short label and the command. Empty for a workflow that is not escalated.
 pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
     let Some(escalation) = &workflow.escalation else { return Vec::new() };
-    let id = workflow.id;
-    let mut options = Vec::new();
-    for option in &escalation.options {
-        match (option.as_str(), escalation.task_id, escalation.discussion_id) {
-            ("retry", Some(task), _) => options.push(("try again", format!("task retry {task} --note TEXT"))),
-            ("reassign", Some(task), _) => {
-                options.push(("another agent", format!("task reassign {task} AGENT")));
-            }
-            // Only an escalation with a task can come from an exhausted budget.
-            ("resume", Some(_), _) => {
-                options.push(("with more money", format!("workflow resume {id} --budget-usd N")));
-            }
-            ("skip", Some(task), _) => options.push(("do without", format!("task skip {task}"))),
-            ("decide", _, Some(discussion)) => {
-                options.push(("read", format!("discussion show {discussion}")));
-                options.push(("decide", format!("discussion decide {discussion} DECISION --reason TEXT")));
-            }
-            _ => {}
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    if let Some(discussion) = escalation.discussion_id {
+        lines.push(("read", format!("discussion show {discussion}")));
+    }
+    lines.extend(escalation.actions.iter().filter_map(labelled_command));
+    // Both are always possible.
+    for (label, command) in [
+        ("everything again", format!("workflow resume {}", workflow.id)),
+        ("give up", format!("workflow cancel {}", workflow.id)),
+    ] {
+        if !lines.iter().any(|(_, other)| *other == command) {
+            lines.push((label, command));
         }
     }
-    options.push(("everything again", format!("workflow resume {id}")));
-    options.push(("give up", format!("workflow cancel {id}")));
-    options.into_iter().map(|(label, command)| format!("{label:<17} {}", hints::command(&command))).collect()
+    lines.into_iter().map(|(label, command)| format!("{label:<17} {}", hints::command(&command))).collect()
+}
+
+/// The command of an action without the name of the program; `None` for `cancel`, and for an option of a newer
+/// server.
+fn labelled_command(action: &EscalationAction) -> Option<(&'static str, String)> {
+    let command = action.command.strip_prefix(PROGRAM)?.to_owned();
+    let label = match action.option.as_str() {
+        "retry" => "try again",
+        "reassign" => "another agent",
+        "skip" => "do without",
+        "decide" => "decide",
+        "resume" if command.starts_with("budget ") => "a larger budget",
+        "resume" if command.contains("--budget-") => "with more budget",
+        "resume" => "everything again",
+        // To cancel comes last, after everything that goes on.
+        _ => return None,
+    };
+    Some((label, command))
 }

@@ -35,6 +35,19 @@ impl Dag {
             Body::TaskPaused { reason } => format!("⏸ {task}{}", reason_suffix(&reason)),
             Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", reason_suffix(&reason)),
             Body::TaskWaiting { reason } => format!("· {task}{}", reason_suffix(&reason)),
+            Body::ModelRetry { asker, error, wait_ms } => format!(
+                "↻ {task}  the {} is asked again in {:.1} s{}",
+                asker.as_deref().unwrap_or("model"),
+                wait_ms.unwrap_or(0) as f64 / 1_000.0,
+                reason_suffix(&error)
+            ),
+            Body::JudgeFailed { role, reason } => {
+                format!(
+                    "✗ {task}  the {} failed{}",
+                    role.as_deref().unwrap_or("judge"),
+                    reason_suffix(&reason)
+                )
+            }
             Body::TaskRetried { reason } => format!("↻ {task} is tried again{}", reason_suffix(&reason)),
             Body::TaskSentBack { reason } => format!("↻ {task} is sent back{}", reason_suffix(&reason)),
             Body::TaskReopened { reason } => format!("↻ {task} is open again{}", reason_suffix(&reason)),

@@ -115,6 +115,11 @@ impl Dag {
             });
         }
         self.index = self.tasks.iter().enumerate().map(|(index, task)| (task.id, index)).collect();
+        // Only this state of a discussion is known without events.
+        let undecided = facts.escalation.as_ref().filter(|escalation| escalation.discussion_id.is_some());
+        if let Some(task) = undecided.and_then(|escalation| self.index.get(&escalation.task_id?).copied()) {
+            self.tasks[task].discussion = Some(DiscussionState::Escalated);
+        }
     }
 
     /// Applies an event. Returns false when the event does not carry everything that changed, such as a new
@@ -215,6 +220,8 @@ impl Task {
             | Body::TaskAdded { .. }
             | Body::TasksRefused { .. }
             | Body::TaskWaiting { .. }
+            | Body::ModelRetry { .. }
+            | Body::JudgeFailed { .. }
             | Body::Unknown => {}
         }
     }

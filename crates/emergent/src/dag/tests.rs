@@ -220,51 +220,61 @@ fn each_event_is_one_line_with_its_reason() {
 }
 
 #[test]
+fn a_task_that_waits_for_a_decision_is_marked_also_without_events() {
+    let mut workflow = workflow_json("escalated", &[task("design", "in_progress", &[])]);
+    workflow["escalation"] = json!({ "reason": "no end", "taskId": id("design"), "discussionId": id("D"),
+        "options": ["decide"], "at": "2026-01-01T00:00:00Z" });
+    let lines =
+        Dag::new(&read(&workflow)).lines(&RenderOptions::plain("2026-01-01T00:00:05Z".parse().unwrap()));
+    assert!(lines[1].contains("⚑ design") && lines[1].contains("waits for a decision"), "{lines:#?}");
+}
+
+#[test]
 fn an_escalated_workflow_gets_the_commands_for_its_options() {
     assert!(advice(&diamond().facts).is_empty());
     let (workflow, task, discussion) = (id("w"), id("T"), id("D"));
-    let advice_for = |escalation: Value| {
+    let action = |(option, command): (&str, String)| json!({ "option": option, "command": format!("emergent {command}"), "request": "", "body": "" });
+    let advice_for = |discussion: Option<&str>, actions: Vec<(&str, String)>| {
         let mut workflow = diamond_json();
-        workflow["escalation"] = escalation;
-        workflow["escalation"]["at"] = json!("2026-01-01T00:00:00Z");
+        workflow["escalation"] = json!({
+            "reason": "it waits", "taskId": task, "discussionId": discussion, "options": [],
+            "actions": actions.into_iter().map(action).collect::<Vec<_>>(), "at": "2026-01-01T00:00:00Z",
+        });
         advice(&read(&workflow).facts)
     };
+    let retry = format!("task retry {task} --note TEXT");
+    let cancel = format!("workflow cancel {workflow}");
     assert_eq!(
-        advice_for(
-            json!({ "reason": "task `docs` failed", "taskId": task, "options": ["retry", "reassign", "skip", "cancel"] })
-        ),
+        advice_for(None, vec![("retry", retry.clone()), ("cancel", cancel.clone()), ("newer", "x".into())]),
         [
-            format!("try again         emergent task retry {task} --note TEXT"),
-            format!("another agent     emergent task reassign {task} AGENT"),
-            format!("do without        emergent task skip {task}"),
+            format!("try again         emergent {retry}"),
             format!("everything again  emergent workflow resume {workflow}"),
-            format!("give up           emergent workflow cancel {workflow}"),
+            format!("give up           emergent {cancel}"),
         ]
     );
-    let undecided = advice_for(
-        json!({ "reason": "no end", "taskId": task, "discussionId": discussion, "options": ["decide", "cancel"] }),
-    );
+    let decide = format!("discussion decide {discussion} DECISION --reason TEXT");
     assert_eq!(
-        undecided[1],
-        format!("decide            emergent discussion decide {discussion} DECISION --reason TEXT")
-    );
-    assert_eq!(
-        advice_for(
-            json!({ "reason": "nothing left to pay with", "taskId": task, "options": ["resume", "skip", "cancel"] })
-        ),
+        advice_for(Some(&discussion), vec![("decide", decide.clone())])[..2],
         [
-            format!("with more money   emergent workflow resume {workflow} --budget-usd N"),
-            format!("do without        emergent task skip {task}"),
-            format!("everything again  emergent workflow resume {workflow}"),
-            format!("give up           emergent workflow cancel {workflow}"),
+            format!("read              emergent discussion show {discussion}"),
+            format!("decide            emergent {decide}"),
         ]
     );
-    // Without a task, the escalation is not about the budget, whatever its reason says.
+    let resume = format!("workflow resume {workflow}");
     assert_eq!(
-        advice_for(json!({ "reason": "it could not go on: budget", "options": ["resume", "cancel"] })),
+        advice_for(
+            None,
+            vec![
+                ("resume", "budget set --usd N".into()),
+                ("resume", resume.clone()),
+                ("resume", format!("{resume} --budget-tokens N"))
+            ]
+        ),
         [
-            format!("everything again  emergent workflow resume {workflow}"),
-            format!("give up           emergent workflow cancel {workflow}")
+            "a larger budget   emergent budget set --usd N".to_owned(),
+            format!("everything again  emergent {resume}"),
+            format!("with more budget  emergent {resume} --budget-tokens N"),
+            format!("give up           emergent {cancel}"),
         ]
     );
 }

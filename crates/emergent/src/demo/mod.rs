@@ -2,7 +2,6 @@
 
 mod graph;
 
-use emergent_domain::workflow::WorkflowStatus;
 use emergent_wire::{
     dispatch::{Dispatch, DispatchResponse},
     mcp_server::{McpServerView, UpdateMcpServer},
@@ -38,7 +37,7 @@ pub struct PlayedDemo {
     /// Counts from 1.
     pub number: u32,
     pub workflow: String,
-    /// Whether it has not ended, so that it can go on.
+    /// Whether it goes on by itself. One that waits for a person does not, and can be played afresh.
     pub is_active: bool,
 }
 
@@ -52,12 +51,9 @@ pub async fn find_newest(mut client: Client) -> Result<(Client, Option<PlayedDem
         client = client.in_project(&project);
         let workflows: Vec<WorkflowSummaryView> = client.get_all_pages("/api/coordination/workflows").await?;
         if let Some(demo) = workflows.into_iter().find(|workflow| workflow.description == REQUEST) {
-            let has_ended = matches!(
-                demo.status,
-                WorkflowStatus::Completed | WorkflowStatus::Failed | WorkflowStatus::Cancelled
-            );
             let workflow = demo.id.to_string();
-            return Ok((client, Some(PlayedDemo { number, workflow, is_active: !has_ended })));
+            let is_active = demo.status.is_active();
+            return Ok((client, Some(PlayedDemo { number, workflow, is_active })));
         }
     }
     Ok((client.in_project(FIRST_PROJECT), None))

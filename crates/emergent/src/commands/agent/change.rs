@@ -1,9 +1,6 @@
 //! `agent apply` and `agent edit`: change agents to what a file or an editor says.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::path::{Path, PathBuf};
 
 use emergent_wire::agent::AgentView;
 use serde_json::{Map, Value, json};
@@ -11,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{definition, resolve_agent};
 use crate::{
     client::{Client, Received},
-    config::env_value,
+    commands::editor::{open_editor, write_private_file},
     error::{Error, Result},
     hints, output,
 };
@@ -29,10 +26,18 @@ pub async fn apply(client: &Client, files: &[PathBuf], as_json: bool) -> Result<
         let (agent, outcome) = apply_one(client, name, definition).await?;
         if !as_json {
             output::print_line(&format!("{name} is {outcome} (version {})", agent.version))?;
+            print_warnings(&agent);
         }
         applied.push(agent);
     }
     if as_json { output::print_json(&applied) } else { Ok(()) }
+}
+
+/// Says what is probably a mistake in a definition that was saved.
+pub fn print_warnings(agent: &AgentView) {
+    for warning in &agent.warnings {
+        output::print_notice(&format!("warning: {}: {}", warning.field, warning.reason));
+    }
 }
 
 /// Creates or changes one agent. Also returns the word for what was done.
@@ -58,7 +63,7 @@ async fn apply_one(
 pub async fn edit(client: &Client, reference: &str, as_json: bool) -> Result<()> {
     let agent = resolve_agent(client, reference).await?;
     let before = definition::to_yaml(&definition::from_view(&agent));
-    let file = definition::write_private_file(&std::env::temp_dir(), &agent.name, &before)?;
+    let file = write_private_file(&std::env::temp_dir(), &format!("{}.yaml", agent.name), &before)?;
     open_editor(&file)?;
     let after =
         std::fs::read_to_string(&file).map_err(|source| Error::File { path: file.clone(), source })?;
@@ -78,7 +83,9 @@ pub async fn edit(client: &Client, reference: &str, as_json: bool) -> Result<()>
     if as_json {
         return output::print_json(&changed);
     }
-    output::print_line(&format!("{} is at version {}", changed.name, changed.version))
+    output::print_line(&format!("{} is at version {}", changed.name, changed.version))?;
+    print_warnings(&changed);
+    Ok(())
 }
 
 /// Sends the definition of the file, unless somebody else changed the agent meanwhile.
@@ -86,22 +93,4 @@ async fn save(client: &Client, agent: &AgentView, file: &Path) -> Result<Receive
     let mut body = definition::replacement(&definition::read(file)?);
     body.insert("expectedVersion".to_owned(), json!(agent.version));
     client.patch(&format!("/api/admin/agents/{}", agent.id), &body).await?.data().await
-}
-
-/// Runs the editor and waits until it is closed.
-fn open_editor(file: &Path) -> Result<()> {
-    let editor = env_value("VISUAL").or_else(|| env_value("EDITOR")).unwrap_or_else(|| "vi".to_owned());
-    // The variable may have arguments, such as `code --wait`, so a shell splits it.
-    let status = Command::new("sh")
-        .args(["-c", &format!("{editor} \"$1\""), "sh"])
-        .arg(file)
-        .stdin(Stdio::inherit())
-        .status()
-        .map_err(Error::Io)?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(Error::Usage(format!(
-        "the editor `{editor}` ended with {status}, so nothing was changed; $EDITOR chooses another one"
-    )))
 }

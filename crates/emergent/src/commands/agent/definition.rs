@@ -1,9 +1,6 @@
 //! Reads agent definitions from files, and writes them as text for an editor.
 
-use std::{
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::{io::Read, path::Path};
 
 use emergent_wire::agent::AgentView;
 use serde_json::{Map, Value, json};
@@ -143,19 +140,6 @@ fn is_block(text: &str) -> bool {
     text.trim_end_matches('\n').contains('\n')
         && !text.ends_with("\n\n")
         && text.chars().all(|char| char == '\n' || char == '\t' || !char.is_control())
-}
-
-/// A new, private file for an editor, in the folder for temporary files.
-pub fn write_private_file(folder: &Path, name: &str, content: &str) -> Result<PathBuf> {
-    use std::io::Write;
-    let path = folder.join(format!("emergent-{}-{name}.yaml", uuid::Uuid::now_v7().simple()));
-    let failed = |source| Error::File { path: path.clone(), source };
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&path).and_then(|mut file| file.write_all(content.as_bytes())).map_err(failed)?;
-    Ok(path)
 }
 
 #[cfg(test)]

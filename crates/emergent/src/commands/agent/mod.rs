@@ -6,6 +6,7 @@ mod history;
 
 use std::path::PathBuf;
 
+use emergent_domain::agent::ModelConfig;
 use emergent_wire::{
     agent::AgentView,
     agent_parts::ModelView,
@@ -97,6 +98,9 @@ pub struct Trigger {
     /// How long it may take
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<i64>,
+    /// A name for this request: sent again with it, it starts nothing more
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
 }
 
 impl Agent {
@@ -122,7 +126,16 @@ impl Agent {
             Agent::Create { file } => {
                 let created: Received<AgentView> =
                     client.post("/api/admin/agents", &definition::read(&file)?).await?.data().await?;
-                if as_json { output::print_json(&created) } else { print_agents(&[created]) }
+                if as_json {
+                    output::print_json(&created)
+                } else {
+                    output::print_line(&format!(
+                        "{} is created (version {})",
+                        created.name, created.version
+                    ))?;
+                    change::print_warnings(&created);
+                    Ok(())
+                }
             }
             Agent::Apply { files } => change::apply(client, &files, as_json).await,
             Agent::Edit { agent } => change::edit(client, &agent, as_json).await,
@@ -152,16 +165,7 @@ impl Trigger {
             ),
             None => None,
         };
-        let model = match &self.model {
-            Some(model) => {
-                let Some((provider, name)) = model.split_once('/') else {
-                    return Err(Error::Usage(format!("--model `{model}` is not of the form provider/name")));
-                };
-                let (provider, name) = (provider.to_owned(), name.to_owned());
-                Some(ModelView { provider, name, temperature: None, max_tokens: None })
-            }
-            None => None,
-        };
+        let model = self.model.as_deref().map(parse_model).transpose()?;
         let body = TriggerRun {
             input: self.input,
             context,
@@ -172,9 +176,16 @@ impl Trigger {
             max_total_tokens: None,
         };
         let path = format!("/api/admin/agents/{agent}/trigger");
-        let started: Received<StartedRun> = client.post(&path, &body).await?.data().await?;
+        let key = self.idempotency_key.as_deref();
+        let started: Received<StartedRun> = client.post_once(&path, &body, key).await?.data().await?;
         watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await
     }
+}
+
+/// Reads the model of an option `--model`.
+pub fn parse_model(text: &str) -> Result<ModelView> {
+    let model: ModelConfig = text.parse().map_err(|error| Error::Usage(format!("--model: {error}")))?;
+    Ok(model.into())
 }
 
 /// Loads the agent that a person names, internal agents included.
@@ -224,11 +235,15 @@ fn print_agents(agents: &[Received<AgentView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"], &rows)
+    output::print_list(
+        &["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"],
+        &rows,
+        ("agent apply FILE", "creates one"),
+    )
 }
 
 fn print_agent(agent: &AgentView) -> Result<()> {
-    output::print_line(&format!("{}  version {}", bold(&agent.name), agent.version))?;
+    output::print_row(&format!("{}  version {}", bold(&agent.name), agent.version))?;
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let mut facts = vec![
         ("id", agent.id.to_string()),
@@ -244,6 +259,10 @@ fn print_agent(agent: &AgentView) -> Result<()> {
     facts.extend(agent.product.clone().map(|product| ("product", product)));
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         output::print_fact(name, value)?;
+    }
+    for rule in &agent.approvals {
+        let rule = serde_json::to_value(rule).unwrap_or_default();
+        output::print_fact("approvals", &rule.to_string())?;
     }
     if let Some(flow) = &agent.flow_config {
         let flow = serde_json::to_value(flow).unwrap_or_default();

@@ -25,14 +25,15 @@ use crate::{
 /// How the file is named that `--with-key` writes beside the copy.
 const KEY_EXTENSION: &str = "secret-key";
 
-/// Copies everything to one file: the objects and relationships of all projects with their history, documents,
+/// Copy everything to a file, while the server runs
+///
+/// One file has it all: the objects and relationships of all projects with their history, documents,
 /// agents, runs, workflows, products, tokens (as hashes) and secrets (still encrypted). The server may run
 /// meanwhile: the copy has what was committed when it began, and nobody waits for it.
 ///
 /// The key of the secrets is not in the copy. Keep it apart from the copies: without it, a server does not
 /// start on a restored copy. Files of the data folder besides the database, such as rehearsals, are not in it.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Backup {
     /// The new file; in an existing folder, a file that is named after the time
     file: PathBuf,
@@ -55,6 +56,13 @@ impl Backup {
             )));
         }
         let file = target_file(&self.file, Clock::system().now());
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Error::Usage(format!(
+                "there is no folder `{}`; make it first, or choose another",
+                folder.display()
+            )));
+        }
         let key_file = self.with_key.then(|| with_suffix(&file, KEY_EXTENSION));
         for path in [Some(&file), key_file.as_ref()].into_iter().flatten() {
             if path.exists() {

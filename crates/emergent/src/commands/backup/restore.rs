@@ -9,7 +9,7 @@ use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
 use emergent_secrets::{KeySource, Keyring};
 use emergent_store::{
-    Db, DbConfig,
+    Db, DbConfig, TimeLimits,
     backup::{self, CheckDepth, Contents},
 };
 use emergent_tools::ToolPool;
@@ -23,6 +23,8 @@ use crate::{
     output, progress,
 };
 
+/// Put a backup into a new data folder
+///
 /// Checks the file, and copies it into the data folder (--data-dir), which must be new or empty. Nothing is
 /// written before the check, and the database appears in the folder when it is complete.
 ///
@@ -31,7 +33,6 @@ use crate::{
 /// them. Stop the original first, or give --cancel-runs: the copy then starts nothing because of the past. Later
 /// times of schedules and later changes start new runs on both.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Restore {
     /// A file that `emergent backup` wrote
     file: PathBuf,
@@ -170,7 +171,7 @@ fn has_keys(folder: &Path, contents: &Contents) -> Result<bool> {
 /// it opens a secret.
 async fn cancel_active_work(settings: &Settings, database: &Path) -> Result<Cancelled> {
     let config = DbConfig::Sqlite { path: database.to_owned() };
-    let db = Db::open_with(config, settings.time_limits).await?;
+    let db = Db::open_with(config, TimeLimits::ALONE).await?;
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
     let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
     let graph = Graph::new(db, Clock::system(), embedder);

@@ -5,8 +5,7 @@ use emergent_store::{Db, secrets as rows};
 use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
 
 use super::{
-    Finding, ok_finding, problem_finding, products, secrets, server_state, servers, setup::DataLocation,
-    triggers,
+    Finding, agents, ok_finding, problem_finding, products, secrets, servers, setup::DataLocation, triggers,
 };
 use crate::{
     client::Client,
@@ -67,15 +66,8 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
         Err(Error::Locked { .. }) => return Vec::new(),
         Err(error) => return vec![not_checked(&error)],
     };
-    let mut findings = match server_state::load(&client).await {
-        // The models are reached with the keys of this terminal, as a server would.
-        Ok(Some(state)) => server_state::models(&state),
-        _ => Vec::new(),
-    };
-    findings.retain(|finding| !finding.ok);
     let projects = check_projects(client, &key_location).await;
-    findings.extend(projects.unwrap_or_else(|error| vec![not_checked(&error)]));
-    findings
+    projects.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
 /// Checks every project of a server.
@@ -137,12 +129,13 @@ async fn check_projects(mut client: Client, key_location: &str) -> Result<Vec<Fi
         secret_count += count;
         findings.extend(missing);
         findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
+        findings.extend(agents::check_agents(&client, &label).await?);
         findings.extend(products::check_products(&client, &label).await?);
         findings.extend(triggers::check_triggers(&client, &label).await?);
     }
     findings.push(ok_finding("secrets", format!("{secret_count} set; {key_location}")));
     // Findings are grouped by section and not by project.
-    let order = ["secrets", "mcp servers", "products", "triggers"];
+    let order = ["secrets", "mcp servers", "agents", "products", "triggers"];
     findings.sort_by_key(|finding| order.iter().position(|section| *section == finding.what));
     Ok(findings)
 }

@@ -2,6 +2,7 @@
 //! problem. A running server is asked, because its settings and its reach count; without one, the checks run in
 //! this process.
 
+mod agents;
 mod contents;
 mod products;
 mod secrets;
@@ -30,6 +31,9 @@ struct Finding {
     /// The section, such as `database`.
     what: &'static str,
     ok: bool,
+    /// How it is marked if it is no problem.
+    #[serde(skip)]
+    mark: Mark,
     /// What the check found, in words.
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,12 +43,32 @@ struct Finding {
     source: Option<String>,
 }
 
+/// How a finding that is no problem is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Good,
+    /// Neither good nor bad.
+    Neutral,
+    /// It may be a problem.
+    Warning,
+}
+
+/// A finding that is neither good nor bad.
+fn neutral_finding(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding { mark: Mark::Neutral, ..ok_finding(what, found) }
+}
+
+/// A finding that may be a problem.
+fn warning_finding(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding { mark: Mark::Warning, ..ok_finding(what, found) }
+}
+
 fn ok_finding(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, ok: true, found: found.into(), fix: None, source: None }
+    Finding { what, ok: true, mark: Mark::Good, found: found.into(), fix: None, source: None }
 }
 
 fn problem_finding(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, ok: false, found: found.into(), fix: Some(fix.into()), source: None }
+    Finding { what, ok: false, mark: Mark::Warning, found: found.into(), fix: Some(fix.into()), source: None }
 }
 
 /// Runs all checks and prints their findings; fails when one of them is a problem.
@@ -108,15 +132,23 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
     let (database, data) = setup::database(&settings, data_dir).await;
     findings.push(database);
     let (server, is_running) = setup::server(&settings).await;
+    let address = server.found.trim_end_matches("answers").to_owned();
     findings.push(server);
     // What the server of the folder says about itself counts more than the settings of this terminal.
     if is_running && let Ok(client) = Client::for_data_dir(&settings).await {
-        findings.extend(check_client(client, "look at the server's log").await);
+        let mut of_server = check_client(client, "look at the server's log").await;
+        // What the server says takes the place of what was found from outside; it does not say its address.
+        for finding in of_server.iter_mut().filter(|finding| finding.found.starts_with("answers, ")) {
+            finding.found.insert_str(0, &address);
+        }
+        findings.retain(|finding| of_server.iter().all(|other| other.what != finding.what));
+        findings.extend(server_state::ignored_variables(&settings.describe()));
+        findings.extend(of_server);
         return findings;
     }
     findings.push(setup::address(&settings));
     findings.push(setup::embeddings(&settings).await);
-    findings.push(setup::models(&settings));
+    findings.extend(setup::models(&settings).await);
     findings.extend(contents::check_contents(&settings, data).await);
     findings.extend(server_state::settings(&settings.describe()));
     findings
@@ -127,8 +159,13 @@ fn print(findings: &[Finding], as_json: bool) -> Result<()> {
         return output::print_json(&findings);
     }
     let (settings, checks): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.what == SETTING);
-    for finding in checks {
-        let mark = if finding.ok { "✓" } else { "✗" };
+    for finding in &checks {
+        let mark = match finding.mark {
+            _ if !finding.ok => "✗",
+            Mark::Good => "✓",
+            Mark::Neutral => "–",
+            Mark::Warning => "!",
+        };
         output::print_item(&format!("{mark} {:<14} ", finding.what), &finding.found)?;
         if let Some(fix) = &finding.fix {
             output::print_item(&format!("  {:<14} ", ""), &format!("→ {fix}"))?;
@@ -138,6 +175,9 @@ fn print(findings: &[Finding], as_json: bool) -> Result<()> {
         return Ok(());
     }
     output::print_line("")?;
+    if checks.iter().any(|finding| finding.found.starts_with(server_state::SERVER_CONFIGURATION)) {
+        output::print_line("The settings of the running server:")?;
+    }
     let rows: Vec<_> = settings
         .iter()
         .map(|finding| {

@@ -3,14 +3,28 @@
 
 use emergent_wire::diagnostics::{
     DiagnosticsView, EmbedderView, ListenView, ModelProviderView, ProbeStatus, ProbeView, SettingSource,
-    SettingView,
+    SettingView, WebhookStateView,
 };
 
-use super::{Finding, ok_finding, problem_finding};
+use super::{Finding, neutral_finding, ok_finding, problem_finding, warning_finding};
 use crate::{
     client::Client,
     error::{Error, Result},
 };
+
+/// How the finding about the configuration of a running server begins.
+pub const SERVER_CONFIGURATION: &str = "of the server";
+
+/// The finding that the variables of this terminal have no effect on the server that is asked; `None` if it has none.
+pub fn ignored_variables(settings: &[SettingView]) -> Option<Finding> {
+    let of_terminal = settings.iter().filter(|setting| setting.source == SettingSource::Environment);
+    let names: Vec<&str> = of_terminal.map(|setting| setting.variable.as_str()).collect();
+    let found = format!(
+        "this terminal sets {}; the running server has the settings that it was started with, which follow",
+        names.join(", ")
+    );
+    (!names.is_empty()).then(|| ok_finding("configuration", found))
+}
 
 /// Asks the server to check what it depends on. `None` when it is of a version that cannot.
 pub async fn load(client: &Client) -> Result<Option<DiagnosticsView>> {
@@ -27,7 +41,7 @@ pub fn findings(state: &DiagnosticsView) -> Vec<Finding> {
     let file = state.config_file.clone().unwrap_or_else(|| "no emergent.toml".to_owned());
     let mut findings = vec![
         ok_finding("server", format!("answers, version {}{commit}", state.version)),
-        ok_finding("configuration", format!("of the server: {file}")),
+        ok_finding("configuration", format!("{SERVER_CONFIGURATION}: {file}")),
     ];
     findings.extend(address(&state.listen));
     let database = format!("{}, schema version {}", state.database.engine, state.database.schema_version);
@@ -35,7 +49,27 @@ pub fn findings(state: &DiagnosticsView) -> Vec<Finding> {
     findings.push(probed("database", &database, &state.database.probe, fix));
     findings.push(embedder(&state.embedder));
     findings.extend(models(state));
+    let has_webhook =
+        state.settings.iter().any(|setting| setting.variable == "EMERGENT_WEBHOOK_URL" && setting.is_set);
+    findings.extend(state.webhooks.as_ref().and_then(|webhook| webhooks(webhook, has_webhook)));
     findings
+}
+
+/// A finding if notices of inboxes wait for their delivery, or were given up, and if the server has a webhook.
+fn webhooks(state: &WebhookStateView, has_webhook: bool) -> Option<Finding> {
+    if state.given_up > 0 {
+        let reason = state.last_error.as_deref().unwrap_or("the reason is not known");
+        let were = if state.given_up == 1 { "notice of an inbox was" } else { "notices of inboxes were" };
+        let found = format!("{} {were} given up; the newest because {reason}", state.given_up);
+        let fix = "correct EMERGENT_WEBHOOK_URL or the webhook of the project; `emergent inbox list` has what was \
+                   not delivered";
+        return Some(problem_finding("webhooks", found, fix));
+    }
+    let wait = if state.waiting == 1 { "notice of an inbox waits" } else { "notices of inboxes wait" };
+    match state.waiting {
+        0 => has_webhook.then(|| ok_finding("webhooks", "every notice of the inboxes is delivered")),
+        count => Some(warning_finding("webhooks", format!("{count} {wait} for delivery"))),
+    }
 }
 
 fn address(listen: &ListenView) -> Option<Finding> {
@@ -54,18 +88,32 @@ fn embedder(embedder: &EmbedderView) -> Finding {
     };
     let dimensions = embedder.dimensions.map(|count| format!(", {count} dimensions")).unwrap_or_default();
     let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
-    probed("embeddings", &format!("{model}{dimensions}"), &embedder.probe, fix)
+    let similarity =
+        embedder.min_similarity.map(|least| format!(", similarity from {least}")).unwrap_or_default();
+    probed("embeddings", &format!("{model}{dimensions}{similarity}"), &embedder.probe, fix)
 }
 
-/// A finding for each configured provider, and one that lists the others.
-pub fn models(state: &DiagnosticsView) -> Vec<Finding> {
-    let (providers, model_for_all) = (&state.models, state.model.as_deref());
+/// A finding for each configured provider, one that lists the others, and the model for everything.
+fn models(state: &DiagnosticsView) -> Vec<Finding> {
+    let mut findings = providers(&state.models, &state.settings, state.model.as_deref());
+    if let Some(model) = &state.model {
+        findings.push(ok_finding("models", format!("{model} for everything")));
+    }
+    findings
+}
+
+/// A finding for each configured provider, and one that lists the others. `model` is the one for everything.
+pub fn providers(
+    providers: &[ModelProviderView],
+    settings: &[SettingView],
+    model: Option<&str>,
+) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for provider in providers.iter().filter(|provider| provider.configured) {
-        if provider.probe.status == ProbeStatus::Failed && !is_wanted(state, provider) {
+        if provider.probe.status == ProbeStatus::Failed && !is_wanted(provider, settings, model) {
             let name = &provider.provider;
             let found = format!("{name} does not run at its default address, and no setting names it");
-            findings.push(ok_finding("models", found));
+            findings.push(neutral_finding("models", found));
             continue;
         }
         let setting = provider.setting.as_deref().unwrap_or("its address");
@@ -78,27 +126,24 @@ pub fn models(state: &DiagnosticsView) -> Vec<Finding> {
         .map(|provider| format!("{} ({})", provider.provider, provider.setting.as_deref().unwrap_or("–")))
         .collect();
     if !others.is_empty() {
-        findings.push(ok_finding("models", format!("not configured: {}", others.join(", "))));
-    }
-    if let Some(model) = model_for_all {
-        findings.push(ok_finding("models", format!("{model} for everything")));
+        findings.push(neutral_finding("models", format!("not configured: {}", others.join(", "))));
     }
     findings
 }
 
 /// Whether a setting names the provider: its own one, or the model for everything.
-fn is_wanted(state: &DiagnosticsView, provider: &ModelProviderView) -> bool {
+fn is_wanted(provider: &ModelProviderView, settings: &[SettingView], model: Option<&str>) -> bool {
     let is_set =
-        |variable: &str| state.settings.iter().any(|setting| setting.variable == variable && setting.is_set);
+        |variable: &str| settings.iter().any(|setting| setting.variable == variable && setting.is_set);
     let is_model = |model: &str| model.split('/').next() == Some(provider.provider.as_str());
-    provider.setting.as_deref().is_some_and(is_set) || state.model.as_deref().is_some_and(is_model)
+    provider.setting.as_deref().is_some_and(is_set) || model.is_some_and(is_model)
 }
 
 /// A finding for something that was probed, or not.
 fn probed(what: &'static str, name: &str, probe: &ProbeView, fix: &str) -> Finding {
     let message = probe.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
     match probe.status {
-        ProbeStatus::Ok => ok_finding(what, format!("{name} answers in {} ms{message}", probe.millis)),
+        ProbeStatus::Ok => ok_finding(what, format!("{name}, answers in {} ms{message}", probe.millis)),
         ProbeStatus::NotProbed => ok_finding(what, format!("{name}{message}")),
         ProbeStatus::Failed => problem_finding(what, format!("{name} does not work{message}"), fix),
     }
@@ -132,6 +177,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::commands::doctor::Mark;
 
     fn state(model_probe: Value) -> DiagnosticsView {
         let fine = json!({ "status": "ok", "message": null, "millis": 3 });
@@ -168,6 +214,18 @@ mod tests {
         assert!(problems[0].found.contains("openai does not work: 401 wrong key"), "{problems:?}");
         assert!(problems[0].fix.as_deref().unwrap().contains("OPENAI_API_KEY"), "{problems:?}");
         assert!(wrong.iter().any(|finding| finding.found.contains("tokens travel in the clear")));
+    }
+
+    #[test]
+    fn a_notice_that_waits_is_a_warning_and_a_webhook_that_works_is_named() {
+        let webhooks = |waiting, has_webhook| {
+            let state = WebhookStateView { waiting, given_up: 0, last_error: None };
+            webhooks(&state, has_webhook).map(|finding| (finding.found, finding.mark))
+        };
+        let waits = ("1 notice of an inbox waits for delivery".to_owned(), Mark::Warning);
+        assert_eq!(webhooks(1, true), Some(waits));
+        assert_eq!(webhooks(0, false), None);
+        assert_eq!(webhooks(0, true).map(|(_, mark)| mark), Some(Mark::Good));
     }
 
     #[test]

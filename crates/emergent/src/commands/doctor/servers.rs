@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emergent_domain::text::counted;
 use emergent_wire::mcp_server::{InspectionView, McpServerView, McpToolView};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -43,7 +44,10 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
     let mut findings = vec![match inspect(client, &path).await? {
         Ok(inspection) => {
             let (protocol, tools) = (inspection.protocol.unwrap_or_default(), inspection.tools.len());
-            ok_finding(SECTION, format!("`{name}` answers, MCP {protocol}, {tools} tools{suffix}"))
+            ok_finding(
+                SECTION,
+                format!("`{name}` answers, MCP {protocol}, {}{suffix}", counted(tools, "tool")),
+            )
         }
         Err(reason) => {
             let circuit_breaker = match server.left_alone_until {

@@ -1,18 +1,23 @@
 //! Checks what a server needs to start: data folder, database, models and embeddings, and whether a server
 //! is running.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
-use emergent_llm::{EmbedTask, EmbedderSpec, Models};
+use emergent_llm::{EmbedTask, EmbedderSpec, Models, ProviderStatus};
 use emergent_store::Db;
+use emergent_wire::diagnostics::{ModelProviderView, ProbeStatus, ProbeView};
 
-use super::{Finding, ok_finding, problem_finding};
+use super::{Finding, ok_finding, problem_finding, server_state, warning_finding};
 use crate::{
     client,
     config::Settings,
     datadir::{self, DataDir},
     error::Error,
+    hints, logs,
 };
+
+/// How long a provider of models has to answer.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks the data folder. Returns it opened, or `None` when it is missing, in use or unusable.
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
@@ -115,10 +120,11 @@ pub fn address(settings: &Settings) -> Finding {
     let listen = &settings.listen;
     match std::net::TcpListener::bind(listen) {
         Ok(_) => ok_finding("address", format!("{listen} is free for a server")),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => ok_finding(
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => warning_finding(
             "address",
             format!(
-                "{listen} is in use by another program; `emergent serve --listen` chooses another address"
+                "{listen} is in use by another program; `{}` chooses another address",
+                hints::local_command("serve --listen ADDRESS")
             ),
         ),
         Err(error) => problem_finding(
@@ -129,39 +135,58 @@ pub fn address(settings: &Settings) -> Finding {
     }
 }
 
-/// Checks which model providers are configured. No model is called, because that would cost money.
-pub fn models(settings: &Settings) -> Finding {
+/// Checks which model providers are configured, and whether they can be reached with their keys. No model is
+/// called, because that would cost money.
+pub async fn models(settings: &Settings) -> Vec<Finding> {
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
         Err(error) => {
-            return problem_finding(
-                "models",
-                Error::Models(error).describe(),
-                "correct the setting it names",
-            );
+            let found = Error::Models(error).describe();
+            return vec![problem_finding("models", found, "correct the setting it names")];
         }
     };
-    let (ready, missing): (Vec<_>, Vec<_>) =
-        models.status().into_iter().partition(|provider| provider.configured);
-    let ready: Vec<_> = ready.into_iter().map(|provider| provider.name).collect();
-    let missing: Vec<_> = missing
-        .iter()
-        .map(|provider| format!("{} ({})", provider.name, provider.setting.unwrap_or("–")))
-        .collect();
-    let mut found = format!("configured: {}", ready.join(", "));
-    if !missing.is_empty() {
-        found.push_str(&format!("; not: {}", missing.join(", ")));
-    }
-    let Some(model_for_all) = &settings.model else { return ok_finding("models", found) };
+    let probes = models.status().into_iter().map(|provider| probe_provider(&models, provider));
+    let providers = futures_util::future::join_all(probes).await;
+    let mut findings = server_state::providers(&providers, &settings.describe(), settings.model.as_deref());
+    let Some(model_for_all) = &settings.model else { return findings };
     let chosen = model_for_all.parse().map_err(|error| format!("{error}"));
-    match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
-        Ok(model) => ok_finding("models", format!("{model} for everything; {found}")),
-        Err(error) => problem_finding(
-            "models",
-            error,
-            "set EMERGENT_MODEL to a model of a configured provider, or not at all",
-        ),
-    }
+    findings.push(
+        match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
+            Ok(model) => ok_finding("models", format!("{model} for everything")),
+            Err(error) => problem_finding(
+                "models",
+                error,
+                "set EMERGENT_MODEL to a model of a configured provider, or not at all",
+            ),
+        },
+    );
+    findings
+}
+
+/// Asks a configured provider whether it accepts the credentials.
+async fn probe_provider(models: &Models, provider: ProviderStatus) -> ModelProviderView {
+    let ProviderStatus { name, configured, setting } = provider;
+    let started = tokio::time::Instant::now();
+    let answer = match configured {
+        true => tokio::time::timeout(PROBE_TIMEOUT, models.probe(&name)).await,
+        false => Ok(None),
+    };
+    let (status, message) = match answer {
+        Ok(None) => (ProbeStatus::NotProbed, None),
+        Ok(Some(Ok(found))) => (ProbeStatus::Ok, Some(found)),
+        Ok(Some(Err(error))) => {
+            let error = emergent_net::errors::error_chain(&error);
+            // What a provider answers may repeat a key.
+            (ProbeStatus::Failed, Some(logs::redactor().redact_text(&error).into_owned()))
+        }
+        Err(_) => {
+            let seconds = PROBE_TIMEOUT.as_secs();
+            (ProbeStatus::Failed, Some(format!("no answer within {seconds} seconds")))
+        }
+    };
+    let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let probe = ProbeView { status, message, millis };
+    ModelProviderView { provider: name, configured, setting: setting.map(str::to_owned), probe }
 }
 
 /// Checks the embedder by embedding one word.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use emergent_domain::time::{Clock, Timestamp};
+use emergent_domain::{
+    text::counted,
+    time::{Clock, Timestamp},
+};
 use emergent_wire::trigger::{FiringView, ScheduleView, TriggersView};
 
 use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
@@ -20,12 +23,9 @@ pub async fn check_triggers(client: &Client, label: &ProjectLabel) -> Result<Vec
         schedules.iter().filter_map(|schedule| suspended_finding(schedule, label)).collect();
     findings.extend(schedules.iter().filter_map(|schedule| waiting_schedule_finding(schedule, label)));
     if schedules.len() + events.len() > 0 {
-        let found = format!(
-            "{} schedules, {} agents wait for events{}",
-            schedules.len(),
-            events.len(),
-            label.suffix()
-        );
+        let (schedules, events) =
+            (counted(schedules.len(), "schedule"), counted(events.len(), "event trigger"));
+        let found = format!("{schedules}, {events}{}", label.suffix());
         findings.push(ok_finding(SECTION, found));
     }
     let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
@@ -50,6 +50,9 @@ fn suspended_finding(schedule: &ScheduleView, label: &ProjectLabel) -> Option<Fi
             "`emergent product upgrade {product} SOURCE{}` with the same manifest puts it back",
             label.project_flag()
         ),
+        None if schedule.dispatch.is_some() => {
+            format!("save it again: `emergent trigger save {name} FILE{}`", label.project_flag())
+        }
         None => format!("save the agent `{}` again with a right `trigger`", schedule.agent_name),
     };
     Some(problem_finding(SECTION, found, fix))

@@ -7,7 +7,7 @@
 
 mod bridge;
 mod connection;
-mod stdio;
+pub(super) mod stdio;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -16,14 +16,14 @@ const INPUT_QUEUE: usize = 16;
 const OUTPUT_QUEUE: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     Text(String),
     /// Longer than `MAX_LINE_BYTES`; its content was discarded.
     TooLong,
 }
 
 /// The lines of standard input, until it is closed.
-pub(super) fn standard_input() -> io::Result<mpsc::Receiver<Line>> {
+pub fn standard_input() -> io::Result<mpsc::Receiver<Line>> {
     let (send, lines) = mpsc::channel(INPUT_QUEUE);
     thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut input = io::stdin().lock();

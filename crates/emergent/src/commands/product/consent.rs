@@ -9,8 +9,18 @@ use super::show;
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output,
+    output, progress,
 };
+
+/// Shown while a product is changed: its source may have to be fetched, and its servers to be asked.
+const ACTIVITY: &str = "changing the product";
+
+/// A change of a product.
+pub struct ProductChange {
+    pub outcome: Received<OutcomeView>,
+    /// Whether the person has seen the plan.
+    pub is_plan_shown: bool,
+}
 
 /// Posts a change of a product. If something has to be accepted and `--accept` is not given, shows the plan
 /// and asks; where nobody can be asked, fails. `body` makes the request with a consent, for a dry run or not.
@@ -21,10 +31,11 @@ pub async fn post<B: Serialize>(
     accept: bool,
     dry_run: bool,
     as_json: bool,
-) -> Result<Received<OutcomeView>> {
+) -> Result<ProductChange> {
     let accept = accept.then_some(Accept::Everything(true));
-    match client.post(path, &body(accept, dry_run)).await {
-        Ok(response) => return response.data().await,
+    let request = body(accept, dry_run);
+    match progress::show_while(ACTIVITY, client.post(path, &request)).await {
+        Ok(response) => return Ok(ProductChange { outcome: response.data().await?, is_plan_shown: false }),
         Err(Error::Refused { code, .. }) if code == "consent_required" => {}
         Err(error) => return Err(error),
     }
@@ -34,11 +45,15 @@ pub async fn post<B: Serialize>(
     };
     if !as_json {
         for line in show::plan_lines(&outcome.plan) {
-            output::print_line(&line)?;
+            output::print_text(&line)?;
         }
     }
     let name = &outcome.plan.name;
-    if as_json || !ask(name)? {
+    let answer = if as_json { None } else { ask(name)? };
+    if answer == Some(false) {
+        return Err(Error::Declined);
+    }
+    if answer.is_none() {
         return Err(Error::Usage(format!(
             "nothing was changed: `{name}` uses what nobody accepted; look at it with --dry-run, and accept it \
              with --accept"
@@ -46,16 +61,18 @@ pub async fn post<B: Serialize>(
     }
     // The digest makes the server refuse if the source has another manifest by now.
     let accept = Some(Accept::Digest(consent.digest.clone()));
-    client.post(path, &body(accept, false)).await?.data().await
+    let request = body(accept, false);
+    let outcome = progress::show_while(ACTIVITY, client.post(path, &request)).await?.data().await?;
+    Ok(ProductChange { outcome, is_plan_shown: true })
 }
 
-/// Asks at a terminal. Without one, the answer is no.
-fn ask(name: &str) -> Result<bool> {
+/// Asks at a terminal; `None` without one.
+fn ask(name: &str) -> Result<Option<bool>> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(false);
+        return Ok(None);
     }
     let terminal = console::Term::stderr();
     terminal.write_str(&format!("May {name} use this? [y/N] "))?;
     let answer = terminal.read_line()?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }

@@ -10,7 +10,7 @@ use emergent_domain::tool_name;
 use emergent_llm::Script;
 use emergent_products::{
     ManifestProblem, ManifestSource, ProjectState, ToolForecast,
-    validate::{InstallContext, core_version, parse, validate as check},
+    validate::{InstallContext, core_version, parse_json, parse_with_problems, validate as check},
 };
 use emergent_tools::ToolPool;
 use emergent_wire::product::InstallProduct;
@@ -54,7 +54,7 @@ fn read_manifest(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
 /// Validates a manifest, and the rehearsal script beside it, without a server; prints the problems.
 pub fn validate(source: &str, as_json: bool) -> Result<()> {
     let (folder, text) = read_manifest(source)?;
-    let (name, mut problems) = match parse(&text) {
+    let (name, mut problems) = match parse_json(&text).and_then(parse_with_problems) {
         Ok(manifest) => {
             let tools = ToolForecast::after_change(&builtin_tools(), &ProjectState::default(), &manifest)
                 .available_names(&manifest);
@@ -69,7 +69,7 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
         output::print_json(&json!({ "valid": problems.is_empty(), "problems": problems_json }))?;
     } else {
         for problem in &problems {
-            output::print_line(&format!("{} {problem}", red("✗")))?;
+            output::print_item(&format!("{} ", red("✗")), &problem.to_string())?;
         }
         if problems.is_empty() {
             output::print_line(&format!("{} {name} is fine", green("✓")))?;

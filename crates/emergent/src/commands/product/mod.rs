@@ -15,18 +15,14 @@ use crate::{
     error::{Error, Result},
     output,
 };
+use consent::ProductChange;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Product {
     /// Install a product, all of it or nothing
     ///
-    /// Programs, hosts, secrets, schedules and events that it uses have to be accepted: at a
-    /// terminal you are asked.
-    ///
-    ///     emergent product install emergent.memory
-    ///     emergent product install ./my-product --dry-run
-    ///     emergent product install github.com/acme/support --accept
-    #[command(verbatim_doc_comment)]
+    /// Programs, hosts, secrets, schedules and events that it uses have to be accepted: at a terminal you are
+    /// asked.
     Install {
         /// A manifest.json, a folder with one, an address, github.com/OWNER/NAME (its latest
         /// release), or one of emergent.memory, emergent.research, emergent.code
@@ -105,9 +101,9 @@ impl Product {
             Product::Install { source, accept, dry_run } => {
                 let request = file::install_request(&source)?;
                 let body = |accept, dry_run| InstallProduct { accept, dry_run, ..request.clone() };
-                let outcome =
+                let changed =
                     consent::post(client, "/api/products/install", body, accept, dry_run, as_json).await?;
-                print_outcome(&outcome, dry_run, as_json)
+                print_change(&changed, dry_run, as_json)
             }
             Product::Upgrade { name, source, accept, dry_run } => {
                 let replacement = source.as_deref().map(file::install_request).transpose()?;
@@ -119,13 +115,20 @@ impl Product {
                 };
                 let body = |accept, dry_run| UpgradeProduct { accept, dry_run, ..request.clone() };
                 let path = format!("/api/products/{}/upgrade", encode(&name));
-                let outcome = consent::post(client, &path, body, accept, dry_run, as_json).await?;
-                print_outcome(&outcome, dry_run, as_json)
+                let changed = consent::post(client, &path, body, accept, dry_run, as_json)
+                    .await
+                    .map_err(|error| error.with_list("product list"))?;
+                print_change(&changed, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {
                 let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
-                let outcome: Received<OutcomeView> = client.delete(&path).await?.data().await?;
-                print_outcome(&outcome, dry_run, as_json)
+                let outcome: Received<OutcomeView> = client
+                    .delete(&path)
+                    .await
+                    .map_err(|error| error.with_list("product list"))?
+                    .data()
+                    .await?;
+                print_change(&ProductChange { outcome, is_plan_shown: false }, dry_run, as_json)
             }
             Product::Check => {
                 let updates: Vec<Received<UpdateView>> =
@@ -137,8 +140,12 @@ impl Product {
                 if as_json { output::print_json(&products) } else { show::print_products(&products) }
             }
             Product::Show { name } => {
-                let product: Received<ProductDetailView> =
-                    client.get(&format!("/api/products/{}", encode(&name))).await?.data().await?;
+                let product: Received<ProductDetailView> = client
+                    .get(&format!("/api/products/{}", encode(&name)))
+                    .await
+                    .map_err(|error| error.with_list("product list"))?
+                    .data()
+                    .await?;
                 if as_json { output::print_json(&product) } else { show::print_product(&product) }
             }
             Product::Schema | Product::Validate { .. } => {
@@ -148,13 +155,16 @@ impl Product {
     }
 }
 
-/// Prints the plan of a change and what came of it.
-fn print_outcome(outcome: &Received<OutcomeView>, dry_run: bool, as_json: bool) -> Result<()> {
+/// Prints the plan of a change, unless the person has seen it, and what came of it.
+fn print_change(changed: &ProductChange, dry_run: bool, as_json: bool) -> Result<()> {
+    let ProductChange { outcome, is_plan_shown } = changed;
     if as_json {
         return output::print_json(outcome);
     }
-    for line in show::plan_lines(&outcome.plan) {
-        output::print_line(&line)?;
+    if !is_plan_shown {
+        for line in show::plan_lines(&outcome.plan) {
+            output::print_text(&line)?;
+        }
     }
     if dry_run {
         return output::print_line(&output::dim("nothing was changed (--dry-run)"));

@@ -40,7 +40,11 @@ pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"], &rows)
+    output::print_list(
+        &["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"],
+        &rows,
+        ("product install emergent.research", "installs one"),
+    )
 }
 
 pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
@@ -62,11 +66,10 @@ pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
 pub fn print_product(detail: &ProductDetailView) -> Result<()> {
     let product = &detail.product;
     output::print_line(&format!("{}  {}", bold(&product.name), product.version))?;
-    let source = &product.source;
     let packs: Vec<_> = product.packs.iter().map(|pack| format!("{}@{}", pack.name, pack.version)).collect();
     for (name, value) in [
         ("description", product.description.clone()),
-        ("from", format!("{} {}", source.kind, source.at.as_deref().unwrap_or_default())),
+        ("from", source_text(product)),
         ("installed", product.installed_at.to_string()),
         ("agents", names(&product.agents)),
         ("packs", names(&packs)),
@@ -74,10 +77,10 @@ pub fn print_product(detail: &ProductDetailView) -> Result<()> {
         ("jobs", names(&product.schedules)),
         ("prompts", names(&product.prompts)),
     ] {
-        output::print_line(&format!("  {name:<12} {value}"))?;
+        output::print_fact(name, &value)?;
     }
     for (label, what) in labelled_uses(&product.uses) {
-        output::print_line(&format!("  {label:<12} {what}"))?;
+        output::print_fact(label, &what)?;
     }
     for OwnChangeView { agent, deleted, fields } in &detail.own_changes {
         if *deleted {
@@ -85,9 +88,21 @@ pub fn print_product(detail: &ProductDetailView) -> Result<()> {
             continue;
         }
         output::print_line(&yellow(&format!("\n! the agent {agent} was changed by hand")))?;
-        field_lines(fields).iter().try_for_each(|line| output::print_line(line))?;
+        field_lines(fields).iter().try_for_each(|line| output::print_text(line))?;
     }
     Ok(())
+}
+
+/// Where a product came from; for one from a file, how it is upgraded.
+fn source_text(product: &ProductView) -> String {
+    let (kind, name) = (&product.source.kind, &product.name);
+    match &product.source.at {
+        Some(at) => format!("{kind} {at}"),
+        None if kind == "manifest" => {
+            format!("a file; `{}` upgrades it", hints::command(&format!("product upgrade {name} FILE")))
+        }
+        None => kind.clone(),
+    }
 }
 
 /// A plan as a diff, line by line.

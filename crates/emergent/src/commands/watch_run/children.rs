@@ -37,6 +37,7 @@ fn line(child: &RunTreeView) -> String {
     let mark = match child.status {
         RunStatus::Queued => return format!("◦ {name}  {}", dim("waits for its turn")),
         RunStatus::Running => return format!("▸ {name}  {}", dim("works")),
+        RunStatus::Waiting => return format!("✋ {name}  {}", dim("waits for a person")),
         RunStatus::Completed => green("✓"),
         RunStatus::Paused => "⏸".to_owned(),
         RunStatus::Failed | RunStatus::Cancelled => red("✗"),

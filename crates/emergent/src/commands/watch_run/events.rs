@@ -1,4 +1,4 @@
-//! Reads the event stream of a run or a workflow from its first event, and reconnects when a connection ends.
+//! Reads the event stream of a run, a workflow or a project, and reconnects when a connection ends.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -23,21 +23,21 @@ pub struct Event<T> {
     pub parsed: Option<T>,
 }
 
-/// The fields that every frame has.
+/// The field that every frame has.
 #[derive(Deserialize)]
 struct Frame {
     #[serde(rename = "type")]
     kind: String,
-    /// Absent from events that are not recorded, such as text deltas.
-    seq: Option<u64>,
 }
 
-/// The events of one run or workflow.
+/// The events of one run, workflow or project.
 pub struct Events<'a> {
     client: &'a Client,
+    /// The path with its query, to which `after` is added.
     path: String,
-    /// The `seq` of the last event; a new connection starts after it.
-    last_seq: u64,
+    /// The `id:` of the last recorded event; a new connection starts after it. Without one, it starts as the
+    /// server decides.
+    last: Option<String>,
     /// The body of the current connection.
     stream: Option<BoxStream<'static, Result<Bytes>>>,
     frames: Frames,
@@ -46,23 +46,35 @@ pub struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// `resource` is the API path of the run or workflow.
+    /// The events of a run or a workflow from the first one on. `resource` is its API path.
     pub fn new(client: &'a Client, resource: &str) -> Self {
-        let path = format!("{resource}/events");
-        Self { client, path, last_seq: 0, stream: None, frames: Frames::default(), failures: 0 }
+        Self::open(client, format!("{resource}/events?"))
+    }
+
+    /// The events of the project from now on, of these types, separated by commas.
+    pub fn for_project(client: &'a Client, types: Option<&str>) -> Self {
+        Self::open(
+            client,
+            types.map_or("/api/events?".to_owned(), |types| format!("/api/events?types={types}&")),
+        )
+    }
+
+    fn open(client: &'a Client, path: String) -> Self {
+        Self { client, path, last: None, stream: None, frames: Frames::default(), failures: 0 }
     }
 
     /// The next event. Cancel safe: dropping the future loses no event.
     pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Event<T>> {
         loop {
-            while let Some(raw) = self.frames.next() {
-                let Ok(Frame { kind, seq }) = Frame::deserialize(&raw) else { continue };
+            while let Some((id, raw)) = self.frames.next() {
+                let Ok(Frame { kind }) = Frame::deserialize(&raw) else { continue };
                 // The server had to end this stream; another connection may succeed.
                 if kind == "error" {
                     self.stream = None;
                     continue;
                 }
-                self.last_seq = seq.unwrap_or(self.last_seq);
+                // Events that are not recorded, such as text deltas, have no id.
+                self.last = id.or(self.last.take());
                 self.failures = 0;
                 return Ok(Event { parsed: T::deserialize(&raw).ok(), raw });
             }
@@ -86,7 +98,8 @@ impl<'a> Events<'a> {
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
         self.failures += 1;
-        match self.client.get(&format!("{}?after={}", self.path, self.last_seq)).await {
+        let after = self.last.as_ref().map(|last| format!("after={last}")).unwrap_or_default();
+        match self.client.get(&format!("{}{after}", self.path)).await {
             Ok(response) => self.stream = Some(response.stream()),
             // The server may be restarting.
             Err(Error::Unreachable { .. }) if self.failures < MAX_FAILURES => {}
@@ -94,7 +107,7 @@ impl<'a> Events<'a> {
         }
         if self.failures >= MAX_FAILURES {
             return Err(Error::Unexpected(
-                "the event stream ended before the run or workflow did".to_owned(),
+                "the event stream ended, and could not be opened again".to_owned(),
             ));
         }
         Ok(())
@@ -102,10 +115,10 @@ impl<'a> Events<'a> {
 }
 
 /// Decodes the bytes of one connection into the JSON of its events.
-struct Frames {
+pub struct Frames {
     decoder: Decoder,
     /// Decoded events that `next` has not returned yet.
-    decoded: VecDeque<Value>,
+    decoded: VecDeque<(Option<String>, Value)>,
 }
 
 impl Default for Frames {
@@ -116,13 +129,16 @@ impl Default for Frames {
 }
 
 impl Frames {
-    fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         let events = self.decoder.push(bytes).unwrap_or_default();
-        let data = events.into_iter().filter_map(|event| event.data);
-        self.decoded.extend(data.filter_map(|data| serde_json::from_str::<Value>(&data).ok()));
+        self.decoded.extend(events.into_iter().filter_map(|event| {
+            let raw = serde_json::from_str::<Value>(&event.data?).ok()?;
+            Some((event.id, raw))
+        }));
     }
 
-    fn next(&mut self) -> Option<Value> {
+    /// The next event: its `id:`, if it has one, and its data.
+    pub fn next(&mut self) -> Option<(Option<String>, Value)> {
         self.decoded.pop_front()
     }
 }
@@ -141,7 +157,8 @@ mod tests {
             text.as_bytes().chunks(size).for_each(|part| frames.push(part));
             let events: Vec<_> = std::iter::from_fn(|| frames.next()).collect();
             assert_eq!(events.len(), 2, "in parts of {size}");
-            assert_eq!(events, [json!({ "type": "a", "text": "é" }), json!({ "type": "b" })]);
+            let first = (Some("1".to_owned()), json!({ "type": "a", "text": "é" }));
+            assert_eq!(events, [first, (None, json!({ "type": "b" }))]);
         }
     }
 }

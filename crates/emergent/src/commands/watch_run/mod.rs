@@ -23,10 +23,10 @@ use super::{tree, watch_workflow};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output, progress,
+    hints, output, progress,
 };
 use children::Children;
-pub use events::{Event, Events};
+pub use events::{Event, Events, Frames};
 use view::View;
 pub use view::unavailable_server;
 
@@ -52,6 +52,8 @@ pub async fn follow_or_print(
     }
     if client.is_sole_driver() {
         output::print_notice(&watch_workflow::waiting_message("run", &run));
+    } else if !as_json && output::terminal_width().is_some() {
+        output::print_notice(&format!("`{}` watches it.", hints::command(&format!("run follow {run}"))));
     }
     Ok(())
 }
@@ -131,7 +133,7 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
 /// Prints the events for people. Returns how the run ended, or `None` after Ctrl-C.
 async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<RunEnd>> {
     let (mut view, mut children, mut spinner) =
-        (View::new(output::use_colour(), output::terminal_width()), Children::default(), Spinner(None));
+        (View::new(output::use_colour(), output::terminal_width()), Children::default(), Spinner::default());
     let is_flow = is_flow(client, agent).await;
     let mut events = Events::new(client, path);
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
@@ -187,10 +189,11 @@ async fn get_tree(client: &Client, path: &str) -> Result<RunTreeView> {
 }
 
 /// A spinner with the current activity, on a terminal only. It is hidden before anything else is printed.
-struct Spinner(Option<ProgressBar>);
+#[derive(Default)]
+pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    fn show(&mut self, activity: String) {
+    pub fn show(&mut self, activity: String) {
         if !std::io::stderr().is_terminal() {
             return;
         }
@@ -205,7 +208,7 @@ impl Spinner {
         bar.set_message(activity);
     }
 
-    fn hide(&mut self) {
+    pub fn hide(&mut self) {
         if let Some(bar) = self.0.take() {
             bar.finish_and_clear();
         }
@@ -222,8 +225,14 @@ pub fn status(status: RunStatus, reason: Option<Reason>) -> String {
 
 /// The token usage, with the cost when it is known: `45200 tokens in, 12800 out, $0.0123`.
 pub fn tokens(usage: &TokenUsage) -> String {
-    let cost = cost(usage.total_cost).map(|cost| format!(", {cost}")).unwrap_or_default();
-    format!("{} tokens in, {} out{cost}", usage.total_input, usage.total_output)
+    tokens_text(usage.total_input, usage.total_output, usage.total_cost)
+}
+
+/// `1 token in, 5 out, $0.0123`.
+pub fn tokens_text(input: i64, output: i64, dollars: Option<f64>) -> String {
+    let noun = if input == 1 { "token" } else { "tokens" };
+    let cost = cost(dollars).map(|cost| format!(", {cost}")).unwrap_or_default();
+    format!("{input} {noun} in, {output} out{cost}")
 }
 
 /// The cost as text; `None` when it is unknown or zero, as for a scripted or local model.

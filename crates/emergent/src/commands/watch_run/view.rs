@@ -1,6 +1,9 @@
 //! Turns the events of a run into text for people. It does no I/O; the caller prints the text.
 
-use emergent_domain::run::{Reason, RunStatus};
+use emergent_domain::{
+    approval::{ApprovalKind, ApprovalStatus, Choice},
+    run::{Reason, RunStatus},
+};
 use emergent_wire::{
     run_detail::{RunDetailView, UnavailableServerView},
     run_event::BodyView,
@@ -14,7 +17,7 @@ use super::{status, tokens, tree};
 use crate::{
     hints,
     output::first_line,
-    text::{StreamWrap, fit_line},
+    text::{StreamWrap, fit_line, short_id},
 };
 
 /// The tool whose calls start child runs.
@@ -58,6 +61,8 @@ pub struct View {
     /// Running tool calls: id and tool name.
     calls: Vec<(String, String)>,
     started: bool,
+    /// Whether the run waits for a person.
+    waiting: bool,
     /// The last answer that was printed; a summary with the same text is not printed again.
     answer: String,
     /// Wraps the text of the model between words.
@@ -78,6 +83,7 @@ impl View {
             streamed: String::new(),
             calls: Vec::new(),
             started: false,
+            waiting: false,
             answer: String::new(),
         }
     }
@@ -94,6 +100,7 @@ impl View {
     /// The current activity of the run, for a spinner.
     pub fn activity(&self) -> String {
         match self.calls.last() {
+            _ if self.waiting => "waiting for a person".to_owned(),
             Some((_, tool)) => format!("calling {tool}"),
             None if self.started => "thinking".to_owned(),
             None => "waiting for its turn".to_owned(),
@@ -105,8 +112,14 @@ impl View {
         match event {
             BodyView::RunStarted { recovered } => {
                 self.started = true;
-                if *recovered { self.push_line("↻ goes on after a restart") } else { String::new() }
+                if !recovered {
+                    return String::new();
+                }
+                // What the model had not finished is lost: it is asked again.
+                self.streamed.clear();
+                self.push_line("↻ goes on after a restart")
             }
+            BodyView::TextSoFar { step_number, text, .. } => self.text_so_far(*step_number, text),
             BodyView::TextDelta { step_number, text } => self.delta(*step_number, text),
             BodyView::StepRestarted { why, .. } => {
                 self.streamed.clear();
@@ -115,8 +128,11 @@ impl View {
             BodyView::Message { message } => self.message(message),
             BodyView::ToolStarted { tool_call } => self.tool_started(tool_call),
             BodyView::ToolCompleted { tool_call } => self.tool_completed(tool_call),
-            BodyView::ServersUnavailable { servers } => {
-                let lines: Vec<String> = servers.iter().map(unavailable_server).collect();
+            BodyView::ServersUnavailable { servers, missing_tools } => {
+                let mut lines: Vec<String> = servers.iter().map(unavailable_server).collect();
+                if !missing_tools.is_empty() {
+                    lines.push(format!("⚠ no such tool: {}", missing_tools.join(", ")));
+                }
                 self.lines(&lines)
             }
             BodyView::LoopDetected { tool_name, count, .. } => self.push_line(&format!(
@@ -139,6 +155,35 @@ impl View {
             }
             BodyView::Compacted { before, after, .. } => {
                 self.push_line(&format!("… the conversation was shortened, from {before} to {after} tokens"))
+            }
+            BodyView::ApprovalRequested { approval_id, tool_name, kind, .. } => {
+                let what = match kind {
+                    ApprovalKind::Approval => format!("{tool_name} has to be approved"),
+                    ApprovalKind::Question => "a person is asked".to_owned(),
+                };
+                let id = approval_id.to_string();
+                let id = if self.width.is_some() { short_id(&id) } else { &id };
+                let command = hints::command(&format!("inbox show {id}"));
+                self.push_line(&format!("✋ {what}: {command}"))
+            }
+            BodyView::RunWaiting { .. } => {
+                self.waiting = true;
+                self.push_line("✋ waits for a person; its time does not count")
+            }
+            BodyView::RunContinued {} => {
+                self.waiting = false;
+                String::new()
+            }
+            BodyView::ApprovalDecided { tool_name, status, decision, reason, edited, .. } => {
+                let what = match (status, decision) {
+                    (ApprovalStatus::Expired, _) => "nobody decided in time about",
+                    (_, Choice::Approve) if *edited => "a person changed and approved",
+                    (_, Choice::Approve) => "a person approved",
+                    (_, Choice::Deny) => "a person denied",
+                    (_, Choice::Answer) => "a person answered",
+                };
+                let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+                self.push_line(&format!("✋ {what} {tool_name}{reason}"))
             }
             BodyView::ThoughtDelta { .. } | BodyView::RunEnded { .. } => String::new(),
         }
@@ -190,6 +235,16 @@ impl View {
         }
         self.streamed.push_str(text);
         self.push_text(text)
+    }
+
+    /// What was printed of the answer before is not printed again.
+    fn text_so_far(&mut self, step: i64, text: &str) -> String {
+        let printed = if step == self.step { std::mem::take(&mut self.streamed) } else { String::new() };
+        (self.step, self.streamed) = (step, text.to_owned());
+        match text.strip_prefix(printed.as_str()) {
+            Some(missing) => self.push_text(missing),
+            None => format!("{}{}", self.end_line(), self.push_text(text)),
+        }
     }
 
     /// An answer is printed once: only the part that was not streamed as deltas is added.
@@ -270,84 +325,5 @@ fn reason(output: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const ID: &str = "0198c0de-0000-7000-8000-000000000000";
-    const TIME: &str = "2026-01-01T00:00:00Z";
-
-    fn rendered(events: &[Value]) -> String {
-        let mut view = View::new(false, None);
-        events.iter().map(|event| view.event(&read(event))).collect()
-    }
-
-    fn read(event: &Value) -> BodyView {
-        serde_json::from_value(event.clone()).unwrap()
-    }
-
-    fn delta(step: i64, text: &str) -> Value {
-        json!({ "type": "text_delta", "stepNumber": step, "text": text })
-    }
-
-    fn message(step: i64, text: &str) -> Value {
-        json!({ "type": "message", "message": { "id": ID, "runId": ID, "role": "assistant", "stepNumber": step,
-            "content": { "text": text, "toolCalls": [] }, "createdAt": TIME } })
-    }
-
-    fn call(kind: &str, status: &str) -> Value {
-        json!({ "type": kind, "toolCall": { "id": ID, "runId": ID, "messageId": ID, "toolName": "search",
-            "input": { "q": "a" }, "status": status, "durationMs": 120, "output": { "error": "no index" },
-            "stepNumber": 1, "createdAt": TIME } })
-    }
-
-    #[test]
-    fn streamed_text_is_not_printed_twice() {
-        assert_eq!(rendered(&[delta(1, "Hello "), delta(1, "you"), message(1, "Hello you")]), "Hello you\n");
-        assert_eq!(rendered(&[message(1, "Hello you")]), "Hello you\n");
-        assert_eq!(rendered(&[delta(1, "Hel"), message(1, "Hello you")]), "Hello you\n");
-        // A client that connected late received only the end of the text.
-        assert_eq!(rendered(&[delta(1, "lo you"), message(1, "Hello you")]), "lo you\nHello you\n");
-    }
-
-    #[test]
-    fn the_text_of_a_restarted_step_is_printed_again() {
-        let restarted = json!({ "type": "step_restarted", "stepNumber": 1, "why": "busy" });
-        let output = rendered(&[delta(1, "Hel"), restarted, delta(1, "Hi"), message(1, "Hi")]);
-        assert_eq!(output, "Hel\n↻ the model is asked again: busy\nHi\n");
-    }
-
-    #[test]
-    fn a_tool_call_is_one_line() {
-        let succeeded = rendered(&[
-            delta(1, "Looking"),
-            call("tool_started", "running"),
-            call("tool_completed", "completed"),
-        ]);
-        assert_eq!(succeeded, "Looking\n✓ search  {\"q\":\"a\"}  120ms\n");
-        let failed = rendered(&[call("tool_started", "running"), call("tool_completed", "error")]);
-        assert_eq!(failed, "✗ search  {\"q\":\"a\"}  120ms  no index\n");
-    }
-
-    #[test]
-    fn the_end_shows_the_usage_and_the_summary_once() {
-        let mut run = json!({ "id": ID, "agentId": ID, "agentName": "a", "status": "paused", "reason": "step_limit",
-            "origin": "trigger", "depth": 0, "model": "google/gemini", "stepCount": 3, "timeoutSeconds": 60,
-            "createdAt": TIME, "durationMs": 2_000, "summary": { "text": "Half done" }, "resumeChain": [],
-            "tokenUsage": { "totalInput": 10, "totalOutput": 2, "totalReasoning": 0, "cacheRead": 0,
-                "cacheWrite": 0, "totalCost": 0.5 },
-            "toolCallSummary": { "total": 0, "byTool": {}, "errors": 0 }, "childRuns": [], "doomLoopEvents": 0 });
-        let mut view = View::new(false, None);
-        assert_eq!(
-            view.end(&serde_json::from_value(run.clone()).unwrap()),
-            format!(
-                "Half done\n⏸ paused (step_limit)  3 steps  2.0s  10 tokens in, 2 out, $0.5000\n  \
-                 to go on: emergent run resume {ID}\n"
-            )
-        );
-        run["status"] = json!("completed");
-        view.event(&read(&message(1, "Half done")));
-        assert!(view.end(&serde_json::from_value(run).unwrap()).starts_with("✓ completed"));
-    }
-}
+#[path = "view_tests.rs"]
+mod tests;

@@ -127,8 +127,14 @@ impl ActiveRun {
     fn apply_event(&mut self, event: &BodyView) -> Option<String> {
         match event {
             BodyView::RunStarted { recovered } => {
-                self.state = "thinks".to_owned();
+                (self.state, self.streamed_chars) = ("thinks".to_owned(), 0);
                 recovered.then(|| "↻ goes on after a restart".to_owned())
+            }
+            BodyView::TextSoFar { step_number, text, omitted_chars } => {
+                self.step = *step_number;
+                self.streamed_chars = text.chars().count() + usize::try_from(*omitted_chars).unwrap_or(0);
+                self.state = "writes".to_owned();
+                None
             }
             BodyView::TextDelta { step_number, text } | BodyView::ThoughtDelta { step_number, text } => {
                 self.step = *step_number;
@@ -162,7 +168,9 @@ impl ActiveRun {
                 Some(format!("⟲ {tool_name} was called {count} times with the same input"))
             }
             BodyView::LimitReached { reason } => Some(format!("⚑ limit reached: {reason}")),
-            BodyView::ServersUnavailable { servers } => servers.first().map(watch_run::unavailable_server),
+            BodyView::ServersUnavailable { servers, .. } => {
+                servers.first().map(watch_run::unavailable_server)
+            }
             BodyView::Compacted { before, after, .. } => {
                 Some(format!("… the conversation was shortened, from {before} to {after} tokens"))
             }

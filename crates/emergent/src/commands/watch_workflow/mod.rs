@@ -232,7 +232,7 @@ fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<(
         return output::print_line(&event.raw.to_string());
     }
     match event.parsed.as_ref().and_then(|event| dag.describe_event(event)) {
-        Some(line) => output::print_line(&line),
+        Some(line) => output::print_text(&line),
         None => Ok(()),
     }
 }

@@ -1,0 +1,52 @@
+//! Lets a person change a text in the editor of `$VISUAL` or `$EDITOR`.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{
+    config::env_value,
+    error::{Error, Result},
+};
+
+/// Opens a text in the editor, under a file name that ends with `name`. `None` if it was not changed.
+pub fn edit_text(name: &str, text: &str) -> Result<Option<String>> {
+    let file = write_private_file(&std::env::temp_dir(), name, text)?;
+    let edited = open_editor(&file).and_then(|()| {
+        std::fs::read_to_string(&file).map_err(|source| Error::File { path: file.clone(), source })
+    });
+    let _ = std::fs::remove_file(&file);
+    Ok(Some(edited?).filter(|edited| edited != text))
+}
+
+/// Writes a file for an editor that only this user can read. Its name ends with `name`.
+pub fn write_private_file(folder: &Path, name: &str, content: &str) -> Result<PathBuf> {
+    use std::io::Write;
+    let path = folder.join(format!("emergent-{}-{name}", uuid::Uuid::now_v7().simple()));
+    let failed = |source| Error::File { path: path.clone(), source };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&path).and_then(|mut file| file.write_all(content.as_bytes())).map_err(failed)?;
+    Ok(path)
+}
+
+/// Runs the editor and waits until it is closed.
+pub fn open_editor(file: &Path) -> Result<()> {
+    let editor = env_value("VISUAL").or_else(|| env_value("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    // The variable may have arguments, such as `code --wait`, so a shell splits it.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file)
+        .stdin(Stdio::inherit())
+        .status()
+        .map_err(Error::Io)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "the editor `{editor}` ended with {status}, so nothing was changed; $EDITOR chooses another one"
+    )))
+}

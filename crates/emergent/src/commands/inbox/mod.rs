@@ -1,0 +1,302 @@
+//! `emergent inbox`: lists what a person has to decide, and decides it.
+
+mod review;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use emergent_domain::approval::{ApprovalStatus, Choice};
+use emergent_wire::{
+    approval::{ApprovalView, DecideApproval, InboxItemView, InboxKind},
+    token::TokenView,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    encode, read_json_file,
+    resolve::{INBOX, resolve_id},
+};
+use crate::{
+    client::{Client, Received},
+    error::{Error, Result},
+    hints,
+    output::{self, first_line},
+    text::short_id,
+};
+pub use review::{Reviewed, review_request};
+use show::{choice_word, print_decided, print_request};
+
+/// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
+const SECONDS_LENGTH: usize = 19;
+const TITLE_CHARS: usize = 60;
+/// Where the time of a timestamp begins and ends, in minutes: `00:00`.
+const TIME_START: usize = 11;
+const TIME_END: usize = 16;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Inbox {
+    /// List what waits for a person, newest first
+    List {
+        /// Also what is decided, expired or withdrawn
+        #[arg(long, conflicts_with = "status")]
+        all: bool,
+        /// Only with this status: pending, decided, expired, withdrawn
+        #[arg(long)]
+        status: Option<String>,
+        /// Only of this kind: approval, question, discussion, escalation
+        #[arg(long)]
+        kind: Option<String>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// Show a call that has to be approved, or a question, with all details
+    Show {
+        /// An id, the end of an id, or `last`
+        request: String,
+    },
+    /// Go through what waits, one by one, and decide with keys
+    Review,
+    /// Approve a tool call as it is
+    Approve {
+        /// An id, the end of an id, or `last`, the newest that waits
+        request: String,
+        /// Why, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Approve a tool call with another input, which replaces the whole input
+    Edit {
+        /// An id, the end of an id, or `last`, the newest that waits
+        request: String,
+        /// The input as a JSON object
+        #[arg(long, value_name = "JSON", required_unless_present = "input_file")]
+        input: Option<String>,
+        /// A file with the input; `-` is standard input
+        #[arg(long, value_name = "FILE", conflicts_with = "input")]
+        input_file: Option<PathBuf>,
+        /// Why, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Deny a tool call, or leave a question unanswered
+    Deny {
+        /// An id, the end of an id, or `last`, the newest that waits
+        request: String,
+        /// Why, for the agent and the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Answer a question
+    Answer {
+        /// An id, the end of an id, or `last`, the newest that waits
+        request: String,
+        /// In words; as JSON if the question asks for more than a text
+        answer: String,
+    },
+}
+
+impl Inbox {
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        match self {
+            Inbox::List { all, status, kind, limit } => {
+                let status = if all { None } else { Some(status.unwrap_or_else(|| "pending".to_owned())) };
+                list(client, status.as_deref(), kind.as_deref(), limit, as_json).await
+            }
+            Inbox::Show { request } => {
+                let request = load(client, &request).await?;
+                if as_json { output::print_json(&request) } else { print_request(client, &request).await }
+            }
+            Inbox::Review => review::review(client).await,
+            Inbox::Approve { request, reason } => {
+                decide(client, &request, as_json, |_| Ok(decision(Choice::Approve, reason))).await
+            }
+            Inbox::Edit { request, input, input_file, reason } => {
+                let edited_input = Some(read_input(input.as_deref(), input_file.as_deref())?);
+                let body = DecideApproval { edited_input, ..decision(Choice::Approve, reason) };
+                decide(client, &request, as_json, |_| Ok(body)).await
+            }
+            Inbox::Deny { request, reason } => {
+                decide(client, &request, as_json, |_| Ok(decision(Choice::Deny, reason))).await
+            }
+            Inbox::Answer { request, answer } => {
+                decide(client, &request, as_json, |request| {
+                    let answer = Some(parse_answer(request, answer)?);
+                    Ok(DecideApproval { answer, ..decision(Choice::Answer, None) })
+                })
+                .await
+            }
+        }
+    }
+}
+
+fn decision(decision: Choice, reason: Option<String>) -> DecideApproval {
+    DecideApproval { decision, edited_input: None, answer: None, reason, digest: None }
+}
+
+async fn list(
+    client: &Client,
+    status: Option<&str>,
+    kind: Option<&str>,
+    limit: u32,
+    as_json: bool,
+) -> Result<()> {
+    let parameter = |name: &str, value: Option<&str>| {
+        value.map(|value| format!("&{name}={}", encode(value))).unwrap_or_default()
+    };
+    let (status, kind) = (parameter("status", status), parameter("kind", kind));
+    let path = format!("/api/approvals?limit={limit}{status}{kind}");
+    let items: Vec<Received<InboxItemView>> = client.get(&path).await?.data().await?;
+    if as_json {
+        return output::print_json(&items);
+    }
+    if items.is_empty() {
+        return output::print_line("Nothing waits for a person.");
+    }
+    let rows: Vec<Vec<String>> = items.iter().map(|item| row(item)).collect();
+    output::print_table(&["ID", "KIND", "STATUS", "AGENT", "WHAT", "SINCE"], &rows)
+}
+
+fn row(item: &InboxItemView) -> Vec<String> {
+    let status = if item.overdue { "overdue".to_owned() } else { item.status.to_string() };
+    let at = item.created_at.to_string();
+    vec![
+        item.id.to_string(),
+        item.kind.as_str().to_owned(),
+        status,
+        item.agent_name.clone().unwrap_or_else(|| "-".to_owned()),
+        first_line(&item.title, TITLE_CHARS),
+        at.get(..SECONDS_LENGTH).unwrap_or(&at).to_owned(),
+    ]
+}
+
+/// Loads the request that a person names. What is decided elsewhere is answered with the command for it.
+pub async fn load(client: &Client, reference: &str) -> Result<Received<ApprovalView>> {
+    let id = match newest_pending(client, reference).await? {
+        Some(id) => id,
+        None => resolve_id(client, &INBOX, reference).await?,
+    };
+    let found = client.get(&format!("/api/approvals/{}", encode(&id))).await;
+    let error = match found {
+        Ok(response) => return response.data().await,
+        Err(error) => error,
+    };
+    let items: Vec<Received<InboxItemView>> =
+        client.get_newest("/api/approvals?status=pending", 1_000).await?;
+    let Some(item) = items.iter().find(|item| item.id.to_string() == id) else { return Err(error) };
+    let command = match item.kind {
+        InboxKind::Approval | InboxKind::Question => return Err(error),
+        InboxKind::Discussion => format!("discussion show {id}"),
+        InboxKind::Escalation => format!("workflow show {id}"),
+    };
+    let (kind, command) = (item.kind.as_str(), hints::command(&command));
+    Err(Error::Usage(format!("`{reference}` is a {kind}, which is shown by `{command}`")))
+}
+
+/// For `last`, the newest call or question that waits; `None` if none waits, or if something else is named.
+async fn newest_pending(client: &Client, reference: &str) -> Result<Option<String>> {
+    if reference != "last" {
+        return Ok(None);
+    }
+    let items: Vec<Received<InboxItemView>> =
+        client.get_newest("/api/approvals?status=pending", 1_000).await?;
+    let newest = items.iter().find(|item| item.kind.request_kind().is_some());
+    Ok(newest.map(|item| item.id.to_string()))
+}
+
+/// Refuses a request about which nothing can be decided any more: says what was decided, by whom and when.
+async fn check_pending(client: &Client, request: &ApprovalView) -> Result<()> {
+    if request.status == ApprovalStatus::Pending {
+        return Ok(());
+    }
+    let (id, tool) = (request.id.to_string(), &request.tool_name);
+    let id = short_id(&id);
+    let Some(decision) = &request.decision else {
+        return Err(Error::Usage(format!("the request {id} about {tool} was already {}", request.status)));
+    };
+    let word = choice_word(request.status, decision);
+    let at = decision.at.to_string();
+    let time = at.get(TIME_START..TIME_END).unwrap_or(&at);
+    let by = match decision.token_id {
+        Some(token) => token_name(client, token).await.map(|name| format!("by {name}, ")).unwrap_or_default(),
+        None => String::new(),
+    };
+    Err(Error::Usage(format!("the request {id} about {tool} was already {word} ({by}{time} UTC)")))
+}
+
+/// The name of a token; `None` if this caller may not read it.
+async fn token_name(client: &Client, id: Uuid) -> Option<String> {
+    let tokens: Vec<Received<TokenView>> = client.get_all_pages("/api/tokens").await.ok()?;
+    tokens.iter().find(|token| token.id == id).map(|token| token.name.clone())
+}
+
+/// Sends a decision about exactly the call that was loaded.
+async fn decide(
+    client: &Client,
+    reference: &str,
+    as_json: bool,
+    body: impl FnOnce(&ApprovalView) -> Result<DecideApproval>,
+) -> Result<()> {
+    let request = load(client, reference).await?;
+    check_pending(client, &request).await?;
+    let body = body(&request)?;
+    send(client, &request, body, as_json).await
+}
+
+async fn send(client: &Client, request: &ApprovalView, body: DecideApproval, as_json: bool) -> Result<()> {
+    let body = DecideApproval { digest: Some(request.digest.clone()), ..body };
+    let path = format!("/api/approvals/{}/decide", request.id);
+    let decided: Received<ApprovalView> = client.post(&path, &body).await?.data().await?;
+    if as_json { output::print_json(&decided) } else { print_decided(&decided) }
+}
+
+fn read_input(input: Option<&str>, file: Option<&Path>) -> Result<Value> {
+    let value: Value = match (input, file) {
+        (Some(text), _) => serde_json::from_str(text)
+            .map_err(|error| Error::Usage(format!("--input is not JSON: {error}")))?,
+        (None, Some(file)) => read_json_file(file)?,
+        (None, None) => Value::Null,
+    };
+    if value.is_object() { Ok(value) } else { Err(Error::Usage("the input must be a JSON object".into())) }
+}
+
+/// A question with a schema is answered with JSON, one with options also with the number of an option, and every
+/// other one with a text.
+fn parse_answer(request: &ApprovalView, answer: String) -> Result<Value> {
+    let question = request.question.as_ref();
+    let options = question.map(|question| question.options.as_slice()).unwrap_or_default();
+    if let Some(option) = option_by_number(options, &answer) {
+        return Ok(Value::String(option));
+    }
+    if question.is_none_or(|question| question.response_schema.is_none()) {
+        return Ok(Value::String(answer));
+    }
+    // A schema may ask for a text as well, which people write without quotes.
+    Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+}
+
+/// The option with this number, from 1. A text that is an option itself is no number.
+fn option_by_number(options: &[String], text: &str) -> Option<String> {
+    let text = text.trim();
+    if options.iter().any(|option| option == text) {
+        return None;
+    }
+    let number: usize = text.parse().ok()?;
+    options.get(number.checked_sub(1)?).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_an_option_unless_it_is_one() {
+        let options = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(option_by_number(&options(&["red", "blue"]), " 2").as_deref(), Some("blue"));
+        assert_eq!(option_by_number(&options(&["3", "1"]), "1"), None);
+        assert_eq!(option_by_number(&options(&["red"]), "0"), None);
+        assert_eq!(option_by_number(&options(&["red"]), "2"), None);
+        assert_eq!(option_by_number(&options(&["red"]), "red"), None);
+    }
+}

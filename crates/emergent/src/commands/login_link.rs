@@ -1,0 +1,30 @@
+//! `emergent login-link`: prints a link that logs a browser in to a running server.
+
+use emergent_wire::session::LoginCodeView;
+use serde_json::json;
+
+use crate::{
+    client::{Client, Received},
+    error::{Error, Result},
+    hints, output,
+};
+
+pub async fn run(client: &Client, as_json: bool) -> Result<()> {
+    let Some(server) = client.server_url() else {
+        let start = hints::local_command("serve");
+        return Err(Error::Usage(format!("no server runs on this data folder: start one with `{start}`")));
+    };
+    let code: Received<LoginCodeView> = client.post("/api/session/codes", &json!({})).await?.data().await?;
+    let link = format!("{}{}", browser_address(server), code.path);
+    if as_json {
+        return output::print_json(&json!({ "link": link, "expiresAt": code.expires_at }));
+    }
+    output::print_line(&link)?;
+    eprintln!("It logs in once, within 10 minutes, as the token of this command.");
+    Ok(())
+}
+
+/// The address under which a browser on this machine reaches a server that may listen on every address.
+pub fn browser_address(server: &str) -> String {
+    server.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+}
