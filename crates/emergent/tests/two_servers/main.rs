@@ -6,6 +6,7 @@
 mod common;
 
 mod feed;
+mod idempotency;
 mod jobs;
 mod triggers;
 
