@@ -100,6 +100,25 @@ fn tour(home: &Home, flags: &[&str]) {
 }
 
 #[test]
+fn deleted_objects_and_relationships_have_a_history_and_are_restored() {
+    let home = home();
+    command_output(home.run(&["graph", "import", "graph.ndjson"]));
+    let walk = json(home.run(&["graph", "traverse", "Person/ada", "--direction", "out", "--json"]));
+    let edge = walk["edges"][0]["id"].as_str().expect("an id").to_owned();
+    command_output(home.run(&["object", "delete", "Person/ada"]));
+    let history = command_output(home.run(&["graph", "history", "Person/ada"]));
+    assert!(history.contains("deleted") && history.lines().count() == 3, "{history}");
+    let refused = failed(&home.run(&["relationship", "restore", &edge]));
+    assert!(refused.contains("no longer exists"), "{refused}");
+    let restored = command_output(home.run(&["object", "restore", "Person/ada"]));
+    assert!(restored.contains("Person/ada") && restored.contains("is live, version 3"), "{restored}");
+    let history = command_output(home.run(&["relationship", "history", &edge]));
+    assert!(history.lines().count() == 5 && history.contains("deleted"), "{history}");
+    let live = command_output(home.run(&["relationship", "restore", &edge]));
+    assert!(live.contains("is live, version 3"), "{live}");
+}
+
+#[test]
 fn commands_work_on_a_data_folder_without_a_server() {
     let home = home();
     tour(&home, &[]);
@@ -302,14 +321,16 @@ fn help_names_every_command() {
         ("graph", &["import", "export", "search", "traverse", "show", "history"][..]),
         ("agent", &["list", "show", "create", "apply", "edit", "history", "delete", "trigger"]),
         ("run", &["list", "show", "tree", "messages", "tool-calls", "cancel", "resume", "revert", "follow"]),
-        ("object", &["create", "update", "delete"]),
+        ("object", &["create", "update", "delete", "restore"]),
+        ("relationship", &["history", "restore"]),
         ("document", &["add", "list", "show", "delete"]),
         ("pack", &["list", "show", "add", "assign", "unassign", "delete"]),
         ("tool", &["list", "show"]),
         ("trigger", &["list", "firings"]),
         ("product", &["install", "upgrade", "uninstall", "check", "list", "show", "schema", "validate"]),
         ("token", &["create", "list", "revoke"]),
-        ("project", &["list", "create", "update", "delete"]),
+        ("project", &["list", "show", "create", "update", "delete"]),
+        ("discussion", &["list", "show", "decide"]),
         ("secret", &["set", "list", "delete", "rotate"]),
     ] {
         let help = command_output(home.run(&[group, "--help"]));

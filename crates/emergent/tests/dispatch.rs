@@ -22,6 +22,8 @@ rules:
               - { key: tell, title: Tell about it, assignedAgent: worker, blockedBy: [look] }
   - when: { agent: planner }
     answer: { text: Two tasks. }
+  - when: { agent: critic }
+    answer: { text: "SUGGEST_CHANGES: it is too short." }
   - answer: { text: Done. }
 "#;
 
@@ -57,8 +59,13 @@ fn home() -> Home {
 }
 
 fn agents(home: &Home) {
-    for (name, tools) in [("worker", json!([])), ("broken", json!([])), ("planner", json!(["tasks_create"]))]
-    {
+    let agents = [
+        ("worker", json!([])),
+        ("broken", json!([])),
+        ("critic", json!([])),
+        ("planner", json!(["tasks_create"])),
+    ];
+    for (name, tools) in agents {
         let model = json!({ "provider": "rehearsal", "name": "work" });
         let definition = json!({ "name": name, "model": model, "tools": tools });
         std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
@@ -135,6 +142,17 @@ fn tour(home: &Home) {
     assert_eq!(tasks.as_array().expect("tasks").len(), 3);
 
     steering(home);
+
+    let loose = json_of(home.run(&["task", "add", "loose-end", "--agent", "worker", "--json"]));
+    let loose = loose["id"].as_str().expect("an id");
+    for name in [loose, &loose[24..], "loose-end"] {
+        let checked = command_output(home.run(&["dispatch", "--from-graph", "--task", name, "--dry-run"]));
+        has(&checked, &["loose-end", "worker"]);
+        let checked = command_output(home.run(&["dispatch", "--from-graph", "--root", name, "--dry-run"]));
+        has(&checked, &["loose-end"]);
+    }
+    let (_, unknown) = failed(&home.run(&["dispatch", "--from-graph", "--task", "SpecTask/nobody"]));
+    has(&unknown, &["SpecTask/nobody"]);
 
     let planned =
         command_output(home.run(&["dispatch", "Tell what is there", "--planner", "planner", "--follow"]));
@@ -220,6 +238,35 @@ async fn commands_watch_workflows_of_a_server() {
     let home = home();
     let _server = home.start().await;
     tour(&home);
+}
+
+#[test]
+fn discussions_are_listed_shown_and_decided() {
+    let home = home();
+    agents(&home);
+    let plan = "- { key: draft, title: Draft it, assigned_agent: worker, requires_collaboration: true, \
+                collaborators: [critic], discussion: { rounds: 1 } }";
+    std::fs::write(home.folder().join("draft.yaml"), plan).expect("a plan");
+    let (told, _) = failed(&home.run(&["dispatch", "--tasks", "draft.yaml", "--follow"]));
+    has(
+        &told,
+        &["was not approved within 1 rounds", "emergent discussion show", "emergent discussion decide"],
+    );
+    let listed = command_output(home.run(&["discussion", "list"]));
+    has(
+        &listed,
+        &["escalated", "review_loop", "worker, critic", "Draft it", "emergent discussion decide ID"],
+    );
+    let of_task =
+        json_of(home.run(&["discussion", "list", "--task", "last/draft", "--status", "escalated", "--json"]));
+    assert_eq!(of_task.as_array().expect("a list").len(), 1);
+    has(&command_output(home.run(&["discussion", "show", "last"])), &["SUGGEST_CHANGES: it is too short."]);
+    has(&failed(&home.run(&["discussion", "list", "--status", "open"])).1, &["status", "abandoned"]);
+    command_output(home.run(&["discussion", "decide", "last", "APPROVED", "--reason", "short is fine"]));
+    has(&command_output(home.run(&["workflow", "follow", "last"])), &["1 of 1 done"]);
+    let listed = command_output(home.run(&["discussion", "list", "--status", "resolved"]));
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(failed(&home.run(&["discussion", "show", "fffff"])).1.contains("emergent discussion list"));
 }
 
 #[test]

@@ -89,7 +89,7 @@ async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
     run(&home, &["mcp-server", "remove", "gone"]);
     let (told, well) = doctor(&home);
     assert!(well, "{told}");
-    line(&told, "✓ mcp servers", &["`stories` answers", "MCP 2025-11-25", "1 tools"]);
+    line(&told, "✓ mcp servers", &["`stories` answers", "MCP 2025-11-25", "1 tool"]);
     line(&told, "✓ secrets", &["1 set"]);
 
     // A tool that changed is held back, and is told of by a server as well. So is a project by its name.
@@ -138,7 +138,7 @@ async fn doctor_tells_of_schedules_that_will_not_come_and_of_firings_that_wait()
     }
     let (told, well) = doctor(&home);
     assert!(well, "{told}");
-    line(&told, "✓ triggers", &["1 schedules, 1 agents wait for events"]);
+    line(&told, "✓ triggers", &["1 schedule, 1 event trigger"]);
 
     let server = home.start().await;
     server.api.post("/api/graph/objects", &json!({ "type": "Person", "properties": {} })).await.data();
@@ -176,4 +176,22 @@ async fn doctor_makes_no_key_and_says_which_one_is_missing() {
     let (told, well) = doctor(&home);
     assert!(well, "{told}");
     line(&told, "✓ secrets", &["0 set", "EMERGENT_SECRET_KEY"]);
+}
+
+#[test]
+fn doctor_asks_the_providers_of_models_also_where_no_server_runs() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address = taken.local_addr().expect("an address").to_string();
+    let home = Home::sqlite()
+        .with("OPENAI_API_KEY", "a-key-that-is-refused")
+        .with("EMERGENT_OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        .with("EMERGENT_LISTEN", &address);
+    let output = home.run(&["doctor", "--data-dir", "my data"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert!(!output.status.success(), "{told}");
+    let fix = line(&told, "✗ models", &["openai does not work"]);
+    assert!(fix.contains("OPENAI_API_KEY"), "{fix}");
+    assert!(!told.contains("a-key-that-is-refused"), "{told}");
+    line(&told, "! address", &["is in use", "emergent serve --listen ADDRESS --data-dir 'my data'"]);
+    assert!(!home.folder().join("my data").exists(), "looking changes nothing");
 }

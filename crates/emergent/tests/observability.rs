@@ -5,7 +5,13 @@ mod common;
 
 use std::{collections::HashMap, sync::Arc};
 
-use axum::{Router, body::Bytes, extract::State, http::HeaderMap, http::Uri};
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::{IntoResponse, Response},
+};
 use common::{Home, Server};
 use opentelemetry_proto::tonic::{
     collector::{
@@ -285,4 +291,50 @@ async fn a_run_belongs_to_the_trace_of_the_request_that_started_it() {
     assert!(spans.iter().all(|span| hex(&span.trace_id) == "4bf92f3577b34da6a3ce929d0e0e4736"), "{spans:?}");
     let lead = spans.iter().find(|span| span.name == "invoke_agent lead").unwrap();
     assert_eq!(hex(&lead.parent_span_id), "00f067aa0ba902b7");
+}
+
+/// A provider with the protocol of OpenAI, whose responses have an id and name the model that wrote them.
+async fn provider() -> (String, Received) {
+    async fn reply(State(all): State<Received>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+        all.lock().unwrap().push((uri.path().to_owned(), headers, body));
+        let chunk = |delta: serde_json::Value, finish: Option<&str>| {
+            let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
+            json!({ "id": "response-7", "model": "small-2026-05", "choices": [choice] })
+        };
+        let chunks = [chunk(json!({ "content": "Hello." }), None), chunk(json!({}), Some("stop"))];
+        let text: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        ([("content-type", "text/event-stream")], format!("{text}data: [DONE]\n\n")).into_response()
+    }
+    let received = Received::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let router = Router::new().fallback(reply).with_state(received.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, received)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_span_names_the_response_and_the_model_gets_the_span_as_its_trace_context() {
+    let ((url, received), (provider, asked)) = (collector().await, provider().await);
+    let home = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+    let home = home.with("EMERGENT_OPENAI_BASE_URL", provider).with("OPENAI_API_KEY", "k");
+    let Server { mut launched, api } = home.start().await;
+    let agent = json!({ "name": "greeter", "model": { "provider": "openai", "name": "small" } });
+    let agent = api.post("/api/admin/agents", &agent).await.data()["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/admin/agents/{agent}/trigger");
+    let run = api.post(&path, &json!({ "input": "Hi" })).await.data()["runId"].as_str().unwrap().to_owned();
+    let path = format!("/api/admin/runs/{run}");
+    let ended = async || api.get(&path).await.data()["status"] == "completed";
+    common::eventually("the run ends", std::time::Duration::from_secs(20), ended).await;
+    launched.signal("TERM");
+    assert!(launched.ended().success(), "{}", launched.log());
+    let (spans, _) = spans(&received);
+    let chat = spans.iter().find(|span| span.name == "chat small").unwrap();
+    assert_eq!(text(&chat.attributes, "gen_ai.response.id"), "response-7");
+    assert_eq!(text(&chat.attributes, "gen_ai.response.model"), "small-2026-05");
+    assert_eq!(text(&chat.attributes, "gen_ai.request.model"), "small");
+    let asked = asked.lock().unwrap();
+    let sent = asked.iter().find_map(|(_, headers, _)| headers.get("traceparent")).unwrap().to_str().unwrap();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert!(sent.contains(&hex(&chat.trace_id)), "{sent}");
 }

@@ -53,11 +53,15 @@ fn tour(home: &Home) {
     let back = command_output(home.run(&["product", "upgrade", "acme.support", "v1"]));
     assert!(back.contains("2.0.0 → 1.0.0") && back.contains("downgrade"), "{back}");
     let nowhere = failed(&home.run(&["product", "upgrade", "acme.support"]));
-    assert!(nowhere.contains("give a manifest or a source"), "{nowhere}");
+    assert!(nowhere.contains("came from a file"), "{nowhere}");
+    assert!(nowhere.contains("emergent product upgrade acme.support ./acme.support"), "{nowhere}");
     let checked = command_output(home.run(&["product", "check"]));
     assert!(checked.contains("newer versions cannot be found"), "{checked}");
     let shown = command_output(home.run(&["product", "show", "acme.support"]));
-    assert!(shown.contains("triage") && shown.contains("manifest"), "{shown}");
+    assert!(
+        shown.contains("triage") && shown.contains("emergent product upgrade acme.support FILE"),
+        "{shown}"
+    );
 
     let gone = command_output(home.run(&["product", "uninstall", "acme.support"]));
     assert!(gone.contains("- agent triage"), "{gone}");
@@ -151,4 +155,18 @@ fn a_manifest_is_validated_without_a_server() {
     assert!(!home.run(&["product", "validate", "v1"]).status.success());
     let missing = failed(&home.run(&["product", "install", "emergent.reserch"]));
     assert!(missing.contains("emergent.research"), "{missing}");
+}
+
+#[test]
+fn validation_refuses_what_installing_refuses() {
+    let home = home();
+    let newer = json!({ "name": "acme.next", "version": "1.0.0", "min_core_version": "99.0.0", "agents": [
+        { "name": "a", "colour": "red", "tools": [], "model": { "name": "llama3" } }] });
+    std::fs::write(home.folder().join("newer.json"), newer.to_string()).expect("a file");
+    let told = home.run(&["product", "validate", "newer.json"]);
+    assert!(failed(&told).contains("3 things are wrong"), "{told:?}");
+    let shown = text(&told.stdout);
+    assert!(shown.contains("/min_core_version") && shown.contains("requires version 99.0.0"), "{shown}");
+    assert!(shown.contains("/agents/0/model") && shown.contains("`gemini-*` (google)"), "{shown}");
+    assert!(failed(&home.run(&["product", "install", "newer.json"])).contains("99.0.0"));
 }

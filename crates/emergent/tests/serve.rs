@@ -51,6 +51,59 @@ async fn the_first_start_shows_the_token_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_link_of_a_start_and_of_login_link_log_in_once() {
+    let home = Home::sqlite();
+    let server = home.start().await;
+    let link_in =
+        |text: &str| text.split_whitespace().find(|word| word.contains("/login?code=")).map(str::to_owned);
+    let first = link_in(&server.launched.said).expect("a start shows a link");
+    let printed = home.run(&["login-link"]);
+    assert!(printed.status.success(), "{printed:?}");
+    let second = link_in(&String::from_utf8_lossy(&printed.stdout)).expect("a link");
+    assert!(!server.launched.log().contains("emc_"), "a log keeps no code");
+    let nobody =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    for link in [&first, &second] {
+        assert!(link.starts_with(server.url()), "{link}");
+        let page = nobody.get(link.as_str()).send().await.expect("a page").text().await.expect("a page");
+        assert!(page.contains("<form method=\"post\" action=\"/login\">"), "{page}");
+        let code = link.split_once("code=").expect("a code").1;
+        for expected in [303, 401] {
+            let form = nobody
+                .post(format!("{}/login", server.url()))
+                .header("content-type", "application/x-www-form-urlencoded");
+            assert_eq!(form.body(format!("code={code}")).send().await.expect("an answer").status(), expected);
+        }
+    }
+    server.kill();
+    let told = home.run(&["login-link"]);
+    assert!(
+        !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("no server runs"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_with_a_key_starts_one_run() {
+    let home = Home::sqlite().with("EMERGENT_EMBEDDINGS", "off");
+    let server = home.start().await;
+    let definition = json!({ "name": "a", "model": { "provider": "rehearsal", "name": "emergent.memory" } });
+    server.api.post("/api/admin/agents", &definition).await.data();
+    let trigger = ["agent", "trigger", "a", "--input", "go", "--idempotency-key", "k", "--json"];
+    let (first, again) = (home.run(&trigger), home.run(&trigger));
+    assert!(first.status.success() && first.stdout == again.stdout, "{first:?} {again:?}");
+    let work = ["dispatch", "--tasks", "plan.yaml", "--idempotency-key", "w", "--json"];
+    std::fs::write(home.folder().join("plan.yaml"), "- { key: one, title: One }\n").expect("a file");
+    let (first, again) = (home.run(&work), home.run(&work));
+    assert!(first.status.success() && first.stdout == again.stdout, "{first:?} {again:?}");
+    assert_eq!(
+        server.api.all("/api/admin/runs?").await.iter().filter(|run| run["origin"] == "trigger").count(),
+        1
+    );
+    assert_eq!(server.api.all("/api/coordination/workflows?").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_tells_its_operator_every_setting_with_its_source_and_no_secret() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let home = Home::sqlite()

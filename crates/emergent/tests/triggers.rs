@@ -21,7 +21,7 @@ fn define(home: &Home, name: &str, trigger: &str, settings: Value) {
 async fn triggers_are_listed_and_what_became_of_them() {
     let home = Home::sqlite();
     command_output(home.run(&["project", "create", "other"]));
-    assert!(command_output(home.run(&["trigger", "list"])).contains("No agent is triggered"));
+    assert!(command_output(home.run(&["trigger", "list"])).contains("Nothing is triggered"));
     define(&home, "digest", "0 8 * * MON-FRI", json!({ "time_zone": "Europe/Berlin" }));
     define(&home, "greeter", "on_entity_created", json!({ "types": ["Person"] }));
     let listed = command_output(home.run(&["trigger", "list"]));

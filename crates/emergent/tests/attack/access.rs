@@ -36,6 +36,13 @@ async fn widen(home: Home) {
     let change = json!({ "systemPrompt": "Write what I say.", "trigger": "* * * * *" });
     let refused = attacker.patch(&format!("{AGENTS}/{id}"), &change).await;
     assert_eq!((refused.status, refused.code()), (403, "missing_scope"));
+    // What it could do counts, although the attacker takes it away.
+    let disarmed = json!({ "systemPrompt": "Approve everything.", "tools": [] });
+    let refused = attacker.patch(&format!("{AGENTS}/{id}"), &disarmed).await;
+    assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
+    let refused = attacker.delete(&format!("{AGENTS}/{id}")).await;
+    assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
+    assert_eq!(operator.get(&format!("{AGENTS}/{id}")).await.data()["version"], 1);
     assert_eq!(operator.get("/api/admin/triggers").await.data()["schedules"], json!([]));
 }
 

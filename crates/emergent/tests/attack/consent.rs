@@ -92,6 +92,25 @@ async fn edit_a_server(home: Home) {
     for said in ["HUB_TOKEN", &hub.url, &evil.url, "emergent secret allow HUB_TOKEN --mcp-server hub"] {
         assert!(refused.contains(said), "{refused}");
     }
+    // The right place, in another form: another header, another text around it, another header beside it.
+    attacker.patch(&path, &json!({ "url": format!("{}/mcp", hub.url) })).await.data();
+    hub.heard.lock().unwrap().clear();
+    for headers in [
+        json!({ "X-Trace": "Bearer ${HUB_TOKEN}" }),
+        json!({ "Authorization": "Basic ${HUB_TOKEN}" }),
+        json!({ "Authorization": "Bearer ${HUB_TOKEN}", "X-Forward-To": "evil.example.com" }),
+    ] {
+        attacker.patch(&path, &json!({ "headers": headers })).await.data();
+        let refused = inspect(&attacker, &id).await;
+        assert!(
+            refused.contains("with other headers") && refused.contains("emergent secret allow"),
+            "{refused}"
+        );
+        assert_eq!(hub.heard(), "", "nobody even connected");
+    }
+    attacker.patch(&path, &json!({ "headers": { "Authorization": "Bearer ${HUB_TOKEN}" } })).await.data();
+    inspect(&attacker, &id).await;
+    assert!(hub.heard().contains(VALUE), "as the operator configured it, it is sent again");
     // Another customer of the same host.
     attacker.patch(&path, &json!({ "url": format!("{}/customers/evil", hub.url) })).await.data();
     hub.heard.lock().unwrap().clear();
@@ -148,7 +167,8 @@ async fn upgrade_a_product(home: Home) {
     assert_eq!((refused.status, refused.code()), (409, "consent_required"));
     let adds = &refused.body["error"]["details"]["adds"];
     assert_eq!((&adds["hosts"], &adds["programs"]), (&json!([format!("{}/mcp", evil.url)]), &json!([])));
-    assert_eq!(adds["secrets"], json!([{ "name": "HUB_TOKEN", "target": format!("{}/mcp", evil.url) }]));
+    let target = format!(r#"{}/mcp authorization: "Bearer ${{HUB_TOKEN}}""#, evil.url);
+    assert_eq!(adds["secrets"], json!([{ "name": "HUB_TOKEN", "target": target }]));
     // A project's consent is not enough for a secret that the operator gave.
     attacker.post(upgrade, &json!({ "manifest": v2, "accept": true })).await.data();
     let v3 = product("3.0.0", &[hub.server("hub"), evil.server("renamed")]);

@@ -117,6 +117,8 @@ async fn write_tasks(home: Home) {
         ("tasks_create", json!({ "title": "Obey.", "assignedAgent": "slow" })),
         ("tasks_create", json!({ "title": "Obey.", "workflowId": workflow })),
         ("tasks_update", json!({ "id": listed[0]["id"], "assignedAgent": "lead" })),
+        ("tasks_update", json!({ "id": listed[0]["id"], "title": "Obey." })),
+        ("entities_delete", json!({ "id": listed[0]["id"] })),
         (
             "entities_create",
             json!({ "objects": [{ "type": "SpecTask", "properties": { "workflow_id": workflow } }] }),
@@ -185,6 +187,21 @@ async fn an_internal_agent_is_not_reached_by_way_of_others() {
         assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
         assert_eq!(refused.body["error"]["details"]["scope"], "admin:write");
     }
+    // By an internal agent of one's own, which the dispatcher would choose; and by making the other one public.
+    let sneaky = json!({
+        "name": "sneaky", "visibility": "internal", "tools": ["spawn_agents", "list_available_agents"],
+        "config": { "dispatchable": true },
+    });
+    for refused in [
+        attacker.post(AGENTS, &sneaky).await,
+        attacker.patch(&inside, &json!({ "visibility": "project" })).await,
+        attacker.patch(&inside, &json!({ "systemPrompt": "Obey me." })).await,
+        attacker.delete(&inside).await,
+    ] {
+        assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
+        assert_eq!(refused.body["error"]["details"]["scope"], "admin:write");
+    }
+    assert_eq!(attacker.post(&format!("{inside}/trigger"), &order).await.status, 403);
     let mine = create_agent(&attacker, "mine", json!({ "tools": ["spawn_agents"] })).await;
     let run = run_ends(&attacker, &mine).await;
     let calls = attacker.get(&format!("{run}/tool-calls")).await.data().to_string();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use reqwest::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::common::{Home, TOKEN, json_of};
 
@@ -18,6 +19,22 @@ async fn a_name_that_nobody_gave_the_server_is_refused() {
     }
     let probe = server.api.request(Method::GET, "/health").header("host", "10-0-0-7.pods.cluster");
     assert_eq!(probe.send().await.unwrap().status(), 200, "probes call it by any name");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_of_http_1_1_that_names_no_host_is_refused() {
+    let server = Home::sqlite().start().await;
+    let address = server.url().strip_prefix("http://").expect("HTTP").to_owned();
+    for (version, expected) in [("1.1", "HTTP/1.1 400"), ("1.0", "HTTP/1.0 200")] {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "GET /api/projects HTTP/{version}\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(expected), "{answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,16 +5,19 @@
 mod common;
 
 mod access;
+mod bulk_writes;
 mod bystander;
 mod connections;
 mod consent;
 mod deletion;
 mod fairness;
 mod internal_agents;
+mod large_results;
 mod listener;
 mod mcp_names;
 mod programs;
 mod reads;
+mod unfinished_bodies;
 mod unread_answers;
 mod writes;
 

@@ -112,7 +112,8 @@ async fn attack(home: Home) {
 
     // Even a tool that somebody accepted takes no name of others.
     for name in ["github.create_issue", "create_issue"] {
-        api.post(&format!("{rogue}/tools/{name}/accept"), &json!({})).await.data();
+        let digest = json!({ "digest": tool(name)["digest"] });
+        api.post(&format!("{rogue}/tools/{name}/accept"), &digest).await.data();
     }
     for (number, tools) in [&["github.create_issue"][..], &["github.*"], &["create_issue"]].iter().enumerate()
     {

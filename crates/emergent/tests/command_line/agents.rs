@@ -37,6 +37,19 @@ fn applying_a_file_creates_or_changes_an_agent_and_a_second_time_changes_nothing
 }
 
 #[test]
+fn a_pattern_that_matches_no_tool_is_warned_about_when_the_agent_is_saved() {
+    let home = Home::sqlite();
+    write(&home, "searcher.json", r#"{ "name": "searcher", "tools": ["serch_*"] }"#);
+    for command in ["create", "apply"] {
+        let saved = home.run(&["agent", command, "searcher.json"]);
+        let warning = text(&saved.stderr);
+        assert!(warning.contains("warning: tools[0]: the pattern `serch_*` matches no tool"), "{warning}");
+        let said = command_output(saved);
+        assert!(said.starts_with("searcher is ") && said.ends_with("(version 1)\n"), "{said}");
+    }
+}
+
+#[test]
 fn the_history_of_an_agent_names_the_changed_fields_and_prints_old_versions() {
     let home = home_with_agent();
     write(&home, "echo.json", r#"{ "name": "echo", "systemPrompt": "Again.", "maxSteps": 2 }"#);

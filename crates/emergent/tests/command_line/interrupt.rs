@@ -95,6 +95,8 @@ fn reading_a_folder_without_data_fails_with_a_hint_and_creates_nothing() {
         &["secret", "list"],
         &["mcp-server", "list"],
         &["audit"],
+        &["chat", "x"],
+        &["conversation", "list"],
         &["budget", "show"],
     ] {
         let told = failed(&home.run(&[args, &["--data-dir", "daat"]].concat()));

@@ -1,5 +1,5 @@
 //! What a person at a terminal relies on: names and short ids, suggestions, what Ctrl-C means, folders that are
-//! not created by mistake, output that fits the terminal, and the files that `make install` puts in place.
+//! not created by mistake, chats, output that fits the terminal, and the files that `make install` puts in place.
 
 #![cfg(unix)]
 
@@ -7,11 +7,17 @@
 mod common;
 
 mod agents;
+mod chat;
+mod chat_sample;
+mod chat_stream;
+mod chat_terminal;
 mod interrupt;
+mod login;
 mod names;
 mod packaging;
 mod resources;
 mod terminal;
+mod width;
 
 use common::Home;
 

@@ -47,10 +47,41 @@ fn make_install_puts_everything_in_place_and_uninstall_removes_it() {
     let unit = fs::read_to_string(unit).expect("the unit");
     assert!(unit.contains("ExecStart=/opt/emergent/bin/emergent serve") && !unit.contains('@'), "{unit}");
     assert!(unit.contains("DynamicUser=yes"), "{unit}");
+    // Programs need a home folder, and must not have the data folder for it.
+    for line in ["StateDirectory=emergent", "CacheDirectory=emergent", "Environment=HOME=/var/cache/emergent"]
+    {
+        assert!(unit.lines().any(|other| other == line), "{line}");
+    }
+    let settings = installed.join("share/doc/emergent");
+    let tls = fs::read_to_string(settings.join("tls.conf")).expect("the settings for TLS");
+    assert!(tls.contains("LoadCredential=key.pem:") && tls.contains("EMERGENT_TLS_KEY=%d/key.pem"), "{tls}");
+    let environment = fs::read_to_string(settings.join("environment")).expect("the settings");
+    assert!(
+        !environment.contains("EMERGENT_TLS_KEY="),
+        "the user of the service cannot read it: {environment}"
+    );
 
     make("uninstall", folder.path());
     let left: Vec<_> = files_below(folder.path());
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// systemd is not everywhere where the tests run.
+#[test]
+fn systemd_accepts_the_unit_and_its_settings_for_tls() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let unit = fs::read_to_string(repository().join("packaging/emergent.service")).expect("the unit");
+    // The program has to exist for the check.
+    let unit = unit.replace("@PREFIX@/bin/emergent", env!("CARGO_BIN_EXE_emergent"));
+    let (path, settings) = (folder.path().join("emergent.service"), folder.path().join("emergent.service.d"));
+    fs::write(&path, unit).expect("a file");
+    fs::create_dir(&settings).expect("a folder");
+    fs::copy(repository().join("packaging/tls.conf"), settings.join("tls.conf")).expect("a file");
+    let checked = Command::new("systemd-analyze").arg("verify").arg(&path).output().expect("a check");
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{}", text(&checked.stderr));
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

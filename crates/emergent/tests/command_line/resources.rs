@@ -27,6 +27,7 @@ fn documents_are_added_listed_shown_and_deleted() {
         "--json",
     ]));
     assert_eq!((&titled[0]["title"], &titled[0]["metadata"]["by"]), (&json!("Mine"), &json!("me")));
+    assert_eq!(titled[0]["mimeType"], "text/markdown", "also under another title");
 
     let listed = command_output(home.run(&["document", "list"]));
     assert_eq!(listed.lines().count(), 4, "{listed}");
@@ -88,4 +89,54 @@ fn tools_are_listed_and_shown_with_their_input() {
     assert!(listed.contains("search_hybrid") && !listed.contains("entities_create"), "{listed}");
     let shown = command_output(home.run(&["tool", "show", "search_hybrid"]));
     assert!(shown.contains("\"properties\"") && shown.contains("graph:read"), "{shown}");
+}
+
+#[test]
+fn the_settings_of_a_project_are_shown_and_set() {
+    let home = Home::sqlite();
+    command_output(home.run(&["project", "create", "research"]));
+    let shown = command_output(home.run(&["project", "show", "research"]));
+    for part in [
+        "research  ",
+        "strict       no",
+        "runs forever",
+        "emergent dispatch --from-graph",
+        "rules        none",
+    ] {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+    write(&home, "reviewer.json", r#"{ "name": "reviewer" }"#);
+    command_output(home.run(&["agent", "create", "reviewer.json", "-p", "research"]));
+    let update = |args: &[&str]| home.run(&[&["project", "update", "research"], args].concat());
+    command_output(update(&["--auto-dispatch", "true", "--selection-rule", "kind:test=reviewer"]));
+    command_output(update(&["--discussion-kind", "collaboration", "--discussion-rounds", "2"]));
+    let phases = ["--discussion-phase", "ask:question=a,b", "--discussion-phase", "decide:vote"];
+    let shown = command_output(update(&phases));
+    for part in [
+        "are executed by themselves",
+        "kind:test → reviewer",
+        "kind collaboration, at most 2 rounds",
+        "phase ask: question by a, b",
+        "phase decide: vote by everybody",
+    ] {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+    let set = home.run(&[
+        "project",
+        "set",
+        "research",
+        "--discussion-kind",
+        "default",
+        "--discussion-phase",
+        "none",
+    ]);
+    assert!(command_output(set).contains("discussions  at most 2 rounds\n"));
+    let json = json_of(home.run(&["project", "show", "research", "--json"]));
+    assert_eq!((&json["autoDispatch"], &json["discussions"]["rounds"]), (&json!(true), &json!(2)));
+    assert!(failed(&update(&[])).contains("nothing to change"));
+    assert!(failed(&update(&["--discussion-kind", "chat"])).contains("discussions.kind"));
+    assert!(failed(&update(&["--discussion-rounds", "many"])).contains("--discussion-rounds"));
+    // Without a name it is the project of the command.
+    assert!(command_output(home.run(&["project", "show"])).starts_with("default  "));
+    assert!(command_output(home.run(&["project", "show", "-p", "research"])).starts_with("research  "));
 }

@@ -10,7 +10,7 @@ use crate::{
 const PTY: &str = include_str!("pseudo_terminal.py");
 
 /// Runs a command of the binary on a terminal; its output has everything that was written to the terminal.
-fn on_terminal(home: &Home, (rows, columns): (usize, usize), typed: &str, args: &[&str]) -> Output {
+pub fn on_terminal(home: &Home, (rows, columns): (usize, usize), typed: &str, args: &[&str]) -> Output {
     let direct = home.command(args);
     let mut command = Command::new("python3");
     command.args(["-c", PTY, &rows.to_string(), &columns.to_string(), typed]).arg(direct.get_program());
@@ -25,7 +25,7 @@ fn on_terminal(home: &Home, (rows, columns): (usize, usize), typed: &str, args: 
 }
 
 /// The written lines without control sequences, each time one was written.
-fn written_lines(output: &str) -> Vec<String> {
+pub fn written_lines(output: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut chars = output.chars();
     while let Some(char) = chars.next() {
@@ -84,6 +84,16 @@ fn a_second_demo_offers_to_start_afresh() {
 }
 
 #[test]
+fn a_long_operation_shows_on_a_terminal_what_it_does() {
+    let home = home_with_agent();
+    std::fs::write(home.folder().join("page.md"), "# A page\n\nWith a text.\n").expect("a file");
+    let shown = command_output(on_terminal(&home, (24, 80), "", &["document", "add", "page.md"]));
+    assert!(shown.contains("adding page.md"), "{shown}");
+    let piped = home.run(&["document", "add", "page.md"]);
+    assert_eq!(text(&piped.stderr), "", "a pipe gets the result only");
+}
+
+#[test]
 fn tables_fit_the_terminal_and_their_short_ids_are_accepted() {
     let home = home_with_agent();
     command_output(home.run(&[
@@ -110,4 +120,18 @@ fn tables_fit_the_terminal_and_their_short_ids_are_accepted() {
         command_output(home.run(&["run", "list"])).lines().nth(1).expect("a row").len() > 80,
         "a pipe gets all"
     );
+}
+
+#[test]
+fn a_product_shows_its_plan_once_and_a_no_is_no_error() {
+    let home = home_with_agent();
+    let install =
+        |typed: &str| on_terminal(&home, (50, 120), typed, &["product", "install", "emergent.research"]);
+    let declined = install("n\n");
+    let said = text(&declined.stdout);
+    assert!(!declined.status.success() && said.contains("Nothing was changed."), "{said}");
+    assert!(!said.contains("error:"), "{said}");
+    let said = command_output(install("y\n"));
+    assert_eq!(said.matches("uvx mcp-server-fetch").count(), 1, "{said}");
+    assert!(said.contains("✓ emergent.research is at "), "{said}");
 }

@@ -75,7 +75,7 @@ impl Home {
 
     /// The binary in an environment that holds nothing of the caller's.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_emergent"));
+        let mut command = Command::new(binary());
         let foreign = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
             name.starts_with("EMERGENT_")
@@ -127,6 +127,11 @@ impl Home {
         let greeting = if args.contains(&"--sample") { 2 } else { 1 };
         Launched { child, address: None, said: String::new(), greeting, log: self.folder().join("log") }
     }
+}
+
+/// The binary of this build, or the one that `EMERGENT_BIN` names, such as one of a release.
+fn binary() -> PathBuf {
+    std::env::var_os("EMERGENT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_emergent").into(), PathBuf::from)
 }
 
 /// Runs to the end, or not longer than anybody would wait.

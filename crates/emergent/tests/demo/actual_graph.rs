@@ -12,6 +12,7 @@ use crate::common::{Home, command_output, json_of};
 pub fn check(home: &Home, told: &Value) {
     assert_eq!(told["graph"], expected::tree(), "{:#}", told["graph"]);
     let found = Found::of(home, text(&told["workflowId"]));
+    assert_eq!(found.named_agents, [] as [String; 0], "the plan names no agent, so each one was chosen");
     same("objects", found.objects(), expected::objects());
     same("edges", found.edges(), expected::edges());
 }
@@ -40,6 +41,8 @@ fn same(what: &str, found: Vec<String>, promised: Vec<String>) {
 struct Found {
     /// By id.
     names: HashMap<String, String>,
+    /// The tasks that name an agent themselves.
+    named_agents: Vec<String>,
     edges: Vec<Value>,
 }
 
@@ -80,7 +83,12 @@ impl Found {
             }
         };
         let names = objects.iter().map(|object| (text(&object["id"]).to_owned(), name(object))).collect();
-        Self { names, edges }
+        let names_agent = |object: &&Value| {
+            let of = &object["properties"];
+            object["type"] == "SpecTask" && !(of["agent_is_named"].is_null() && of["collaborators"].is_null())
+        };
+        let named_agents = objects.iter().filter(names_agent).map(name).collect();
+        Self { names, named_agents, edges }
     }
 
     fn objects(&self) -> Vec<String> {
@@ -102,6 +110,7 @@ impl Found {
             // Counted over everything a run records, so there are gaps: only the order is promised.
             "has_message" => format!(" {}", self.place(edge)),
             "has_entry" => format!(" {}", edge["properties"]["sequence"]),
+            "assigned_to_agent" => format!(" {}", text(&edge["properties"]["agent_name"])),
             _ => String::new(),
         };
         format!("{from} -{type_}{place}-> {to}")

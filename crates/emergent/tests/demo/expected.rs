@@ -10,6 +10,7 @@
 //!   tree has it under `made`.
 //! - Tag, TAGGED_WITH and PARENT_TAG are types, and types live in template packs: no objects.
 //! - A verdict hangs on the session of the attempt that gave it, by `has_result`.
+//! - It draws no assignments. Each task has an edge to itself with the agent that it was assigned to.
 //! - The discussion has the title of its task, and a proposal that was refined is a `proposal` of
 //!   the next round.
 
@@ -109,6 +110,16 @@ pub fn edges() -> Vec<String> {
     edges.extend(
         ENTRIES.iter().enumerate().map(|(at, entry)| format!("{DISCUSSION} -has_entry {}-> {entry}", at + 1)),
     );
+    // The agents of the specification, which the selection has to find: the plan names none.
+    for (task, agent) in [
+        ("research-tagging", "research-assistant"),
+        ("design-tagging", "spec-writer"),
+        ("implement-tagging", "implement-agent"),
+        ("test-tagging", "reviewer-agent"),
+        ("review-tagging", "reviewer-agent"),
+    ] {
+        edges.push(format!("{task} -assigned_to_agent {agent}-> {task}"));
+    }
     for (session, said) in SESSIONS {
         let said = messages(session, said).into_iter().enumerate();
         edges.extend(said.map(|(at, message)| format!("{session} -has_message {}-> {message}", at + 1)));

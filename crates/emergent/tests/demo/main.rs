@@ -17,8 +17,14 @@ use common::{Home, seed};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 
+/// What the agents of the walkthrough say, with the plan.
+const SCRIPT: &str = include_str!("../../src/demo/walkthrough.yaml");
+
 #[test]
-fn the_walkthrough_leaves_the_graph_it_promises() {
+fn the_walkthrough_names_no_agents_and_leaves_the_graph_it_promises() {
+    for hint in ["assigned_agent", "assignedAgent", "kind:"] {
+        assert!(!SCRIPT.contains(hint), "the plan says `{hint}`: the selection alone has to find the agents");
+    }
     let home = Home::sqlite();
     let told = play(&home);
     check(&home, &told);
