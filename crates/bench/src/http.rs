@@ -11,6 +11,7 @@ pub struct Http {
     address: String,
     token: String,
     body: Vec<u8>,
+    next_cursor: Option<String>,
 }
 
 impl Http {
@@ -22,11 +23,18 @@ impl Http {
             address: address.to_owned(),
             token: token.to_owned(),
             body: Vec::new(),
+            next_cursor: None,
         }
     }
 
     pub fn get(&mut self, path: &str) -> &[u8] {
         self.send("GET", path, "", "")
+    }
+
+    /// Gets a page of a list, and the cursor of the next one.
+    pub fn page(&mut self, path: &str) -> (&[u8], Option<String>) {
+        self.send("GET", path, "", "");
+        (&self.body, self.next_cursor.clone())
     }
 
     pub fn post(&mut self, path: &str, body: &str) -> &[u8] {
@@ -64,6 +72,7 @@ impl Http {
 
     fn head(&mut self) -> (u16, Option<usize>) {
         let (mut status, mut length, mut line) = (0, None, String::new());
+        self.next_cursor = None;
         loop {
             line.clear();
             self.stream.read_line(&mut line).expect("a header");
@@ -73,10 +82,12 @@ impl Http {
             }
             if let Some(rest) = text.strip_prefix("HTTP/1.1 ") {
                 status = rest[..3].parse().expect("a status");
-            } else if let Some((name, value)) = text.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = Some(value.trim().parse().expect("a length"));
+            } else if let Some((name, value)) = text.split_once(':') {
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = Some(value.trim().parse().expect("a length"));
+                } else if name.eq_ignore_ascii_case("x-next-cursor") {
+                    self.next_cursor = Some(value.trim().to_owned());
+                }
             }
         }
     }

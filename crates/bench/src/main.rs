@@ -14,6 +14,8 @@ mod queries;
 mod report;
 mod runs;
 mod server;
+mod streams;
+mod waiting;
 mod workflows;
 
 use std::path::PathBuf;
@@ -29,6 +31,8 @@ struct Options {
     only: Option<String>,
     /// The maximum number of tasks in a workflow, for a quick check instead of a measurement.
     tasks: Option<usize>,
+    /// How many runs wait and how many clients follow, for a quick check instead of a measurement.
+    count: Option<usize>,
 }
 
 fn main() {
@@ -37,8 +41,13 @@ fn main() {
     runs::measure(&mut report, &options);
     workflows::measure(&mut report, &options);
     mcp::measure(&mut report, &options);
-    let alone =
-        runs::is_selected(&report) || workflows::is_selected(&report, &options) || mcp::is_selected(&report);
+    waiting::measure(&mut report, &options);
+    streams::measure(&mut report, &options);
+    let alone = runs::is_selected(&report)
+        || workflows::is_selected(&report, &options)
+        || mcp::is_selected(&report)
+        || waiting::is_selected(&report)
+        || streams::is_selected(&report);
     if options.only.is_some() && alone {
         return report.table();
     }
@@ -71,6 +80,7 @@ impl Options {
             postgres: std::env::var("TEST_DATABASE_URL").ok(),
             only: None,
             tasks: None,
+            count: None,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
@@ -80,9 +90,10 @@ impl Options {
                 "--postgres" => options.postgres = Some(value()),
                 "--only" => options.only = Some(value()),
                 "--tasks" => options.tasks = Some(value().parse().expect("--tasks takes a number")),
-                _ => {
-                    panic!("unknown option {arg}; there are --dataset, --binary, --postgres, --only, --tasks")
-                }
+                "--count" => options.count = Some(value().parse().expect("--count takes a number")),
+                _ => panic!(
+                    "unknown option {arg}; there are --dataset, --binary, --postgres, --only, --tasks, --count"
+                ),
             }
         }
         options

@@ -18,7 +18,7 @@ use emergent_domain::{
     time::Clock,
 };
 use emergent_graph::Graph;
-use emergent_mcp::client::{Client, ClientOptions, Program, Sandbox, Target};
+use emergent_mcp::client::{CallOptions, Client, ClientOptions, Program, Sandbox, Target};
 use emergent_secrets::{KeySource, Secrets};
 use emergent_store::{Db, DbConfig};
 use emergent_tools::{
@@ -130,10 +130,8 @@ async fn program(report: &mut Report, options: &Options) {
     for _ in 0..2_000 {
         let start = Instant::now();
         let arguments = Map::from_iter([("what".to_owned(), Value::from("it"))]);
-        client
-            .call_tool("tool_0", &Value::Null, arguments, Duration::from_secs(5), None)
-            .await
-            .expect("an answer");
+        let options = CallOptions { within: Duration::from_secs(5), progress: None, input: None };
+        client.call_tool("tool_0", &Value::Null, arguments, options).await.expect("an answer");
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     client.close().await;

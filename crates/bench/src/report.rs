@@ -94,6 +94,12 @@ pub fn p50(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
+/// Returns the value below which ninety-nine of a hundred are.
+pub fn p99(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() * 99 / 100]
+}
+
 /// Measures `work` for each input, in the unit of `scale` per second, after a warm-up with a tenth of
 /// the inputs.
 pub fn time_each<T>(inputs: &[T], scale: f64, mut work: impl FnMut(&T)) -> Vec<f64> {

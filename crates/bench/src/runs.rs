@@ -83,7 +83,8 @@ fn agent(server: &Server, plan: &str) -> String {
     response["data"]["id"].as_str().expect("an id").to_owned()
 }
 
-fn trigger(http: &mut Http, agent: &str) -> String {
+/// Starts a run, and returns its id.
+pub fn trigger(http: &mut Http, agent: &str) -> String {
     let body = json!({ "input": "Look at the facts." }).to_string();
     let response: Value =
         serde_json::from_slice(http.post(&format!("/api/admin/agents/{agent}/trigger"), &body))
@@ -91,7 +92,7 @@ fn trigger(http: &mut Http, agent: &str) -> String {
     response["data"]["runId"].as_str().expect("an id").to_owned()
 }
 
-fn run_detail(http: &mut Http, agent: &str, run: &str) -> Value {
+pub fn run_detail(http: &mut Http, agent: &str, run: &str) -> Value {
     let answer = http.get(&format!("/api/admin/agents/{agent}/runs/{run}"));
     serde_json::from_slice::<Value>(answer).expect("JSON")["data"].clone()
 }

@@ -117,7 +117,8 @@ impl Server {
         ((pragma("page_count") - pragma("freelist_count")) * pragma("page_size")) as f64
     }
 
-    fn restart(mut self, embeddings: &str) -> Self {
+    /// Kills the server, and starts one with the same data.
+    pub fn restart(mut self, embeddings: &str) -> Self {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a folder"));

@@ -72,7 +72,7 @@ const NEXT_START_ROW: &str = "workflow: blocker's completion to its dependent's 
 const ONE: &str = "one server";
 const TWO: &str = "two servers";
 
-fn thousands(number: usize) -> String {
+pub fn thousands(number: usize) -> String {
     match number {
         1_000.. => format!("{},{:03}", number / 1_000, number % 1_000),
         _ => number.to_string(),

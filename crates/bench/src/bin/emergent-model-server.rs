@@ -4,7 +4,8 @@
 //! The name of the model is the plan. `s50-l0-read` gives fifty answers with a call of `entities_get`
 //! and then one with text; `l` is its latency in milliseconds; `write` calls `entities_create` instead.
 //! `stamp` answers with the time of its first output, in microseconds of the machine's clock, each such
-//! answer ten milliseconds after the previous one.
+//! answer ten milliseconds after the previous one. With `stamped`, the text after the calls is the time at
+//! which the model was asked for it.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -20,6 +21,7 @@ struct Plan {
     steps: usize,
     latency: Duration,
     what: AnswerKind,
+    is_stamped: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -88,7 +90,7 @@ async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>>
 }
 
 fn plan(body: &[u8]) -> Plan {
-    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: AnswerKind::Read };
+    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: AnswerKind::Read, is_stamped: false };
     let Some(at) = find(body, b"\"model\":\"") else { return plan };
     let name = body[at + 9..].split(|byte| *byte == b'"').next().unwrap_or_default();
     for word in String::from_utf8_lossy(name).split('-') {
@@ -96,6 +98,7 @@ fn plan(body: &[u8]) -> Plan {
             "read" => plan.what = AnswerKind::Read,
             "write" => plan.what = AnswerKind::Write,
             "stamp" => plan.what = AnswerKind::Stamp,
+            "stamped" => plan.is_stamped = true,
             _ => {
                 let number = word.get(1..).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
                 match word.as_bytes().first() {
@@ -120,11 +123,10 @@ fn answer(plan: &Plan, answers: usize) -> String {
         events.push_str("}\n\n");
     };
     if plan.what == AnswerKind::Stamp || answers >= plan.steps {
-        let text = match plan.what {
-            AnswerKind::Stamp => micros().to_string(),
-            AnswerKind::Read | AnswerKind::Write => {
-                "Everything was looked at, and nothing is missing.".to_owned()
-            }
+        let text = if plan.is_stamped || plan.what == AnswerKind::Stamp {
+            micros().to_string()
+        } else {
+            "Everything was looked at, and nothing is missing.".to_owned()
         };
         event(&format!(
             r#""choices":[{{"index":0,"delta":{{"role":"assistant","content":"{text}"}},"finish_reason":null}}]"#
