@@ -19,6 +19,9 @@ else
 TESTS := $(CARGO) test --workspace --locked --lib --bins --tests
 endif
 
+# The crates that may have examples in their docs. For all others, rustdoc would read the whole crate for nothing.
+DOC_EXAMPLES := $(shell grep -rlE '^ *//[/!] ```(rust.*|no_run|should_panic|compile_fail)?$$' crates/*/src --include=*.rs | cut -d/ -f2 | sort -u)
+
 ## run      build, and start the server with a small sample graph in ./data
 .PHONY: run
 run:
@@ -34,7 +37,7 @@ build:
 .PHONY: test
 test:
 	scripts/postgres run $(TESTS) $(ARGS)
-	$(CARGO) test --doc --workspace --locked
+	$(CARGO) test --doc --locked $(addprefix -p emergent-,$(DOC_EXAMPLES))
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
@@ -87,14 +90,15 @@ install:
 	"$(BIN)" completions fish > "$(SHARE)/fish/vendor_completions.d/emergent.fish"
 	sed 's|@PREFIX@|$(PREFIX)|g' packaging/emergent.service > "$(UNITS)/emergent.service"
 	chmod 644 "$(UNITS)/emergent.service"
-	install -D -m 644 packaging/environment "$(SHARE)/doc/emergent/environment"
+	install -D -m 644 -t "$(SHARE)/doc/emergent" packaging/environment packaging/tls.conf
 
 ## uninstall  what `install` put below PREFIX; settings and data stay
 .PHONY: uninstall
 uninstall:
 	rm -f "$(DESTDIR)$(PREFIX)/bin/emergent" "$(UNITS)/emergent.service" \
 	  "$(SHARE)/bash-completion/completions/emergent" "$(SHARE)/zsh/site-functions/_emergent" \
-	  "$(SHARE)/fish/vendor_completions.d/emergent.fish" "$(SHARE)/doc/emergent/environment"
+	  "$(SHARE)/fish/vendor_completions.d/emergent.fish" "$(SHARE)/doc/emergent/environment" \
+	  "$(SHARE)/doc/emergent/tls.conf"
 
 ## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
 .PHONY: bench

@@ -36,7 +36,8 @@ async function trigger(agentId: string): Promise<Run | undefined> {
   const { data } = await client.GET("/api/admin/agents/{agentId}/runs/{runId}", {
     params: { path: { agentId, runId } },
   });
-  const status: "queued" | "running" | "completed" | "failed" | "paused" | "cancelled" | undefined = data?.data.status;
+  const status: "queued" | "running" | "waiting" | "completed" | "failed" | "paused" | "cancelled" | undefined =
+    data?.data.status;
   console.log(status);
   return data?.data;
 }
