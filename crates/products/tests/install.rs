@@ -106,7 +106,7 @@ both_engines! {
         let other = harness.products.upgrade(harness.actor, "acme.support", Some(manifest_input(&builtin_manifest("emergent.code"))), accepted()).await;
         assert!(matches!(other, Err(Error::NameMismatch { .. })), "{other:?}");
         let nowhere = harness.products.upgrade(harness.actor, "acme.support", None, accepted()).await;
-        assert!(matches!(&nowhere, Err(Error::Source(why)) if why.contains("give a manifest")), "{nowhere:?}");
+        assert!(matches!(&nowhere, Err(Error::Source(why)) if why.contains("name the file")), "{nowhere:?}");
     }
 
     async fn a_persons_change_is_overwritten_with_a_warning_and_stays_in_the_history(db: TestDb) {

@@ -239,6 +239,7 @@ both_engines! {
 
         let other = server.project("other").await;
         let outsider = server.client(Some(&server.token(Scope::ALL, Some(other)).await));
+        let nothing = server.client(Some(&server.token(Scope::ALL, Some(server.project("empty").await)).await));
         let before = everything(&admin).await;
         let mut walked = 0;
         for operation in operations().iter().filter(|one| one.path.contains('{')) {
@@ -339,7 +340,6 @@ both_engines! {
             assert_ne!(admin.get(list).await.is(200), &json!([]), "{list}");
         }
         assert_eq!(outsider.get(&format!("/api/approvals?runId={run}")).await.is(200), &json!([]));
-        let nothing = server.client(Some(&server.token(Scope::ALL, Some(server.project("empty").await)).await));
         let empty = nothing.get("/api/admin/runs/stats").await;
         let theirs = outsider.get("/api/admin/runs/stats").await;
         for field in ["total", "byStatus", "byAgent", "byHour"] {
