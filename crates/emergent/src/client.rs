@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use crate::{
     config::{Settings, StoreFlags},
-    datadir,
+    datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
     hints,
     services::{self, Services},
@@ -26,10 +26,6 @@ pub use received::Received;
 pub use transport::{ApiResponse, http_client, refusal};
 use transport::{Content, stream_error};
 
-/// How long a command waits for another process to release the data folder.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the lock of the data folder is tried meanwhile.
-const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Items per request when a whole list is read.
 const PAGE_SIZE: u32 = 100;
 /// How long `LocalDriver::stop` waits for the runs of this process to be released.

@@ -5,6 +5,7 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -20,6 +21,10 @@ use crate::{
 pub const DATABASE: &str = "emergent.db";
 /// The file name of the key of the secrets.
 pub const KEY_FILE: &str = "secret-key";
+/// How long a server or a command waits for another process to release the data folder.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the lock of the data folder is tried meanwhile.
+pub const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// The name of the database while it is being restored, and the files that SQLite adds to it.
 pub const PARTIAL: &str = "emergent.db.restoring";
 pub const PARTIAL_LOG: &str = "emergent.db.restoring-wal";

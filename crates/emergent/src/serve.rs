@@ -6,12 +6,13 @@ use emergent_api::server::{self, ConnectionLimits, Deadlines, ServerOptions};
 use emergent_domain::agent::ModelConfig;
 use emergent_graph::cleanup::CleanupSettings;
 use emergent_llm::Models;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing::{info, warn};
 
 use crate::{
     commands::login_link,
     config::{self, Settings, StoreFlags},
+    datadir::{LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
     output, sample,
     services::{self, Services},
@@ -50,7 +51,7 @@ impl Serve {
         if let Some(files) = &settings.tls {
             server::check_tls(files).map_err(|error| Error::setting("EMERGENT_TLS_CERT", error))?;
         }
-        let services = services::open_services(&settings).await?;
+        let services = open_when_released(&settings).await?;
         // A command that works on the same database does not know the settings of the server, so only a server says
         // whether there is a webhook.
         let has_webhook = settings.webhook.is_some();
@@ -79,6 +80,29 @@ impl Serve {
             deadlines: Deadlines::default(),
         };
         serve(listener, services, options, settings.cleanup()).await
+    }
+}
+
+/// Opens the data folder. While another process has it locked, tries again for up to `LOCK_TIMEOUT`: the lock of a
+/// server that was killed is released only when the system has ended its process.
+async fn open_when_released(settings: &Settings) -> Result<Services> {
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    let mut has_notice = false;
+    loop {
+        match services::open_services(settings).await {
+            Err(Error::Locked { path }) if Instant::now() < deadline => {
+                if !has_notice {
+                    output::print_notice(&format!(
+                        "the data folder `{}` is in use by another process; waiting up to {} seconds for it to end",
+                        path.display(),
+                        LOCK_TIMEOUT.as_secs()
+                    ));
+                    has_notice = true;
+                }
+                tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
+            }
+            result => return result,
+        }
     }
 }
 

@@ -163,6 +163,24 @@ async fn a_folder_has_one_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_waits_for_the_end_of_a_process_that_was_killed() {
+    let home = Home::sqlite();
+    home.start().await.kill();
+    // A process that has not ended yet still has the lock.
+    let lock = std::fs::File::open(home.data().join("lock")).expect("the lock");
+    lock.lock().expect("it is free");
+    let mut launched = home.launch(&[]);
+    eventually("the server says that it waits", Duration::from_secs(20), async || {
+        launched.log().contains("waiting up to 2 seconds")
+    })
+    .await;
+    drop(lock);
+    let address = launched.address().expect("the server starts").to_owned();
+    assert_eq!(Api::new(&address, common::TOKEN).get("/health").await.status, 200);
+    assert_eq!(launched.log().matches("waiting up to").count(), 1, "{}", launched.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_cannot_be_used_is_named() {
     let home = Home::sqlite().without_token();
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
