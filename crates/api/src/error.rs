@@ -110,6 +110,12 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{id}` here"))
     }
 
+    /// Like [`ApiError::not_found`], with the name that was probably meant.
+    fn misspelt(what: &str, id: impl Display, similar: &str) -> Self {
+        let message = format!("there is no {what} `{id}` here; did you mean `{similar}`?");
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
     pub(crate) fn unknown_project(named: &str) -> Self {
         Self::not_found("project", named.chars().take(100).collect::<String>())
     }
@@ -393,7 +399,10 @@ impl From<executor::Error> for ApiError {
         let message = failure.to_string();
         let conflict = |code| Self::new(StatusCode::CONFLICT, code, &message);
         match failure {
-            executor::Error::NotFound { what, id } => Self::not_found(what, id),
+            executor::Error::NotFound { what, id, similar } => match similar {
+                Some(similar) => Self::misspelt(what, id, &similar),
+                None => Self::not_found(what, id),
+            },
             executor::Error::Invalid(invalid) => invalid.into(),
             executor::Error::VersionConflict { expected, current, .. } => {
                 conflict("version_conflict").with_details(json!({ "expected": expected, "current": current }))

@@ -32,7 +32,7 @@ impl Chat {
         let now = self.clock().now();
         let work = move |tx: &mut Tx<'_>| {
             if !projects::hold_live(tx, actor.project)? {
-                return Err(Error::NotFound { what: "project", id: actor.project.to_string() });
+                return Err(Error::not_found("project", actor.project));
             }
             let conversation = new_conversation(tx, actor, title.clone(), agent, now)?;
             rows::insert(tx, &conversation)?;
@@ -199,7 +199,7 @@ pub(crate) fn new_conversation(
         None => None,
         Some(id) => {
             let agent = agents::get(tx, actor.project, id)?;
-            let agent = agent.ok_or_else(|| Error::NotFound { what: "agent", id: id.to_string() })?;
+            let agent = agent.ok_or_else(|| Error::not_found("agent", id))?;
             check_chat_agent(&agent)?;
             Some(agent)
         }

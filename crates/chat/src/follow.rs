@@ -98,7 +98,7 @@ impl Chat {
     /// Returns what somebody follows who sends a message again that was stored before.
     pub async fn find_sent(&self, project: ProjectId, id: ChatMessageId) -> Result<FollowTarget> {
         let read = move |tx: &mut Tx<'_>| {
-            let missing = || Error::NotFound { what: "message", id: id.to_string() };
+            let missing = || Error::not_found("message", id);
             let question = messages::get_by_id(tx, project, id)?.ok_or_else(missing)?;
             let conversation = conversations::get(tx, project, question.conversation)?;
             Ok::<_, Error>(FollowTarget { conversation, question, resume: None })
@@ -280,6 +280,6 @@ impl Follower {
                 return Ok(answer);
             }
         }
-        Err(Error::NotFound { what: "message", id: id.to_string() })
+        Err(Error::not_found("message", id))
     }
 }

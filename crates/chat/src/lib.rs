@@ -47,5 +47,5 @@ impl Chat {
 }
 
 fn unknown_conversation(id: ConversationId) -> Error {
-    Error::NotFound { what: "conversation", id: id.to_string() }
+    Error::not_found("conversation", id)
 }

@@ -132,7 +132,7 @@ fn open_conversation(
             return Err(Invalid::new("parentId", reason).into());
         }
         if !projects::hold_live(tx, actor.project)? {
-            return Err(Error::NotFound { what: "project", id: actor.project.to_string() });
+            return Err(Error::not_found("project", actor.project));
         }
         let conversation = new_conversation(tx, actor, title_from_message(&new.text), new.agent, now)?;
         rows::insert(tx, &conversation)?;

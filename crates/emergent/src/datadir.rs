@@ -9,6 +9,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use emergent_graph::tokens::MIN_ADMIN_TOKEN_CHARS;
 use emergent_secrets::KeySource;
 use rand::RngCore;
 
@@ -103,10 +104,11 @@ impl DataDir {
     /// The admin token: from the environment, from the folder, or created now. The flag is true when it was
     /// created now; the caller then shows it, once.
     pub fn admin_token(&self) -> Result<(String, bool)> {
+        let path = self.path.join("admin-token");
         if let Some(token) = env_value("EMERGENT_ADMIN_TOKEN") {
+            check_admin_token(&token, &path)?;
             return Ok((token, false));
         }
-        let path = self.path.join("admin-token");
         if let Some(token) = read_secret(&path)? {
             return Ok((token, false));
         }
@@ -142,6 +144,20 @@ impl DataDir {
         }
         let _ = std::fs::remove_file(self.path.join("server"));
     }
+}
+
+/// Refuses a value of `EMERGENT_ADMIN_TOKEN` that is too short; `file` is where a server keeps one that it made.
+fn check_admin_token(token: &str, file: &Path) -> Result<()> {
+    let length = token.len();
+    if length >= MIN_ADMIN_TOKEN_CHARS {
+        return Ok(());
+    }
+    let reason = format!(
+        "it has {length} characters and needs at least {MIN_ADMIN_TOKEN_CHARS}; `openssl rand -hex 32` makes one, and \
+         without this variable `emergent serve` makes one and keeps it in `{}`",
+        file.display()
+    );
+    Err(Error::setting("EMERGENT_ADMIN_TOKEN", reason))
 }
 
 /// Where the encryption key of the secrets is: in `EMERGENT_SECRET_KEY`, or in a file of this folder.

@@ -36,6 +36,7 @@ fn tour(home: &Home) {
     assert!(again.contains("already") && again.contains("upgrade"), "{again}");
     let listed = command_output(home.run(&["product", "list"]));
     assert!(listed.contains("acme.support") && listed.contains("1.0.0"), "{listed}");
+    assert!(listed.contains("a file"), "the path is not stored: {listed}");
     let echo = command_output(home.run(&["agent", "trigger", "triage", "--input", "hello", "--follow"]));
     assert!(echo.contains("hello"), "{echo}");
 

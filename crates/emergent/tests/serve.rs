@@ -162,6 +162,16 @@ async fn a_folder_has_one_server() {
     home.start().await;
 }
 
+#[test]
+fn an_admin_token_that_is_too_short_is_refused_with_a_way_to_make_one() {
+    let home = Home::sqlite().without_token().with("EMERGENT_ADMIN_TOKEN", "short");
+    let told = refused(&home, &[]);
+    for expected in ["EMERGENT_ADMIN_TOKEN", "5 characters", "at least 16", "openssl rand -hex 32"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(!told.contains("short"), "the value is not repeated: {told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_waits_for_the_end_of_a_process_that_was_killed() {
     let home = Home::sqlite();

@@ -5,6 +5,7 @@ use emergent_domain::{
     approval::{Approval, ApprovalStatus},
     ids::RunId,
     invalid::Invalid,
+    pack::nearest_name,
     token::Scope,
 };
 use emergent_graph::validation::{MayBePending, PendingValidation};
@@ -13,8 +14,8 @@ use emergent_graph::validation::{MayBePending, PendingValidation};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Also returned for an object of another project, so that its existence is not revealed.
-    #[error("there is no {what} `{id}`")]
-    NotFound { what: &'static str, id: String },
+    #[error("there is no {what} `{id}`{}", suggestion(.similar.as_deref()))]
+    NotFound { what: &'static str, id: String, similar: Option<String> },
     /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -57,8 +58,14 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
-        Self::NotFound { what, id: id.to_string() }
+    pub fn not_found(what: &'static str, id: impl ToString) -> Self {
+        Self::NotFound { what, id: id.to_string(), similar: None }
+    }
+
+    /// The error of a name that no agent has, with the nearest of the names that the caller may see.
+    pub(crate) fn unknown_agent(name: &str, visible: &[String]) -> Self {
+        let similar = nearest_name(name, visible.iter().map(String::as_str)).map(str::to_owned);
+        Self::NotFound { what: "agent", id: name.to_owned(), similar }
     }
 
     /// The error of the database, if that is the cause.
@@ -73,6 +80,10 @@ impl Error {
     pub(crate) fn is_storage_fault(&self) -> bool {
         self.store_error().is_some_and(|error| error.storage_fault().is_some())
     }
+}
+
+fn suggestion(similar: Option<&str>) -> String {
+    similar.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 /// Says why a request cannot be decided any more.

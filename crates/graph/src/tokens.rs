@@ -21,6 +21,9 @@ use crate::{Credential, Error, Graph, error::Result};
 /// The prefix makes a secret of Emergent recognisable, for example in a log.
 const PREFIX: &str = "emt_";
 
+/// Shorter admin tokens are refused, because they could be guessed.
+pub const MIN_ADMIN_TOKEN_CHARS: usize = 16;
+
 /// Generates a secret. It has 32 random bytes and cannot be guessed, so a plain hash is sufficient
 /// for storing it.
 pub fn new_secret() -> String {
@@ -156,8 +159,9 @@ impl Graph {
     /// it. A token that was revoked stays revoked: the caller checks that it is valid. Otherwise whoever
     /// learnt the secret would have access again after the next start.
     pub async fn ensure_admin_token(&self, secret: &str) -> Result<Token> {
-        if secret.len() < 16 {
-            return Err(Invalid::new("admin token", "must have at least 16 characters").into());
+        if secret.len() < MIN_ADMIN_TOKEN_CHARS {
+            let reason = format!("must have at least {MIN_ADMIN_TOKEN_CHARS} characters");
+            return Err(Invalid::new("admin token", reason).into());
         }
         let new = Token {
             id: TokenId::new(),

@@ -184,10 +184,11 @@ fn why(models: &Models, wanted: Option<&str>) -> String {
 }
 
 #[test]
-fn a_provider_without_credentials_names_the_two_ways_out() {
+fn a_provider_without_credentials_names_the_ways_out() {
     let models = Models::from_settings(&settings()).unwrap();
     let said = why(&models, Some("google/gemini-2.5-flash"));
     assert!(said.contains("`GEMINI_API_KEY`") && said.contains("`EMERGENT_MODEL=provider/name`"), "{said}");
+    assert!(said.contains("`--model provider/name`") && said.contains("`emergent doctor`"), "{said}");
     assert!(why(&models, Some("anthropic/claude-sonnet-4-5")).contains("`ANTHROPIC_API_KEY`"));
     assert!(why(&models, None).contains("`EMERGENT_MODEL=provider/name`"));
 }

@@ -151,6 +151,13 @@ pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
     tx.query(sql, params![project], |row| row.get(0))
 }
 
+/// The names of the live agents of a project that are not internal.
+pub fn list_visible_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
+    let sql = "SELECT name FROM agent_definitions
+               WHERE project_id = $1 AND deleted_at IS NULL AND visibility <> 'internal' ORDER BY name";
+    tx.query(sql, params![project], |row| row.get(0))
+}
+
 /// A live agent whose definition has a trigger, without a schedule or event trigger that fires it.
 const MISSING_TRIGGER_SQL: &str = "a.deleted_at IS NULL AND a.trigger_on IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.agent_id = a.id AND s.product = '')

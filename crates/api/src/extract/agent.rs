@@ -5,11 +5,16 @@ use emergent_domain::{
     agent::is_valid_name,
     ids::{AgentId, InvalidId},
     run::Run,
+    token::Scope::AgentsRead,
 };
+use emergent_executor::Error;
 use serde::Deserialize;
 
 use super::Path;
-use crate::{ApiError, App, auth::InProject};
+use crate::{
+    ApiError, App,
+    auth::{Caller, InProject},
+};
 
 /// The id or the name of an agent. What looks like an id is an id.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -48,7 +53,16 @@ impl FromRequestParts<App> for AgentPath {
             AgentRef::Name(name) if !is_valid_name(&name) => {
                 Err(ApiError::invalid("agentId", format!("{InvalidId}, or the name of an agent")))
             }
-            AgentRef::Name(name) => Ok(Self(app.executor.find_agent(project, &name).await?.id)),
+            AgentRef::Name(name) => match app.executor.find_agent(project, &name).await {
+                Ok(agent) => Ok(Self(agent.id)),
+                // The suggestion is the name of another agent, which only tokens that can list agents may see.
+                Err(Error::NotFound { what, id, .. })
+                    if !Caller::from_request_parts(parts, app).await?.token.scopes.contains(&AgentsRead) =>
+                {
+                    Err(ApiError::not_found(what, id))
+                }
+                Err(error) => Err(error.into()),
+            },
         }
     }
 }

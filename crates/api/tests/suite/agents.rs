@@ -116,6 +116,22 @@ both_engines! {
         assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]));
     }
 
+    async fn a_misspelt_name_is_answered_with_the_nearest_for_those_who_may_list_agents(db: TestDb) {
+        let server = Server::start(&db).await;
+        server.admin().agent("researcher", json!({})).await;
+        let told = async |scopes: &[Scope]| {
+            let token = server.token(scopes, None).await;
+            let path = format!("{AGENTS}/reseacher/trigger");
+            let answer = server.client(Some(&token)).post(&path, json!({ "input": "Go." })).await;
+            answer.refused(404, "not_found")["message"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            told(&[Scope::AgentsInvoke, Scope::AgentsRead]).await,
+            "there is no agent `reseacher` here; did you mean `researcher`?"
+        );
+        assert_eq!(told(&[Scope::AgentsInvoke]).await, "there is no agent `reseacher` here");
+    }
+
     async fn names_of_tools_are_checked_and_the_nearest_is_told(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -49,11 +49,15 @@ impl Executor {
             .await
     }
 
-    /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first.
+    /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first. The error for
+    /// a misspelt name suggests the nearest one; internal agents are not suggested.
     pub async fn find_agent(&self, project: ProjectId, name_or_id: &str) -> Result<Agent> {
         let key = name_or_id.to_owned();
-        let agent = self.db().read(move |tx| find(tx, project, &key)).await?;
-        agent.ok_or_else(|| Error::not_found("agent", name_or_id))
+        let read = move |tx: &mut Tx<'_>| match find(tx, project, &key)? {
+            Some(agent) => Ok(agent),
+            None => Err(Error::unknown_agent(&key, &rows::list_visible_names(tx, project)?)),
+        };
+        self.db().read(read).await
     }
 
     /// Finds the agent of runs by its id or its name. An id also finds a deleted agent, whose runs still exist.

@@ -109,7 +109,7 @@ impl RunDriver {
                 );
                 // A child that waited for its turn has less time than the first ones.
                 let max_timeout = child_timeout::max_child_timeout(deadline, grace);
-                start_child(tx, &executor, &parent, &tasks[child_index], admission, max_timeout)
+                start_child(tx, &executor, &parent, &definition, &tasks[child_index], admission, max_timeout)
             })
         };
         // The children may need the slot of the run that waits for them.
@@ -157,13 +157,17 @@ fn start_child(
     tx: &mut Tx<'_>,
     executor: &Executor,
     parent: &Run,
+    definition: &AgentDefinition,
     task: &SpawnTask,
     admission: Admission<'_>,
     max_timeout: i64,
 ) -> Result<Run> {
     let Some(id) = task.resume_run_id else {
-        let agent = agents::get_by_name(tx, parent.project, &task.agent_name)?
-            .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
+        let Some(agent) = agents::get_by_name(tx, parent.project, &task.agent_name)? else {
+            let mut names = agents::list_visible_names(tx, parent.project)?;
+            names.retain(|name| *name != parent.agent_name && definition.may_spawn(name));
+            return Err(Error::unknown_agent(&task.agent_name, &names));
+        };
         let timeout = task.timeout.unwrap_or_else(|| child_timeout::default_timeout(&agent.definition));
         let start = StartOptions {
             input: task.task.clone(),

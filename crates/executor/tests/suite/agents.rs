@@ -292,6 +292,21 @@ both_engines! {
         assert!(matches!(change, Err(Error::NotFound { .. })));
     }
 
+    async fn the_error_for_a_misspelt_name_suggests_an_agent_that_is_not_internal(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        harness.create(named("researcher")).await;
+        harness.create(AgentDefinition { visibility: Visibility::Internal, ..named("planner") }).await;
+        let elsewhere = project(&harness.executor, "elsewhere").await;
+        harness.executor.create_agent(elsewhere, named("writer")).await.unwrap();
+        let told = async |name: &str| {
+            harness.executor.find_agent(harness.actor.project, name).await.unwrap_err().to_string()
+        };
+        assert_eq!(told("reseacher").await, "there is no agent `reseacher`; did you mean `researcher`?");
+        for unknown in ["planer", "writr", "zzz"] {
+            assert_eq!(told(unknown).await, format!("there is no agent `{unknown}`"));
+        }
+    }
+
     async fn internal_agents_are_listed_on_request_in_pages(db: TestDb) {
         let harness = Harness::new(&db).await;
         for at in 0..5 {

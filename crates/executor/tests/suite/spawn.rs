@@ -77,7 +77,7 @@ both_engines! {
     async fn the_call_fails_only_when_every_task_failed(db: TestDb) {
         let script = [
             spawn(vec![task("nobody"), task("worker")]),
-            spawn(vec![task("nobody"), task("no-one")]),
+            spawn(vec![task("nobody"), task("wroker")]),
             says("Some worked."),
         ];
         let model = ScriptedModel::default().agent("parent", script).agent("worker", [says("Worked.")]);
@@ -88,6 +88,7 @@ both_engines! {
         assert_eq!((&nobody["status"], &nobody["run_id"]), (&json!("failed"), &Value::Null));
         assert!(nobody["error"].as_str().unwrap().contains("there is no agent `nobody`"), "{nobody}");
         assert_eq!(answers[0][1]["status"], "completed");
+        assert_eq!(answers[1][1]["error"], "there is no agent `wroker`; did you mean `worker`?");
         harness.close().await;
     }
 

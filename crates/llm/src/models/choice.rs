@@ -149,7 +149,9 @@ impl Models {
             }
         };
         Error::Config(format!(
-            "the model `{model}` needs {needs}: set `{setting}`, or {other} (`rehearsal/echo` needs no key)"
+            "the model `{model}` needs {needs}: set `{setting}` and start the server again, choose another model for \
+             this start (`--model provider/name`, or `model` in a request), or {other} (`rehearsal/echo` needs no \
+             key); `emergent doctor` lists the providers that are configured"
         ))
     }
 }

@@ -34,7 +34,11 @@ pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
             vec![
                 product.name.clone(),
                 product.version.clone(),
-                source.at.clone().unwrap_or_else(|| source.kind.clone()),
+                match &source.at {
+                    Some(at) => at.clone(),
+                    None if source.kind == "manifest" => "a file".to_owned(),
+                    None => source.kind.clone(),
+                },
                 product.updated_at.to_string(),
                 first_line(&product.description, 60),
             ]
