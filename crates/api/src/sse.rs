@@ -64,14 +64,19 @@ fn check_seq(field: &str, seq: i64) -> Result<i64, Invalid> {
 
 /// Returns one frame; a client that reconnects continues after its id.
 pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {
+    text_frame(id, serde_json::to_string(data).ok().as_deref())
+}
+
+/// Like [`frame`], with data that was serialised before; `None` if that failed.
+pub(crate) fn text_frame(id: Option<String>, data: Option<&str>) -> Event {
     let event = match id {
         Some(id) => Event::default().id(id),
         None => Event::default(),
     };
-    match serde_json::to_string(data) {
+    match data {
         // Serialised JSON has no line breaks, so a frame is one line.
-        Ok(text) => event.data(text),
-        Err(_) => event.comment("an event could not be serialised"),
+        Some(text) => event.data(text),
+        None => event.comment("an event could not be serialised"),
     }
 }
 

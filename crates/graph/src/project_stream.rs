@@ -7,7 +7,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct ProjectStreams(Mutex<HashMap<ProjectId, Weak<Reader>>>);
 
 /// The task that reads the events of one project, and its followers' channel.
 struct Reader {
-    events: broadcast::Sender<Arc<ProjectEvent>>,
+    events: broadcast::Sender<Arc<SharedEvent>>,
     task: JoinHandle<()>,
 }
 
@@ -77,7 +77,7 @@ async fn read_and_publish(
     db: Db,
     project: ProjectId,
     from: StreamPosition,
-    events: broadcast::Sender<Arc<ProjectEvent>>,
+    events: broadcast::Sender<Arc<SharedEvent>>,
 ) {
     let mut wakes = Wakes::new(&db, project);
     let (mut at, mut failures) = (from, 0);
@@ -92,7 +92,7 @@ async fn read_and_publish(
                 }
                 for event in page.items {
                     // Sending fails only without followers, and then this task is about to be aborted.
-                    let _ = events.send(Arc::new(event));
+                    let _ = events.send(Arc::new(SharedEvent::from(event)));
                 }
             }
             Err(error) => {
@@ -143,10 +143,36 @@ impl Wakes {
     }
 }
 
-/// An entry of the stream and the position after it.
-#[derive(Debug, Clone, PartialEq)]
+/// An event with the text that is sent for it. All followers of the reader have the same one, so that an event is
+/// serialised once, however many follow.
+#[derive(Debug)]
+pub struct SharedEvent {
+    event: ProjectEvent,
+    text: OnceLock<Option<String>>,
+}
+
+impl From<ProjectEvent> for SharedEvent {
+    fn from(event: ProjectEvent) -> Self {
+        Self { event, text: OnceLock::new() }
+    }
+}
+
+impl SharedEvent {
+    pub fn event(&self) -> &ProjectEvent {
+        &self.event
+    }
+
+    /// Returns the text of the event. The first caller serialises it; `None` if that failed. All callers have to use
+    /// the same format.
+    pub fn text(&self, serialise: impl FnOnce(&ProjectEvent) -> Option<String>) -> Option<&str> {
+        self.text.get_or_init(|| serialise(&self.event)).as_deref()
+    }
+}
+
+/// An entry of the stream and the position after it. The position depends on where the follower started.
+#[derive(Debug, Clone)]
 pub struct StreamEntry {
-    pub event: Arc<ProjectEvent>,
+    pub event: Arc<SharedEvent>,
     pub position: StreamPosition,
 }
 
@@ -156,8 +182,8 @@ struct Follower {
     at: StreamPosition,
     #[expect(dead_code, reason = "dropping the last one ends the task")]
     reader: Arc<Reader>,
-    live: broadcast::Receiver<Arc<ProjectEvent>>,
-    ready: VecDeque<Arc<ProjectEvent>>,
+    live: broadcast::Receiver<Arc<SharedEvent>>,
+    ready: VecDeque<Arc<SharedEvent>>,
     /// Whether the database has to be read before events of the reader are returned.
     is_behind: bool,
     failed: bool,
@@ -167,7 +193,7 @@ impl Follower {
     async fn next(&mut self) -> Option<Result<StreamEntry>> {
         while !self.failed {
             if let Some(event) = self.ready.pop_front() {
-                self.at = self.at.after(&event);
+                self.at = self.at.after(event.event());
                 return Some(Ok(StreamEntry { event, position: self.at }));
             }
             if self.is_behind {
@@ -178,7 +204,7 @@ impl Follower {
                 continue;
             }
             match self.live.recv().await {
-                Ok(event) if self.at.includes(&event) => {}
+                Ok(event) if self.at.includes(event.event()) => {}
                 Ok(event) => self.ready.push_back(event),
                 Err(broadcast::error::RecvError::Lagged(_)) => self.is_behind = true,
                 Err(broadcast::error::RecvError::Closed) => return None,
@@ -194,7 +220,7 @@ impl Follower {
             self.is_behind = false;
             self.at = page.position;
         }
-        self.ready.extend(page.items.into_iter().map(Arc::new));
+        self.ready.extend(page.items.into_iter().map(|event| Arc::new(event.into())));
         Ok(())
     }
 }

@@ -137,13 +137,70 @@ fn requested_types(list: Option<&str>, caller: &Caller) -> Result<Vec<EventType>
     Ok(types)
 }
 
-/// Returns the frame of one entry, or the last frame of a stream that failed; `None` for other types.
+/// Returns the frame of one entry, or the last frame of a stream that failed; `None` for other types. Followers share
+/// the data of a frame. Its id is their own, because it depends on where they started.
 fn frame(types: &[EventType], entry: graph::Result<StreamEntry>) -> Option<Event> {
     match entry {
-        Ok(StreamEntry { event, position }) => types
-            .iter()
-            .any(|one| one.includes(&event))
-            .then(|| sse::frame(Some(position.to_string()), &ProjectEventView::from(event.as_ref()))),
+        Ok(StreamEntry { event, position }) => {
+            types.iter().any(|one| one.includes(event.event())).then(|| {
+                let data = event.text(|event| serde_json::to_string(&ProjectEventView::from(event)).ok());
+                sse::text_frame(Some(position.to_string()), data)
+            })
+        }
         Err(failure) => Some(sse::error_frame(failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use axum::{
+        body::to_bytes,
+        response::{IntoResponse, sse::Sse},
+    };
+    use emergent_domain::{
+        change::FeedPosition, ids::ProjectId, project_event::StatusEvent, time::Timestamp,
+    };
+    use emergent_graph::project_stream::SharedEvent;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn entry(event: &Arc<SharedEvent>, graph_seq: i64) -> graph::Result<StreamEntry> {
+        let graph = FeedPosition { txid: 0, seq: graph_seq };
+        let position = StreamPosition { graph, status: FeedPosition { txid: 0, seq: 1 } };
+        Ok(StreamEntry { event: Arc::clone(event), position })
+    }
+
+    async fn text(frame: Event) -> String {
+        let response = Sse::new(stream::iter([Ok::<_, Infallible>(frame)])).into_response();
+        String::from_utf8(to_bytes(response.into_body(), 10_000).await.unwrap().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn followers_share_the_data_of_a_frame_and_have_their_own_ids_and_types() {
+        let run = EventType::Status(EventSubject::Run);
+        let event = Arc::new(SharedEvent::from(ProjectEvent::Status(StatusEvent {
+            position: FeedPosition { txid: 0, seq: 1 },
+            graph_seq: 0,
+            project: ProjectId::new(),
+            subject: EventSubject::Run,
+            subject_id: Uuid::nil(),
+            name: "writer".to_owned(),
+            status: "queued".to_owned(),
+            reason: None,
+            parent: None,
+            workflow: None,
+            at: Timestamp::from_micros(0),
+        })));
+        assert!(frame(&[EventType::Graph], entry(&event, 0)).is_none(), "its token may not read runs");
+        let first = text(frame(&[run], entry(&event, 0)).unwrap()).await;
+        let second = text(frame(&[EventType::Graph, run], entry(&event, 7)).unwrap()).await;
+        let data = |frame: &str| frame.lines().find(|line| line.starts_with("data:")).map(str::to_owned);
+        assert!(first.contains(r#""agent":"writer""#) && data(&first) == data(&second), "{first}{second}");
+        assert!(first.contains("id: 0-0.0-1") && second.contains("id: 0-7.0-1"), "{first}{second}");
+        // The data was serialised for the first follower, and nobody does so again.
+        assert!(event.text(|_| unreachable!("a second serialisation")).is_some());
     }
 }
