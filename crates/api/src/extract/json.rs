@@ -59,10 +59,19 @@ pub(crate) async fn parse_body<T: DeserializeOwned + Send + 'static>(
     parts: &Parts,
     bytes: Bytes,
 ) -> Result<T, ApiError> {
+    parse_body_with(parts, bytes, parse_json).await
+}
+
+/// Like [`parse_body`], for JSON that has a parser of its own.
+pub(crate) async fn parse_body_with<T: Send + 'static>(
+    parts: &Parts,
+    bytes: Bytes,
+    parse: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
     let (check, is_large) = (ValueCheck::new(parts), bytes.len() > MAX_INLINE_BYTES);
     let parse = move || {
         check.check(&bytes)?;
-        parse_json(&bytes)
+        parse(&bytes)
     };
     match parts.extensions.get::<App>().filter(|_| is_large) {
         None => parse(),
@@ -73,12 +82,7 @@ pub(crate) async fn parse_body<T: DeserializeOwned + Send + 'static>(
     }
 }
 
-/// Refuses a JSON body with more values than the route takes, before it is parsed.
-pub(crate) fn check_values(parts: &Parts, bytes: &[u8]) -> Result<(), ApiError> {
-    ValueCheck::new(parts).check(bytes)
-}
-
-/// The check of what the values of a body cost.
+/// Refuses a body with more values than the route takes, and counts what they cost, before it is parsed.
 struct ValueCheck {
     max_values: usize,
     memory: BodyMemory,

@@ -8,12 +8,15 @@ pub mod peer;
 mod streams;
 mod subscribe;
 
+use std::time::Duration;
+
 use axum::http::{Method, header};
 use common::Server;
 use emergent_domain::token::Scope;
 use emergent_testkit::both_engines;
 use peer::Peer;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 fn names(tools: &Value) -> Vec<&str> {
     tools["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].as_str().unwrap()).collect()
@@ -41,6 +44,32 @@ both_engines! {
             let listed = server.admin().get(&format!("/api/graph/objects?key={key}")).await;
             assert_eq!(listed.is(200)[0]["author"]["type"], "token", "{}", listed.text);
         }
+    }
+
+    async fn a_large_message_waits_for_its_turn_to_be_parsed_and_a_small_one_does_not(db: TestDb) {
+        let server = Server::start(&db).await;
+        let peer = Peer::modern(server.admin());
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let graph = server.graph.clone();
+        let other = tokio::spawn(async move {
+            let parse = move || {
+                let _ = started.send(());
+                let _ = released.recv_timeout(Duration::from_secs(20));
+            };
+            graph.run_on_large_input(None, parse).await
+        });
+        has_started.await.unwrap();
+        let text = "x".repeat(80_000);
+        let create = json!({ "type": "Note", "key": "large", "properties": { "text": text } });
+        let mut large = Box::pin(peer.call("entities_create", create));
+        assert!(timeout(Duration::from_millis(300), &mut large).await.is_err(), "another body is being parsed");
+        let small = peer.call("entities_create", json!({ "type": "Note", "key": "small" })).await;
+        assert_ne!(small["isError"], true, "{small}");
+        release.send(()).unwrap();
+        let made = large.await;
+        assert_ne!(made["isError"], true, "{made}");
+        other.await.unwrap().unwrap();
     }
 
     async fn what_goes_wrong_in_a_tool_is_a_result_and_writes_nothing(db: TestDb) {

@@ -24,7 +24,7 @@ const NAME: &str = "mcp-name";
 /// Returns the era of a request. A legacy request has neither a version in its `_meta` nor a header with a
 /// modern version. Discovery without `_meta` counts as an invalid modern request rather than an unknown
 /// legacy one.
-pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
+pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params) -> Era {
     let by_header = header(headers, VERSION).is_some_and(|version| !LEGACY.contains(&version));
     if params.version().is_some() || method == Some("server/discover") || by_header {
         Era::Modern
@@ -34,7 +34,7 @@ pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<
 }
 
 /// Checks the headers of a modern request before its content is read; an error is always a 400.
-pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
+pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), RpcError> {
     let Some(by_header) = header(headers, VERSION) else {
         return Err(mismatch("the header MCP-Protocol-Version is missing"));
     };

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     CallOutcome, Era, Fault, Host, HostCall, JsonFields, Level, Reply, Request, RequestChannel, Server,
-    params::{self, Params},
+    params::Params,
     reply::reply_or_stream,
     request_channel,
     response::{self, CacheTtl},
@@ -39,7 +39,7 @@ impl<H: Host + ?Sized> Server<H> {
                 Err(fault) => Err(fault),
             },
             ("completion/complete", _) => {
-                host.complete(caller, params::to_value(request.raw)).await.map(with_ttl(CacheTtl::Unset))
+                host.complete(caller, request.completion).await.map(with_ttl(CacheTtl::Unset))
             }
             ("ping", Some(_)) => Ok((CacheTtl::Unset, JsonFields::default())),
             ("logging/setLevel", Some(session)) => match params.level.as_deref().and_then(Level::parse) {
@@ -82,9 +82,9 @@ impl<H: Host + ?Sized> Server<H> {
             caller: request.caller.clone(),
             era,
             name,
-            arguments: params::to_value(params.arguments),
-            answers: params::to_value(params.answers),
-            state: params.state.map(|state| state.into_owned()),
+            arguments: params.arguments,
+            answers: params.answers,
+            state: params.state,
             channel: RequestChannel { out, progress, level, capabilities, session: session.clone() },
         };
         let (host, id) = (Arc::clone(&self.host), request.id.to_owned());

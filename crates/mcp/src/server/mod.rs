@@ -11,6 +11,7 @@ mod host;
 mod listen;
 mod methods;
 mod params;
+mod posted_message;
 mod reply;
 mod request_channel;
 mod response;
@@ -27,6 +28,7 @@ use serde_json::{Value, json, value::RawValue};
 pub use era::Era;
 pub use fault::Fault;
 pub use host::{CallOutcome, Host, HostCall, ListKind, ServerInfo, SubscribedResources};
+pub use posted_message::PostedMessage;
 pub use reply::{Reply, ReplyBody};
 pub use request_channel::{Level, RequestChannel};
 pub use response::JsonFields;
@@ -35,11 +37,12 @@ pub use tool_list::{Annotations, MirroredParameter, Tool, ToolList};
 use self::{
     methods::{LIST_TTL, to_reply},
     params::Params,
+    posted_message::ParsedMessage,
     response::CacheTtl,
     session::{Session, Sessions},
     streams::StreamCounts,
 };
-use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
+use crate::message::{Kind, LEGACY, MODERN, RpcError, meta};
 
 /// The header with the id of a legacy session.
 const SESSION: &str = "mcp-session-id";
@@ -62,9 +65,9 @@ struct Request<'a, C> {
     era: Era,
     id: &'a RawValue,
     method: &'a str,
-    params: Params<'a>,
-    /// The parameters as they were sent.
-    raw: Option<&'a RawValue>,
+    params: Params,
+    /// All parameters of `completion/complete`.
+    completion: Value,
     session: Option<Arc<Session>>,
 }
 
@@ -76,34 +79,26 @@ impl<H: Host + ?Sized> Server<H> {
 
     /// Handles a posted message.
     pub async fn post(&self, caller: &H::Caller, headers: &HeaderMap, body: &[u8]) -> Reply {
-        if body.trim_ascii_start().starts_with(b"[") {
-            let error =
-                RpcError::new(code::INVALID_REQUEST, "batches are not supported; send one message at a time");
-            return Reply::error(400, None, &error);
-        }
-        let message = match Message::parse(body) {
+        self.handle(caller, headers, PostedMessage::parse(body)).await
+    }
+
+    /// Handles a posted message that the caller has parsed: a large one on a thread for such work.
+    pub async fn handle(&self, caller: &H::Caller, headers: &HeaderMap, message: PostedMessage) -> Reply {
+        let message = match message.0 {
             Ok(message) => message,
             Err(error) => return Reply::error(400, None, &error),
         };
-        if let Some(id) = message.id
-            && !id.get().starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
-        {
-            let error = RpcError::new(code::INVALID_REQUEST, "`id` must be a string or a number");
-            return Reply::error(400, None, &error);
-        }
-        let method = message.method.as_deref();
-        let (params, params_error) = match Params::parse(message.params.map(RawValue::get)) {
-            Ok(params) => (params, None),
-            Err(error) => (Params::default(), Some(error)),
-        };
-        let era = era::detect(headers, method, &params);
-        let (Some(id), Some(method)) = (message.id, method) else {
+        let era = era::detect(headers, message.method.as_deref(), &message.params);
+        let ParsedMessage { id: Some(id), method: Some(method), params, params_error, completion, .. } =
+            message
+        else {
             return match era {
                 // A modern client has no notifications to send: closing the stream cancels a request.
                 Era::Modern => Reply::empty(202),
-                Era::Legacy => self.handle_notification(caller, headers, &message, &params),
+                Era::Legacy => self.handle_notification(caller, headers, message),
             };
         };
+        let (id, method) = (&*id, method.as_str());
         let refusal = match (params_error, era) {
             (Some(error), _) => Some(error),
             (None, Era::Modern) => era::check_headers(headers, method, &params).err(),
@@ -113,8 +108,7 @@ impl<H: Host + ?Sized> Server<H> {
             let status = if era == Era::Modern { 400 } else { 200 };
             return Reply::error(status, Some(id), &error);
         }
-        let raw = message.params;
-        let request = Request { caller, headers, era, id, method, params, raw, session: None };
+        let request = Request { caller, headers, era, id, method, params, completion, session: None };
         match era {
             Era::Modern => self.handle_modern(request).await,
             Era::Legacy if method == "initialize" => self.initialize(&request),
@@ -154,21 +148,19 @@ impl<H: Host + ?Sized> Server<H> {
     }
 
     /// Handles a notification or a response of the legacy era.
-    fn handle_notification(
-        &self,
-        caller: &H::Caller,
-        headers: &HeaderMap,
-        message: &Message<'_>,
-        params: &Params<'_>,
-    ) -> Reply {
+    fn handle_notification(&self, caller: &H::Caller, headers: &HeaderMap, message: ParsedMessage) -> Reply {
         let session = match self.session(caller, headers) {
             Ok(session) => session,
             Err(status) => return Reply::json(status, response::refusal_text(no_session_message(status))),
         };
-        match (message.kind(), message.method.as_deref()) {
-            (Kind::Response, _) => session.resolve_question(message),
+        match (message.kind, message.method.as_deref()) {
+            (Kind::Response, _) => {
+                if let Some(id) = &message.id {
+                    session.resolve_question(id, message.reply);
+                }
+            }
             (_, Some("notifications/cancelled")) => {
-                if let Some(id) = params.request {
+                if let Some(id) = &message.params.request {
                     session.cancel(id);
                 }
             }
@@ -191,10 +183,11 @@ impl<H: Host + ?Sized> Server<H> {
             "protocolVersion": version, "capabilities": info.capabilities, "serverInfo": info.server,
         });
         add_instructions(&mut result, info);
-        let session = match self.sessions.start(request.caller.clone(), request.params.capabilities) {
-            Ok(session) => session,
-            Err(fault) => return Reply::fault(request.id, request.era, &fault),
-        };
+        let session =
+            match self.sessions.start(request.caller.clone(), request.params.capabilities.as_deref()) {
+                Ok(session) => session,
+                Err(fault) => return Reply::fault(request.id, request.era, &fault),
+            };
         let reply = to_reply(
             request.id,
             request.era,
@@ -248,8 +241,8 @@ impl<H: Host + ?Sized> Server<H> {
                 };
                 let mirrored = tools.mirrored(name);
                 if !mirrored.is_empty() {
-                    let arguments = params::to_value(request.params.arguments);
-                    if let Err(error) = era::check_mirrored(request.headers, mirrored, &arguments) {
+                    let arguments = &request.params.arguments;
+                    if let Err(error) = era::check_mirrored(request.headers, mirrored, arguments) {
                         return Reply::error(400, Some(request.id), &error);
                     }
                 }

@@ -1,58 +1,58 @@
-//! The parameters of a request that the protocol defines; all others stay text.
+//! The parameters of a request that the protocol defines. They own what they hold, so that a large message can be
+//! parsed on another thread.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
 use crate::message::{RpcError, code};
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Params<'a> {
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<Meta<'a>>,
-    #[serde(borrow, default)]
-    pub name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub uri: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub cursor: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub level: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "inputResponses")]
-    pub answers: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "requestState")]
-    pub state: Option<Cow<'a, str>>,
+pub(super) struct Params {
+    #[serde(default, rename = "_meta")]
+    meta: Option<Meta>,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub uri: Option<String>,
+    #[serde(default)]
+    pub cursor: Option<String>,
+    #[serde(default)]
+    pub level: Option<String>,
+    /// Null if there are none, or if they are nested too deeply.
+    #[serde(default, deserialize_with = "value_or_null")]
+    pub arguments: Value,
+    #[serde(default, rename = "inputResponses", deserialize_with = "value_or_null")]
+    pub answers: Value,
+    #[serde(default, rename = "requestState")]
+    pub state: Option<String>,
     /// The request that `notifications/cancelled` is about.
-    #[serde(borrow, default, rename = "requestId")]
-    pub request: Option<&'a RawValue>,
+    #[serde(default, rename = "requestId")]
+    pub request: Option<Box<RawValue>>,
     /// What `subscriptions/listen` subscribes to.
     #[serde(default)]
     pub notifications: Option<Value>,
     /// A parameter of `initialize`, like `capabilities`.
-    #[serde(borrow, default, rename = "protocolVersion")]
-    pub protocol_version: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub capabilities: Option<&'a RawValue>,
+    #[serde(default, rename = "protocolVersion")]
+    pub protocol_version: Option<String>,
+    #[serde(default)]
+    pub capabilities: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
-    level: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "progressToken")]
-    progress: Option<&'a RawValue>,
+struct Meta {
+    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<String>,
+    #[serde(default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<Box<RawValue>>,
+    #[serde(default, rename = "io.modelcontextprotocol/logLevel")]
+    level: Option<String>,
+    #[serde(default, rename = "progressToken")]
+    progress: Option<Box<RawValue>>,
 }
 
-impl<'a> Params<'a> {
+impl Params {
     /// Parses the parameters; none are the same as an empty object.
-    pub fn parse(text: Option<&'a str>) -> Result<Self, RpcError> {
+    pub fn parse(text: Option<&str>) -> Result<Self, RpcError> {
         match text {
             None => Ok(Self::default()),
             Some(text) => serde_json::from_str(text).map_err(|error| {
@@ -67,8 +67,8 @@ impl<'a> Params<'a> {
     }
 
     /// Returns the capabilities of a modern client, if they are an object.
-    pub fn capabilities(&self) -> Option<&'a RawValue> {
-        self.meta.as_ref()?.capabilities.filter(|text| text.get().starts_with('{'))
+    pub fn capabilities(&self) -> Option<&RawValue> {
+        self.meta.as_ref()?.capabilities.as_deref().filter(|text| text.get().starts_with('{'))
     }
 
     /// Returns the lowest level of log messages that a modern client wants to receive.
@@ -76,18 +76,22 @@ impl<'a> Params<'a> {
         self.meta.as_ref()?.level.as_deref()
     }
 
-    pub fn progress_token(&self) -> Option<&'a RawValue> {
-        self.meta.as_ref()?.progress
+    pub fn progress_token(&self) -> Option<&RawValue> {
+        self.meta.as_ref()?.progress.as_deref()
     }
 
     /// Returns a parameter, or the error that names it as missing.
-    pub fn require<'p>(field: &'p Option<Cow<'a, str>>, name: &str) -> Result<&'p str, RpcError> {
+    pub fn require<'p>(field: &'p Option<String>, name: &str) -> Result<&'p str, RpcError> {
         let missing = || RpcError::new(code::INVALID_PARAMS, format!("`params.{name}` is missing"));
         field.as_deref().ok_or_else(missing)
     }
 }
 
-/// Parses JSON text that was validated before; null if there is none.
+/// Parses JSON text that was validated before; null if there is none, or if it is nested too deeply.
 pub(super) fn to_value(text: Option<&RawValue>) -> Value {
     text.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
+}
+
+fn value_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(|text| to_value(Some(text)))
 }

@@ -20,7 +20,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{Fault, SubscribedResources, request_channel::Level};
-use crate::message::{Message, RpcError};
+use crate::message::RpcError;
 
 /// A session that is unused for this long expires.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -34,7 +34,7 @@ const CLEANUP_STARTS: usize = 100;
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 
 /// The client's response to a request of this server.
-type ClientReply = Result<Value, RpcError>;
+pub(super) type ClientReply = Result<Value, RpcError>;
 
 pub(super) struct Session {
     pub id: String,
@@ -64,14 +64,11 @@ impl Session {
     }
 
     /// Passes a response of the client to the request that waits for it.
-    pub fn resolve_question(&self, message: &Message<'_>) {
-        let sender = message.id.and_then(|id| self.waiting.lock().remove(id.get()));
-        let Some(sender) = sender else { return };
-        let reply = match &message.error {
-            Some(error) => Err(error.clone()),
-            None => Ok(super::params::to_value(message.result)),
-        };
-        let _ = sender.send(reply);
+    pub fn resolve_question(&self, id: &RawValue, reply: ClientReply) {
+        let sender = self.waiting.lock().remove(id.get());
+        if let Some(sender) = sender {
+            let _ = sender.send(reply);
+        }
     }
 
     /// Registers a request as in progress until the guard is dropped. Returns `None` if one with this id is

@@ -23,7 +23,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use emergent_mcp::server::{Reply, ReplyBody};
+use emergent_mcp::server::{PostedMessage, Reply, ReplyBody};
 use emergent_store::requester::stream_on_behalf_of;
 use futures_util::{StreamExt, future::select};
 use utoipa_axum::routes;
@@ -35,7 +35,7 @@ use crate::{
     access::Routes,
     auth::{Caller, InProject},
     error::Failure,
-    extract::{check_values, has_content_type, read_limited},
+    extract::{has_content_type, parse_body_with, read_limited},
     limits,
     request_context::RequestContext,
     stream_limit::{StreamPermit, with_guard},
@@ -78,9 +78,9 @@ async fn post(
         return Err(ApiError::wrong_content_type("application/json"));
     }
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
-    check_values(&parts, &body)?;
+    let message = parse_body_with(&parts, body, |body| Ok(PostedMessage::parse(body))).await?;
     let mcp_caller = McpCaller { project, token: Arc::clone(&caller.token) };
-    let reply = app.mcp.post(&mcp_caller, headers, &body).await;
+    let reply = app.mcp.handle(&mcp_caller, headers, message).await;
     let hold = match &reply.body {
         // A call in progress must not fail because the stream limit is reached: it then stays counted as a
         // request.
