@@ -1,26 +1,24 @@
 //! The settings of a server or command: from flags, else `EMERGENT_*` variables, else `emergent.toml`, else
 //! defaults.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+mod environment;
+mod file;
+mod services;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
 use emergent_api::server::TlsFiles;
-use emergent_domain::{agent::ModelConfig, mcp_server::ProgramPatterns};
+use emergent_domain::mcp_server::ProgramPatterns;
 use emergent_executor::webhooks::{self, ServerWebhook};
-use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
 use emergent_secrets::Secret;
-use emergent_store::{DbConfig, TimeLimits};
-use emergent_wire::diagnostics::SettingView;
-use serde::Deserialize;
+use emergent_store::TimeLimits;
 
+use self::environment::{env_bool, env_number, seconds, similarity};
+pub use self::environment::{env_names, env_value, parse_duration};
 use crate::{
-    datadir::DATABASE,
     error::{Error, Result},
-    settings_report::{SettingOrigins, describe_settings},
+    settings_report::SettingOrigins,
 };
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
@@ -28,7 +26,6 @@ const DEFAULT_MAX_RUNS: usize = 256;
 const DEFAULT_MAX_TASKS: usize = 256;
 const DEFAULT_DELETED_PROJECT_RETENTION: &str = "30d";
 const DEFAULT_DATABASE_CONNECTIONS: usize = 32;
-const CONFIG_FILE: &str = "emergent.toml";
 
 // Where the data is. These flags are global.
 #[derive(Debug, Clone, Default, Args)]
@@ -39,41 +36,6 @@ pub struct StoreFlags {
     /// PostgreSQL with pgvector, instead of the embedded database
     #[arg(long, global = true, env = "EMERGENT_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<String>,
-}
-
-/// The content of `emergent.toml` in the working directory. Unknown names are refused: otherwise a misspelt
-/// setting would silently have no effect.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct ConfigFile {
-    listen: Option<String>,
-    data_dir: Option<PathBuf>,
-    database_url: Option<String>,
-    database_connections: Option<usize>,
-    statement_cache: Option<bool>,
-    query_timeout: Option<usize>,
-    write_timeout: Option<usize>,
-    embeddings: Option<String>,
-    min_similarity: Option<f64>,
-    min_passage_similarity: Option<f64>,
-    model: Option<String>,
-    model_calls: Option<usize>,
-    model_prices: Option<String>,
-    rehearsals: Option<String>,
-    recordings: Option<String>,
-    max_runs: Option<usize>,
-    max_project_runs: Option<usize>,
-    max_tasks: Option<usize>,
-    deleted_project_retention: Option<String>,
-    judge_model: Option<String>,
-    allow_stdio: Option<bool>,
-    stdio_programs: Option<String>,
-    allow_private_hosts: Option<bool>,
-    github_url: Option<String>,
-    tls_cert: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    allowed_hosts: Option<String>,
-    webhook_url: Option<String>,
 }
 
 /// The effective settings.
@@ -132,7 +94,7 @@ pub struct Settings {
 impl Settings {
     /// Loads the settings. `listen` is the flag of `emergent serve`.
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
-        let (file, table, path) = read_file(Path::new(CONFIG_FILE))?;
+        let (file, table, path) = file::read()?;
         let origins = SettingOrigins { flags: flag_values(store, listen.as_deref()), file: table };
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
         let defaults = TimeLimits::default();
@@ -220,103 +182,6 @@ impl Settings {
             origins,
         })
     }
-
-    pub fn database(&self) -> DbConfig {
-        match &self.database_url {
-            Some(url) => DbConfig::Postgres {
-                url: url.clone(),
-                connections: self.database_connections,
-                statement_cache: self.statement_cache,
-            },
-            None => DbConfig::Sqlite { path: self.data_dir.join(DATABASE) },
-        }
-    }
-
-    /// Describes every setting in force and its source, without secret values.
-    pub fn describe(&self) -> Vec<SettingView> {
-        describe_settings(&self.origins, &self.data_dir)
-    }
-
-    pub fn cleanup(&self) -> emergent_graph::cleanup::CleanupSettings {
-        let deleted_project_retention = self.deleted_project_retention;
-        emergent_graph::cleanup::CleanupSettings { deleted_project_retention }
-    }
-
-    pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
-        emergent_tools::remote::RemoteSettings {
-            allow_stdio: self.allow_stdio,
-            programs: self.stdio_programs.clone(),
-            hidden_folder: Some(self.data_dir.clone()),
-            // This path names the running binary, also after a newer one has taken its place.
-            supervisor: cfg!(target_os = "linux").then(|| PathBuf::from("/proc/self/exe")),
-            allow_private_hosts: self.allow_private_hosts,
-            ..Default::default()
-        }
-    }
-
-    pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
-        let judge = self.judge_model.as_deref().map(|text| {
-            let model = text.parse::<ModelConfig>();
-            model.map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string()))
-        });
-        Ok(emergent_coordination::Settings {
-            max_tasks: self.max_tasks,
-            judge: judge.transpose()?,
-            ..Default::default()
-        })
-    }
-
-    pub fn products(&self) -> emergent_products::Settings {
-        emergent_products::Settings {
-            allow_stdio: self.allow_stdio,
-            programs: self.stdio_programs.clone(),
-            allow_private_hosts: self.allow_private_hosts,
-            github_url: self.github_url.clone(),
-        }
-    }
-
-    pub fn embedder(&self) -> Result<EmbedderSpec> {
-        self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
-    }
-
-    /// How the models of agents are reached. Keys come from the environment only, because a configuration
-    /// file is easily copied or committed.
-    pub fn models(&self) -> ModelSettings {
-        let gcloud = env_value("HOME")
-            .map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
-        ModelSettings {
-            model: self.model.clone(),
-            calls_at_once: self.model_calls.clone(),
-            prices: self.model_prices.clone(),
-            rehearsals: Some(self.rehearsals.clone()),
-            recordings: self.recordings.clone(),
-            gemini_api_key: env_value("GEMINI_API_KEY"),
-            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
-            vertex_credentials: env_value("GOOGLE_APPLICATION_CREDENTIALS"),
-            gcloud_credentials: gcloud,
-            vertex_project: env_value("GOOGLE_CLOUD_PROJECT"),
-            vertex_location: env_value("GOOGLE_CLOUD_LOCATION"),
-            vertex_base_url: env_value("EMERGENT_VERTEX_BASE_URL"),
-            metadata_host: env_value("GCE_METADATA_HOST"),
-            openai_api_key: env_value("OPENAI_API_KEY"),
-            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
-            anthropic_api_key: env_value("ANTHROPIC_API_KEY"),
-            anthropic_base_url: env_value("EMERGENT_ANTHROPIC_BASE_URL"),
-            anthropic_version: env_value("EMERGENT_ANTHROPIC_VERSION"),
-            ollama_host: env_value("OLLAMA_HOST"),
-        }
-    }
-
-    /// The credentials of embedding providers, from the variables that each provider's own tools use.
-    pub fn credentials() -> Credentials {
-        Credentials {
-            gemini_api_key: env_value("GEMINI_API_KEY"),
-            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
-            openai_api_key: env_value("OPENAI_API_KEY"),
-            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
-            ollama_host: env_value("OLLAMA_HOST"),
-        }
-    }
 }
 
 /// The files for TLS. Only one of the two is an error: to serve without TLS instead would send tokens
@@ -357,57 +222,6 @@ fn server_webhook(url: Option<String>, secret: Option<String>) -> Result<Option<
     }
 }
 
-/// The value of an environment variable; `None` when it is unset or empty.
-#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-pub fn env_value(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// The names of all environment variables.
-#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-pub fn env_names() -> Vec<String> {
-    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
-}
-
-fn env_number(name: &str) -> Result<Option<usize>> {
-    env_value(name)
-        .map(|text| text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a whole number"))))
-        .transpose()
-}
-
-/// A time in whole seconds.
-fn seconds(name: &str, in_file: Option<usize>, default: Duration) -> Result<Duration> {
-    match env_number(name)?.or(in_file) {
-        None => Ok(default),
-        Some(0) => Err(Error::setting(name, "must be 1 or more")),
-        Some(seconds) => Ok(Duration::from_secs(seconds as u64)),
-    }
-}
-
-fn env_bool(name: &str) -> Result<Option<bool>> {
-    env_value(name)
-        .map(|text| match text.as_str() {
-            "true" | "on" | "1" => Ok(true),
-            "false" | "off" | "0" => Ok(false),
-            _ => Err(Error::setting(name, format!("`{text}` is neither true nor false"))),
-        })
-        .transpose()
-}
-
-/// A whole number of days, hours, minutes or seconds, at most a hundred years.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let seconds: u64 = match unit {
-        "d" => 24 * 60 * 60,
-        "h" => 60 * 60,
-        "m" => 60,
-        "s" => 1,
-        _ => return None,
-    };
-    let total = number.parse::<u64>().ok()?.checked_mul(seconds)?;
-    (total <= 36_500 * 24 * 60 * 60).then(|| Duration::from_secs(total))
-}
-
 /// The flags of the command line that were given, by setting.
 fn flag_values(store: &StoreFlags, listen: Option<&str>) -> BTreeMap<&'static str, String> {
     let data_dir = store.data_dir.as_ref().map(|path| path.to_string_lossy().into_owned());
@@ -419,53 +233,9 @@ fn flag_values(store: &StoreFlags, listen: Option<&str>) -> BTreeMap<&'static st
     flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn similarity(name: &'static str, in_file: Option<f64>) -> Result<Option<f64>> {
-    let value = match env_value(name) {
-        Some(text) => {
-            Some(text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a number")))?)
-        }
-        None => in_file,
-    };
-    match value {
-        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Error::setting(name, "must be -1 to 1")),
-        value => Ok(value),
-    }
-}
-
-/// The content of the configuration file, also as a table, with its path; defaults without a path when there
-/// is no file.
-fn read_file(path: &Path) -> Result<(ConfigFile, toml::Table, Option<PathBuf>)> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok((ConfigFile::default(), toml::Table::new(), None));
-        }
-        Err(source) => return Err(Error::File { path: path.to_owned(), source }),
-    };
-    let file = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
-    let table = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
-    Ok((file, table, Some(path.to_owned())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_misspelt_setting_in_the_file_is_refused_by_name() {
-        let error = toml::from_str::<ConfigFile>("listn = \"x\"").unwrap_err().to_string();
-        assert!(error.contains("listn"), "{error}");
-    }
-
-    #[test]
-    fn a_time_is_a_number_and_a_unit() {
-        for (text, seconds) in [("30d", 2_592_000), ("12h", 43_200), ("5m", 300), ("0s", 0)] {
-            assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "d", "30", "-1d", "1.5d", "30 d", "99999999999d", "1é"] {
-            assert_eq!(parse_duration(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn flags_win_over_defaults() {

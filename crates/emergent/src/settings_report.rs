@@ -258,6 +258,9 @@ mod tests {
     fn every_variable_that_the_configuration_reads_is_described() {
         let sources = [
             include_str!("config.rs"),
+            include_str!("config/environment.rs"),
+            include_str!("config/file.rs"),
+            include_str!("config/services.rs"),
             include_str!("datadir.rs"),
             include_str!("telemetry.rs"),
             include_str!("logs.rs"),

@@ -1,0 +1,114 @@
+//! What the settings mean for each service of the server.
+
+use std::path::PathBuf;
+
+use emergent_domain::agent::ModelConfig;
+use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
+use emergent_store::DbConfig;
+use emergent_wire::diagnostics::SettingView;
+
+use super::{Settings, env_value};
+use crate::{
+    datadir::DATABASE,
+    error::{Error, Result},
+    settings_report::describe_settings,
+};
+
+impl Settings {
+    pub fn database(&self) -> DbConfig {
+        match &self.database_url {
+            Some(url) => DbConfig::Postgres {
+                url: url.clone(),
+                connections: self.database_connections,
+                statement_cache: self.statement_cache,
+            },
+            None => DbConfig::Sqlite { path: self.data_dir.join(DATABASE) },
+        }
+    }
+
+    /// Describes every setting in force and its source, without secret values.
+    pub fn describe(&self) -> Vec<SettingView> {
+        describe_settings(&self.origins, &self.data_dir)
+    }
+
+    pub fn cleanup(&self) -> emergent_graph::cleanup::CleanupSettings {
+        let deleted_project_retention = self.deleted_project_retention;
+        emergent_graph::cleanup::CleanupSettings { deleted_project_retention }
+    }
+
+    pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
+        emergent_tools::remote::RemoteSettings {
+            allow_stdio: self.allow_stdio,
+            programs: self.stdio_programs.clone(),
+            hidden_folder: Some(self.data_dir.clone()),
+            // This path names the running binary, also after a newer one has taken its place.
+            supervisor: cfg!(target_os = "linux").then(|| PathBuf::from("/proc/self/exe")),
+            allow_private_hosts: self.allow_private_hosts,
+            ..Default::default()
+        }
+    }
+
+    pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
+        let judge = self.judge_model.as_deref().map(|text| {
+            let model = text.parse::<ModelConfig>();
+            model.map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string()))
+        });
+        Ok(emergent_coordination::Settings {
+            max_tasks: self.max_tasks,
+            judge: judge.transpose()?,
+            ..Default::default()
+        })
+    }
+
+    pub fn products(&self) -> emergent_products::Settings {
+        emergent_products::Settings {
+            allow_stdio: self.allow_stdio,
+            programs: self.stdio_programs.clone(),
+            allow_private_hosts: self.allow_private_hosts,
+            github_url: self.github_url.clone(),
+        }
+    }
+
+    pub fn embedder(&self) -> Result<EmbedderSpec> {
+        self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
+    }
+
+    /// How the models of agents are reached. Keys come from the environment only, because a configuration
+    /// file is easily copied or committed.
+    pub fn models(&self) -> ModelSettings {
+        let gcloud = env_value("HOME")
+            .map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
+        ModelSettings {
+            model: self.model.clone(),
+            calls_at_once: self.model_calls.clone(),
+            prices: self.model_prices.clone(),
+            rehearsals: Some(self.rehearsals.clone()),
+            recordings: self.recordings.clone(),
+            gemini_api_key: env_value("GEMINI_API_KEY"),
+            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
+            vertex_credentials: env_value("GOOGLE_APPLICATION_CREDENTIALS"),
+            gcloud_credentials: gcloud,
+            vertex_project: env_value("GOOGLE_CLOUD_PROJECT"),
+            vertex_location: env_value("GOOGLE_CLOUD_LOCATION"),
+            vertex_base_url: env_value("EMERGENT_VERTEX_BASE_URL"),
+            metadata_host: env_value("GCE_METADATA_HOST"),
+            openai_api_key: env_value("OPENAI_API_KEY"),
+            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
+            anthropic_api_key: env_value("ANTHROPIC_API_KEY"),
+            anthropic_base_url: env_value("EMERGENT_ANTHROPIC_BASE_URL"),
+            anthropic_version: env_value("EMERGENT_ANTHROPIC_VERSION"),
+            ollama_host: env_value("OLLAMA_HOST"),
+        }
+    }
+
+    /// The credentials of embedding providers, from the variables that each provider's own tools use.
+    pub fn credentials() -> Credentials {
+        Credentials {
+            gemini_api_key: env_value("GEMINI_API_KEY"),
+            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
+            openai_api_key: env_value("OPENAI_API_KEY"),
+            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
+            ollama_host: env_value("OLLAMA_HOST"),
+        }
+    }
+}
