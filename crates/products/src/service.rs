@@ -20,7 +20,7 @@ use crate::{
     builtin,
     fetch::Fetcher,
     manifest::Manifest,
-    plan::{Direction, OwnChange, Plan, StepChange, own_changes, plan},
+    plan::{Direction, OwnChange, Plan, StepChange, own_changes, plan, plan_missing},
     problem::ManifestProblem,
     source::ManifestSource,
     state::{Product, ProjectState},
@@ -94,8 +94,8 @@ impl Products {
         Self(Arc::new(Inner { executor, settings, fetcher }))
     }
 
-    /// Installs a product. If it is installed with the same manifest, nothing is changed: its plan has no steps. With
-    /// another manifest, it has to be upgraded.
+    /// Installs a product. If it is installed with the same manifest, only what somebody deleted of it is added again;
+    /// the plan has no steps if nothing is missing. With another manifest, it has to be upgraded.
     pub async fn install(
         &self,
         actor: Actor,
@@ -105,10 +105,14 @@ impl Products {
         let (manifest, source) = self.load_manifest(input).await?;
         let (name, raw) = (manifest.name.clone(), manifest.raw.clone());
         let after = Some((manifest, source));
-        match self.change(actor, name.clone(), after, ExpectedState::Absent, options).await {
+        match self.change(actor, name.clone(), after, ExpectedState::Absent, options.clone()).await {
             Err(refused @ Error::AlreadyInstalled { .. }) => {
                 let installed = self.find(actor.project, &name).await?;
-                if installed.raw == raw { Ok(up_to_date(installed)) } else { Err(refused) }
+                if installed.raw == raw {
+                    self.add_missing(actor, installed, options).await
+                } else {
+                    Err(refused)
+                }
             }
             done => done,
         }
@@ -160,8 +164,8 @@ impl Products {
         self.change(actor, name.to_owned(), None, ExpectedState::Present, options).await
     }
 
-    /// Installs the built-in memory product in the version of this server. Repeating it has no
-    /// further effect.
+    /// Installs the built-in memory product in the version of this server. Repeating it adds what somebody deleted of
+    /// it, and has no further effect.
     pub async fn install_default_agents(&self, actor: Actor) -> Result<ProductOutcome> {
         let input = ManifestInput::Source(ManifestSource::Builtin(builtin::MEMORY.to_owned()));
         match self.install(actor, input.clone(), ChangeOptions::default()).await {
@@ -171,7 +175,7 @@ impl Products {
         let installed = self.find(actor.project, builtin::MEMORY).await?;
         let (manifest, _) = self.load_manifest(input.clone()).await?;
         if manifest.version <= installed.version {
-            return Ok(up_to_date(installed));
+            return self.add_missing(actor, installed, ChangeOptions::default()).await;
         }
         let upgrade = self.upgrade(actor, builtin::MEMORY, Some(input), ChangeOptions::default());
         let failed = match upgrade.await {
@@ -181,6 +185,24 @@ impl Products {
         // A concurrent request may have done the same.
         let installed = self.find(actor.project, builtin::MEMORY).await?;
         if manifest.version <= installed.version { Ok(up_to_date(installed)) } else { Err(failed) }
+    }
+
+    /// Adds what somebody deleted of an installed product, and leaves alone what is there.
+    async fn add_missing(
+        &self,
+        actor: Actor,
+        installed: Product,
+        options: ChangeOptions,
+    ) -> Result<ProductOutcome> {
+        // A manifest that this version cannot read says nothing about what is missing.
+        let Some(manifest) = installed.manifest.clone() else { return Ok(up_to_date(installed)) };
+        let (name, after) = (installed.name.clone(), Some((manifest, installed.source.clone())));
+        let expected = ExpectedState::Incomplete(installed.id, installed.revision);
+        match self.change(actor, name.clone(), after, expected, options).await {
+            // A concurrent request has done the same, or has changed the product.
+            Err(Error::Conflict(_)) => Ok(up_to_date(self.find(actor.project, &name).await?)),
+            done => done,
+        }
     }
 
     /// Lists the products in the order of their installation.
@@ -257,6 +279,9 @@ impl Products {
                 projects::lock(tx, actor.project)?
                     .ok_or_else(|| Error::NoProject(actor.project.to_string()))?;
                 let (state, plan) = change.decide(tx, actor.project)?;
+                if change.is_complete(&plan) {
+                    return Ok(ProductOutcome { product: state.product(&change.name).cloned(), plan });
+                }
                 if let Some(refused) = plan.refused_program() {
                     return Err(Error::ProgramNotAllowed { command: refused.to_owned() });
                 }
@@ -330,6 +355,8 @@ enum ExpectedState {
     Present,
     /// The product with this revision. A product that was installed again starts at revision 1.
     At(ProductId, i64),
+    /// The same, of which only what is missing is added.
+    Incomplete(ProductId, i64),
 }
 
 struct ChangeRequest {
@@ -357,10 +384,10 @@ impl ChangeRequest {
                 let (name, version) = (installed.name.clone(), installed.version.clone());
                 return Err(Error::AlreadyInstalled { name, version });
             }
-            (ExpectedState::Present | ExpectedState::At(..), None) => {
+            (ExpectedState::Present | ExpectedState::At(..) | ExpectedState::Incomplete(..), None) => {
                 return Err(Error::NotInstalled(self.name.chars().take(100).collect()));
             }
-            (ExpectedState::At(id, revision), Some(installed))
+            (ExpectedState::At(id, revision) | ExpectedState::Incomplete(id, revision), Some(installed))
                 if (installed.id, installed.revision) != (id, revision) =>
             {
                 return Err(Error::Conflict(format!(
@@ -372,9 +399,19 @@ impl ChangeRequest {
             _ => {}
         }
         let manifest = self.after.as_ref().map(|(manifest, _)| manifest);
+        let planned = match (self.expected, manifest) {
+            (ExpectedState::Incomplete(..), Some(manifest)) => plan_missing(&state, manifest),
+            _ => plan(&self.name, &state, manifest),
+        };
+        // What is complete is not validated again: what it needs may have changed since, and nothing is written.
+        if let Ok(plan) = &planned
+            && self.is_complete(plan)
+        {
+            return Ok((state, plan.clone()));
+        }
         let mut problems = manifest
             .map_or_else(Vec::new, |manifest| validate(manifest, &self.install_context(&state, manifest)));
-        match plan(&self.name, &state, manifest) {
+        match planned {
             Ok(plan) if problems.is_empty() => Ok((state, plan)),
             Ok(_) => Err(Error::Manifest(problems)),
             Err(conflicts) if manifest.is_none() => Err(Error::cannot_remove(&self.name, &conflicts)),
@@ -387,11 +424,16 @@ impl ChangeRequest {
         }
     }
 
+    /// Whether nothing of an installed product is missing.
+    fn is_complete(&self, plan: &Plan) -> bool {
+        matches!(self.expected, ExpectedState::Incomplete(..)) && plan.steps.is_empty()
+    }
+
     /// The entry of the audit log: the versions, and each thing that is added, changed or removed.
     fn audit_entry(&self, project: ProjectId, plan: &Plan) -> NewAuditEntry {
         let action = match (self.expected, &self.after) {
             (_, None) => AuditAction::ProductUninstall,
-            (ExpectedState::Absent, Some(_)) => AuditAction::ProductInstall,
+            (ExpectedState::Absent | ExpectedState::Incomplete(..), Some(_)) => AuditAction::ProductInstall,
             (_, Some(_)) => AuditAction::ProductUpgrade,
         };
         let source = self.after.as_ref().and_then(|(_, source)| source.as_ref());

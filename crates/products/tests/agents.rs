@@ -2,8 +2,7 @@
 
 mod support;
 
-use emergent_domain::{agent::AgentDefinition, author::Author, token::Scope, trigger::Schedule};
-use emergent_graph::Actor;
+use emergent_domain::{agent::AgentDefinition, trigger::Schedule};
 use emergent_products::Error;
 use emergent_testkit::both_engines;
 use serde_json::{Value, json};
@@ -20,14 +19,6 @@ fn job(agent: &str) -> Value {
 impl Harness {
     async fn job(&self, product: &str) -> Option<Schedule> {
         self.state().await.schedules.into_iter().find(|one| one.product.as_deref() == Some(product))
-    }
-
-    async fn delete(&self, name: &str) -> Result<(), emergent_executor::Error> {
-        let id = self.agent(name).await.id;
-        let scopes = Scope::ALL.iter().copied().collect();
-        let (token, _) = self.executor.graph().create_token("admin", scopes, None, None).await.unwrap();
-        let actor = Actor { author: Author::Token { id: token.id }, ..self.actor };
-        self.executor.delete_agent(actor, id).await.map(|_| ())
     }
 }
 

@@ -193,6 +193,34 @@ both_engines! {
         assert_eq!((harness.fingerprint().await, harness.rows().await), (first, rows));
     }
 
+    async fn installing_again_brings_back_what_was_deleted_and_keeps_what_was_changed(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        harness.products.install_default_agents(harness.actor).await.unwrap();
+        harness.delete("graph-query-agent").await.unwrap();
+        harness.change("entity-extractor", |agent| agent.system_prompt = "My own words.".into()).await;
+        let changed = harness.agent("entity-extractor").await;
+        let again = harness.products.install_default_agents(harness.actor).await.unwrap();
+        let steps: Vec<_> = again.plan.steps.iter().map(|step| (step.change.as_str(), step.name.as_str())).collect();
+        assert_eq!(steps, [("add", "graph-query-agent")]);
+        let back = harness.agent("graph-query-agent").await.definition;
+        assert_eq!((back.product.as_deref(), back.is_default, back.tools.len()), (Some("emergent.memory"), true, 10));
+        assert_eq!(harness.agent("entity-extractor").await, changed, "a person's own change stays");
+
+        harness.delete("graph-query-agent").await.unwrap();
+        harness.own_agent(AgentDefinition { is_default: true, ..AgentDefinition::new("mine") }).await;
+        harness.builtin("emergent.memory").await.unwrap();
+        assert!(!harness.agent("graph-query-agent").await.definition.is_default);
+        assert_eq!(harness.default_agent().await.as_deref(), Some("mine"));
+
+        harness.delete("graph-query-agent").await.unwrap();
+        harness.own_agent(AgentDefinition::new("graph-query-agent")).await;
+        let rows = harness.rows().await;
+        let kept = harness.products.install_default_agents(harness.actor).await.unwrap();
+        assert!(kept.plan.steps.is_empty(), "the name is taken: {:?}", kept.plan.steps);
+        assert_eq!(harness.agent("graph-query-agent").await.definition.product, None);
+        assert_eq!(harness.rows().await, rows);
+    }
+
     async fn of_two_that_install_at_once_one_does(db: TestDb) {
         let harness = Harness::open(&db).await;
         let manifest = sample(1);

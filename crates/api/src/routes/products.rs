@@ -67,7 +67,7 @@ async fn install(
     let options = change_options(&caller, body.accept.clone(), body.dry_run);
     let dry_run = body.dry_run;
     let outcome = app.products.install(actor, install_input(body)?, options).await?;
-    // A product that is installed with the same manifest stays as it is.
+    // A product that is installed with the same manifest is not new: only what was deleted of it is added.
     let is_new = !dry_run && outcome.plan.from.is_none();
     created_if(is_new, outcome)
 }
@@ -139,7 +139,7 @@ async fn uninstall(
 }
 
 /// Installs the default agents in a project: the product `emergent.memory`, in the version of this
-/// server. Repeating it changes nothing.
+/// server. Repeating it brings back what was deleted of it, and changes nothing else.
 #[utoipa::path(
     post, path = "/api/admin/projects/{projectId}/install-default-agents", tag = "products",
     operation_id = "installDefaultAgents", params(("projectId" = Uuid, Path)),

@@ -3,6 +3,7 @@
 
 mod agents;
 mod jobs;
+mod missing;
 mod packs;
 mod prompts;
 mod servers;
@@ -28,6 +29,7 @@ use crate::{
 };
 
 pub use agents::{OwnChange, own_changes};
+pub use missing::plan_missing;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -59,7 +61,7 @@ pub enum Direction {
     Install,
     Upgrade,
     Downgrade,
-    /// The same version again. Manual changes are reverted.
+    /// The same version again: an upgrade to it reverts manual changes, and an installation adds what is missing.
     Same,
     Uninstall,
 }

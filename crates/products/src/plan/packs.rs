@@ -44,7 +44,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    fn plan_pack(&mut self, index: usize, pack: &TemplatePack) {
+    pub(super) fn plan_pack(&mut self, index: usize, pack: &TemplatePack) {
         let base = format!("/template_packs/{index}");
         let packs = &self.before.packs;
         let of_version: Vec<&StoredPack> = packs

@@ -48,13 +48,13 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    fn warn_of_program(&mut self, spec: &ServerSpec) {
+    pub(super) fn warn_of_program(&mut self, spec: &ServerSpec) {
         if let Some(command) = spec.command_line().filter(|_| !self.before.allows_program(spec)) {
             self.warnings.push(Warning::ProgramNotAllowed { server: spec.name().to_owned(), command });
         }
     }
 
-    fn warn_of_server(&mut self, spec: &ServerSpec) {
+    pub(super) fn warn_of_server(&mut self, spec: &ServerSpec) {
         let server = spec.name().to_owned();
         for SecretUse { name: secret, .. } in secret_uses(spec) {
             if !self.before.secrets.contains(&secret) {

@@ -11,6 +11,7 @@ use emergent_domain::{
     ids::{ProjectId, TokenId},
     mcp_server::{McpServer, ToolStatus},
     time::{Clock, Timestamp},
+    token::Scope,
 };
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
@@ -126,6 +127,15 @@ impl Harness {
             definition
         };
         self.executor.update_agent(self.operator(), id, None, change).await.unwrap();
+    }
+
+    /// Deletes an agent, as a person would.
+    pub async fn delete(&self, name: &str) -> Result<(), emergent_executor::Error> {
+        let id = self.agent(name).await.id;
+        let scopes = Scope::ALL.iter().copied().collect();
+        let (token, _) = self.executor.graph().create_token("admin", scopes, None, None).await.unwrap();
+        let actor = Actor { author: Author::Token { id: token.id }, ..self.actor };
+        self.executor.delete_agent(actor, id).await.map(|_| ())
     }
 
     /// Disables a server of a product, as a person would.
