@@ -22,7 +22,10 @@ use tracing::{error, warn};
 
 use crate::{
     failed_logins, login_rate,
-    views::{approval::ApprovalView, product},
+    views::{
+        approval::{ApprovalView, EscalatedItemView},
+        product,
+    },
 };
 
 /// An error response.
@@ -439,6 +442,10 @@ impl From<coordination::Error> for ApiError {
             | coordination::Error::Lost(_)
             | coordination::Error::Stale(_)
             | coordination::Error::NotStarted { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            coordination::Error::Decided(item) => {
+                let details = json!(EscalatedItemView::new(*item, Vec::new()));
+                Self::new(StatusCode::CONFLICT, "already_decided", message).with_details(details)
+            }
             coordination::Error::Executor(failure) => failure.into(),
             coordination::Error::Graph(failure) => failure.into(),
             coordination::Error::Store(failure) => failure.into(),

@@ -1,7 +1,9 @@
 //! Errors of workflows, distinguished by what a caller can do about them. `api` maps them to HTTP.
 
 use emergent_domain::{
+    approval::ApprovalStatus,
     ids::{ObjectId, WorkflowId},
+    inbox::InboxItem,
     invalid::Invalid,
 };
 
@@ -17,6 +19,9 @@ pub enum Error {
     /// The current state does not allow the request; the message says which state does.
     #[error("{0}")]
     Conflict(String),
+    /// Somebody decided about this item of the inbox before, or it needs nobody any more.
+    #[error("{}", decided_message(.0))]
+    Decided(Box<InboxItem>),
     /// The workflow has ended, or another server owns it: its driver stops.
     #[error("this server no longer holds the lease of workflow `{0}`")]
     Lost(WorkflowId),
@@ -61,5 +66,17 @@ impl Error {
             Self::Executor(error) => error.store_error(),
             _ => None,
         }
+    }
+}
+
+/// Says why an item of the inbox cannot be decided any more.
+fn decided_message(item: &InboxItem) -> String {
+    let kind = item.kind;
+    match (item.status, &item.decision) {
+        (ApprovalStatus::Decided, Some(decision)) => {
+            format!("this {kind} was decided already: `{}`", decision.choice)
+        }
+        (ApprovalStatus::Withdrawn, _) => format!("this {kind} was withdrawn: it needs nobody any more"),
+        _ => format!("this {kind} was decided already"),
     }
 }

@@ -52,6 +52,7 @@ pub use service::{
     budgets::{Budgets, DayBudget},
     discussions::DiscussionDetail,
     dry_run::{DryRun, DryRunTask},
+    inbox::{InboxItemDetail, InboxItemFilter},
     tasks::TaskCommand,
     workflows::{ListedTask, TaskDetail, WorkflowDetail},
 };

@@ -6,12 +6,11 @@ use uuid::Uuid;
 
 use crate::{
     agent::string_enum,
-    approval::{Approval, ApprovalKind, ApprovalStatus},
-    ids::{ObjectId, ProjectId, RunId},
+    approval::{Approval, ApprovalKind, ApprovalStatus, Decision},
+    ids::{ProjectId, RunId},
     invalid::Invalid,
     text::truncate,
     time::Timestamp,
-    workflow::{Workflow, WorkflowStatus},
 };
 
 /// The longest title in a notice, with the sign that it was cut. A question can be longer; the API has all of it.
@@ -36,6 +35,22 @@ string_enum! {
         /// Nobody has decided the item in its time, and it goes on waiting.
         Overdue = "item_overdue",
     }
+}
+
+/// A discussion or a workflow on which a person has to decide, or decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxItem {
+    /// The id of the discussion or the workflow.
+    pub id: Uuid,
+    pub project: ProjectId,
+    pub kind: InboxItemKind,
+    /// The topic of the discussion, or why the workflow does not go on.
+    pub title: String,
+    /// Never `expired`: such an item waits until somebody decides.
+    pub status: ApprovalStatus,
+    pub decision: Option<Decision>,
+    /// When a person was needed. A workflow that is escalated again begins anew.
+    pub created_at: Timestamp,
 }
 
 /// What other systems are told. It contains neither the input of a tool call nor an answer: who may read these
@@ -91,29 +106,9 @@ impl InboxNotice {
         Self { change: InboxChange::Overdue, ..Self::for_approval(approval, ApprovalStatus::Pending, at) }
     }
 
-    /// The notice of a change of a workflow; `None` if it neither becomes an item of the inbox nor ceases to be one.
-    pub fn for_workflow(from: WorkflowStatus, workflow: &Workflow, at: Timestamp) -> Option<Self> {
-        let escalated = WorkflowStatus::Escalated;
-        let status = match (from == escalated, workflow.status == escalated) {
-            (false, true) => ApprovalStatus::Pending,
-            (true, false) if workflow.status == WorkflowStatus::Cancelled => ApprovalStatus::Withdrawn,
-            (true, false) => ApprovalStatus::Decided,
-            _ => return None,
-        };
-        let title =
-            workflow.escalation.as_ref().map_or(&workflow.description, |escalation| &escalation.reason);
-        let item = InboxNoticeItem::new(workflow.id.0, InboxItemKind::Escalation, status, title);
-        Some(Self::new(workflow.project, item, at))
-    }
-
-    pub fn for_discussion(
-        project: ProjectId,
-        discussion: ObjectId,
-        topic: &str,
-        status: ApprovalStatus,
-        at: Timestamp,
-    ) -> Self {
-        Self::new(project, InboxNoticeItem::new(discussion.0, InboxItemKind::Discussion, status, topic), at)
+    /// The notice of a discussion or a workflow that has this status now.
+    pub fn for_item(item: &InboxItem, at: Timestamp) -> Self {
+        Self::new(item.project, InboxNoticeItem::new(item.id, item.kind, item.status, &item.title), at)
     }
 
     fn new(project_id: ProjectId, item: InboxNoticeItem, at: Timestamp) -> Self {
@@ -176,18 +171,24 @@ mod tests {
 
     #[test]
     fn a_notice_names_the_item_and_what_happened_to_it() {
-        let (project, discussion) = (ProjectId::new(), ObjectId::new());
         let at = Timestamp::from_micros(0);
-        let topic = "x".repeat(1_000);
-        let notice = InboxNotice::for_discussion(project, discussion, &topic, ApprovalStatus::Pending, at);
-        let json = serde_json::to_value(&notice).unwrap();
+        let mut item = InboxItem {
+            id: Uuid::from_u128(1),
+            project: ProjectId::new(),
+            kind: InboxItemKind::Discussion,
+            title: "x".repeat(1_000),
+            status: ApprovalStatus::Pending,
+            decision: None,
+            created_at: at,
+        };
+        let json = serde_json::to_value(InboxNotice::for_item(&item, at)).unwrap();
         assert_eq!(json["type"], "item_created");
-        assert_eq!(json["projectId"], project.to_string());
+        assert_eq!(json["projectId"], item.project.to_string());
         assert_eq!(json["item"]["kind"], "discussion");
         assert_eq!(json["item"]["status"], "pending");
         assert!(json["item"]["title"].as_str().unwrap().chars().count() <= MAX_TITLE_CHARS);
         assert!(json["item"].get("runId").is_none());
-        let decided = InboxNotice::for_discussion(project, discussion, &topic, ApprovalStatus::Withdrawn, at);
-        assert_eq!(decided.change, InboxChange::Decided);
+        item.status = ApprovalStatus::Withdrawn;
+        assert_eq!(InboxNotice::for_item(&item, at).change, InboxChange::Decided);
     }
 }

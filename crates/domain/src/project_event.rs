@@ -48,15 +48,23 @@ pub struct StatusEvent {
     pub project: ProjectId,
     pub subject: EventSubject,
     pub subject_id: Uuid,
-    /// The agent of a run or a request; the start of a workflow's description or of a conversation's title.
+    /// The agent of a run or a request, empty for other items of the inbox; the start of a workflow's description or of a conversation's title.
     pub name: String,
     pub status: String,
-    /// The reason of a run, or the kind of a request.
+    /// The reason of a run, or the kind of an item of the inbox.
     pub reason: Option<String>,
     /// The parent of a run, or the run that made a request.
     pub parent: Option<Uuid>,
     /// The workflow of a run.
     pub workflow: Option<WorkflowId>,
+    /// What a webhook is told of an item of the inbox, as its title.
+    pub title: Option<String>,
+    /// The tool of a held call or a question.
+    pub tool: Option<String>,
+    /// When the time of a request is up.
+    pub expires_at: Option<Timestamp>,
+    /// True if nobody has decided a request in its time, and it goes on waiting.
+    pub is_overdue: Option<bool>,
     pub at: Timestamp,
 }
 

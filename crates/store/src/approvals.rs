@@ -212,7 +212,7 @@ pub fn mark_overdue(tx: &mut Tx<'_>, approval: &Approval, now: Timestamp) -> Res
     )?;
     if updated == 1 {
         webhooks::enqueue(tx, &InboxNotice::for_overdue(approval, now))?;
-        tx.wake(&changed_channel(approval.project))?;
+        wake_followers(tx, approval.project)?;
     }
     Ok(updated == 1)
 }

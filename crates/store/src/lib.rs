@@ -25,6 +25,7 @@ pub mod feed;
 pub mod filter;
 pub mod health;
 pub mod idempotency;
+pub mod inbox_items;
 pub mod installed_products;
 pub mod jobs;
 pub mod lease_keeper;

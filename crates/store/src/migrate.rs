@@ -253,6 +253,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0028_deleted_pages.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 30,
+        name: "inbox",
+        indexes: "",
+        shared: include_str!("migrations/0030_inbox.sql"),
+        sqlite: include_str!("migrations/0030_inbox.sqlite.sql"),
+        postgres: include_str!("migrations/0030_inbox.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.

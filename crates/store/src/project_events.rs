@@ -1,5 +1,5 @@
 //! Reads what happens in a project: the change feed and the new statuses of runs, workflows and requests to people,
-//! merged into one order. Triggers of the database write the statuses (migrations `project_events` and `webhooks`).
+//! merged into one order. Triggers of the database write the statuses (migrations `project_events`, `chat` and `inbox`).
 
 use emergent_domain::{
     change::FeedPosition,
@@ -29,6 +29,10 @@ read_row! {
         reason: "reason",
         parent: "parent_id",
         workflow: "workflow_id",
+        title: "title",
+        tool: "tool_name",
+        expires_at: "expires_at",
+        is_overdue: "is_overdue",
         at: "at",
     }
 }

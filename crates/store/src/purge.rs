@@ -91,7 +91,10 @@ impl Step {
 const WORKFLOWS: Family = Family {
     table: "workflows",
     large: &["settings", "summary"],
-    children: &[Child { table: "workflow_events", parent: "workflow_id", key: "seq", large: &["data"] }],
+    children: &[
+        Child { table: "workflow_events", parent: "workflow_id", key: "seq", large: &["data"] },
+        Child { table: "inbox_items", parent: "id", key: "id", large: &["title", "decision"] },
+    ],
 };
 const AGENTS: Family = Family {
     table: "agent_definitions",
@@ -151,8 +154,9 @@ const fn own_rows(table: &'static str, key: &'static str, large: &'static [&'sta
 }
 
 /// The tables whose rows are found by their project alone.
-const OWN_ROWS: [Child; 22] = [
+const OWN_ROWS: [Child; 23] = [
     own_rows("project_events", "seq", &[]),
+    own_rows("inbox_items", "id", &["title", "decision"]),
     own_rows("chat_memories", "message_id", &[]),
     own_rows("chat_messages", "id", &["content", "retrieval_context", "citations"]),
     own_rows("chat_conversations", "id", &[]),

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    inbox::InboxNotice,
     run::Run,
     time::Timestamp,
     workflow::{Workflow, WorkflowEvent, WorkflowSettings, WorkflowStatus},
@@ -15,11 +14,10 @@ use serde_json::Value;
 
 use crate::{
     error::Result,
-    page, params, project_events,
+    inbox_items, page, params, project_events,
     row::{TableRow, read_row, row, to_param},
     tx::Tx,
     value::{Param, Row, json},
-    webhooks,
 };
 
 mod active;
@@ -197,10 +195,10 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
     let updated = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", id_and_status)?;
     tx.wake(&changed_channel(workflow.id))?;
     tx.wake(&project_events::channel(workflow.project))?;
-    if let Some(notice) =
-        InboxNotice::for_workflow(from, workflow, workflow.updated_at).filter(|_| updated == 1)
-    {
-        webhooks::enqueue(tx, &notice)?;
+    // The update has made the workflow an item of the inbox, or has ended the item.
+    let escalated = WorkflowStatus::Escalated;
+    if updated == 1 && (from == escalated) != (workflow.status == escalated) {
+        inbox_items::notify(tx, workflow.project, workflow.id.0, workflow.updated_at)?;
     }
     Ok(updated == 1)
 }

@@ -3,6 +3,7 @@
 
 use emergent_domain::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Choice, Decision, NewDecision, OnExpiry, Question},
+    inbox::{InboxItem, InboxItemKind},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ impl InboxKind {
         }
     }
 
-    /// The kind of a request to a person; `None` for what is decided elsewhere.
+    /// The kind of a request of a run; `None` for what a workflow waits for.
     pub fn request_kind(self) -> Option<ApprovalKind> {
         match self {
             InboxKind::Approval => Some(ApprovalKind::Approval),
@@ -78,6 +79,34 @@ pub struct InboxItemView {
     pub created_at: Timestamp,
 }
 
+impl From<InboxItem> for InboxItemView {
+    fn from(item: InboxItem) -> Self {
+        Self {
+            id: item.id,
+            kind: item.kind.into(),
+            status: item.status,
+            title: item.title,
+            run_id: None,
+            agent_name: None,
+            tool_name: None,
+            expires_at: None,
+            overdue: false,
+            created_at: item.created_at,
+        }
+    }
+}
+
+impl From<InboxItemKind> for InboxKind {
+    fn from(kind: InboxItemKind) -> Self {
+        match kind {
+            InboxItemKind::Approval => InboxKind::Approval,
+            InboxItemKind::Question => InboxKind::Question,
+            InboxItemKind::Discussion => InboxKind::Discussion,
+            InboxItemKind::Escalation => InboxKind::Escalation,
+        }
+    }
+}
+
 impl From<Approval> for InboxItemView {
     fn from(approval: Approval) -> Self {
         let kind = match approval.kind {
@@ -99,6 +128,45 @@ impl From<Approval> for InboxItemView {
     }
 }
 
+/// An item of the inbox with what a person needs to decide it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = InboxDetail)]
+pub enum InboxDetailView {
+    /// Of the kinds `approval` and `question`.
+    Request(Box<ApprovalView>),
+    /// Of the kinds `discussion` and `escalation`.
+    Escalated(EscalatedItemView),
+}
+
+/// A discussion without a decision, or a workflow that cannot go on without a person.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EscalatedItem)]
+pub struct EscalatedItemView {
+    /// Of the discussion, or of the workflow. Their own routes have the details.
+    pub id: Uuid,
+    pub kind: InboxKind,
+    #[schema(value_type = schema::ApprovalStatus)]
+    pub status: ApprovalStatus,
+    /// The topic of the discussion, or why the workflow does not go on.
+    pub title: String,
+    /// What the discussion or the workflow offers, while it is pending.
+    pub options: Vec<String>,
+    /// Null until it is decided, and if it was withdrawn.
+    pub decision: Option<DecisionView>,
+    /// When a person was needed.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl EscalatedItemView {
+    pub fn new(item: InboxItem, options: Vec<String>) -> Self {
+        let InboxItem { id, project: _, kind, title, status, decision, created_at } = item;
+        Self { id, kind: kind.into(), status, title, options, decision: decision.map(Into::into), created_at }
+    }
+}
+
 /// A tool call that has to be approved, or a question of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -109,6 +177,8 @@ pub struct ApprovalView {
     pub kind: ApprovalKind,
     #[schema(value_type = schema::ApprovalStatus)]
     pub status: ApprovalStatus,
+    /// The tool, or the question.
+    pub title: String,
     pub agent_id: Uuid,
     pub agent_name: String,
     pub run_id: Uuid,
@@ -174,6 +244,7 @@ impl From<Approval> for ApprovalView {
             id: approval.id.0,
             kind: approval.kind,
             status: approval.status,
+            title: approval.question.as_ref().map_or(&approval.tool, |question| &question.text).clone(),
             agent_id: approval.agent.0,
             agent_name: approval.agent_name,
             run_id: approval.run.0,
@@ -210,14 +281,16 @@ impl From<Decision> for DecisionView {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecideApproval {
-    /// `approve` or `deny` a tool call; `answer` a question, or `deny` to leave it unanswered.
+    /// `approve` or `deny` a tool call; `answer` a question, or `deny` to leave it unanswered; `approve` resumes a
+    /// workflow and `deny` cancels it; `answer` is the outcome of a discussion, and `approve` accepts its last
+    /// proposal.
     #[schema(value_type = schema::ApprovalDecision)]
     pub decision: Choice,
     /// Replaces the whole input of an approved call. The schema of the tool has to accept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub edited_input: Option<Value>,
-    /// The answer to a question: a text, one of its options, or what its schema asks for.
+    /// The outcome of a discussion, or the answer to a question: a text, one of its options, or what its schema asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
     /// For the agent and the record.

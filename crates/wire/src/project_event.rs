@@ -46,17 +46,31 @@ pub enum ProjectEventView {
         #[schema(value_type = String, format = DateTime)]
         at: Timestamp,
     },
-    /// A request to a person is new (`pending`), or was `decided`, `expired` or `withdrawn`.
+    /// An item of the inbox is new (`pending`), or was `decided`, `expired` or `withdrawn`. With `overdue`, nobody has
+    /// decided it in its time; while it is `pending`, it goes on waiting.
     #[serde(rename_all = "camelCase")]
     Approval {
         approval_id: Uuid,
-        /// `approval` or `question`.
+        /// `approval`, `question`, `discussion` or `escalation`.
         kind: String,
+        /// The tool, the question, the topic of the discussion, or why the workflow does not go on; at most 500
+        /// characters.
+        #[serde(default)]
+        title: String,
         /// The agent that asks.
-        agent: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
         status: String,
         /// The run that waits.
-        run_id: Uuid,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_id: Option<Uuid>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_name: Option<String>,
+        #[schema(value_type = Option<String>, format = DateTime)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        overdue: bool,
         #[schema(value_type = String, format = DateTime)]
         at: Timestamp,
     },
@@ -102,9 +116,13 @@ impl ProjectEventView {
             EventSubject::Approval => Self::Approval {
                 approval_id: event.subject_id,
                 kind: event.reason.unwrap_or_default(),
-                agent: event.name,
+                title: event.title.unwrap_or_default(),
+                agent: Some(event.name).filter(|name| !name.is_empty()),
                 status: event.status,
-                run_id: event.parent.unwrap_or_default(),
+                run_id: event.parent,
+                tool_name: event.tool,
+                expires_at: event.expires_at,
+                overdue: event.is_overdue.unwrap_or_default(),
                 at: event.at,
             },
             EventSubject::Conversation => Self::Conversation {

@@ -56,7 +56,6 @@ macro_rules! converted_by_wire {
 converted_by_wire! {
     domain::agent::Agent => agent::AgentView,
     domain::agent::AgentVersion => agent::AgentVersionView,
-    domain::approval::Approval => approval::ApprovalView,
     domain::audit::AuditEntry => audit::AuditEntryView,
     domain::conversation::ChatMessage => chat::ChatMessageView,
     (domain::conversation::ChatMessage, Option<domain::conversation::ChatMemory>) => chat::ChatMessageView,

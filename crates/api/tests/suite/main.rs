@@ -19,6 +19,7 @@ mod discussions;
 mod graph;
 mod http2;
 mod idempotency;
+mod inbox_items;
 mod limits;
 mod mcp;
 mod mcp_servers;

@@ -124,6 +124,35 @@ both_engines! {
         }
     }
 
+    async fn a_request_that_nobody_decides_in_its_time_is_told_as_to_a_webhook(db: TestDb) {
+        let model = ScriptedModel::new([calls("entities_delete", json!({ "id": "Note/n" })), says("Done.")]);
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _runner = server.drive();
+        let (_stop, stopping) = tokio::sync::watch::channel(false);
+        let executor = server.executor.clone();
+        tokio::spawn(async move { executor.run_approval_expiry(stopping).await });
+        let client = server.admin();
+        client.object("Note", "n", json!({})).await;
+        let rules = json!([{ "tools": ["entities_delete"], "action": "ask", "expiresIn": 1, "onExpiry": "escalate" }]);
+        let agent = client.agent("cleaner", json!({ "tools": ["entities_delete"], "approvals": rules })).await;
+        let mut frames = Frames::open(&client, "/api/events?types=approval&after=0-0.0-0", None).await;
+        assert_eq!(frames.next().await.unwrap().1["type"], "ready");
+        let run = client.trigger(&agent, "tidy up").await;
+        let (_, asked) = frames.next().await.unwrap();
+        assert_eq!((&asked["status"], asked.get("overdue")), (&json!("pending"), None));
+        let (_, overdue) = frames.next().await.unwrap();
+        assert_eq!((&overdue["status"], &overdue["overdue"]), (&json!("pending"), &json!(true)), "{overdue}");
+        let id = overdue["approvalId"].as_str().unwrap();
+        let item = client.get("/api/approvals?status=pending").await.is(200)[0].clone();
+        for (event, listed) in [("approvalId", "id"), ("kind", "kind"), ("title", "title"), ("agent", "agentName"),
+            ("toolName", "toolName"), ("runId", "runId"), ("expiresAt", "expiresAt")] {
+            assert_eq!(overdue[event], item[listed], "{event}");
+        }
+        assert_eq!((&item["runId"], &item["overdue"]), (&json!(run), &json!(true)));
+        client.post(&format!("/api/approvals/{id}/decide"), json!({ "decision": "deny" })).await.is(200);
+        assert_eq!(frames.next().await.unwrap().1["status"], "decided");
+    }
+
     async fn each_type_needs_the_scope_of_its_lists(db: TestDb) {
         let server = server_with_a_run(&db).await;
         let reader = server.client(Some(&server.token(&[Scope::GraphRead], None).await));

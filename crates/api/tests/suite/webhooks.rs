@@ -81,14 +81,14 @@ impl Receiver {
 }
 
 /// A model whose reviewer never agrees, so that the discussion ends without a decision.
-fn disagreeing() -> ScriptedModel {
+pub fn disagreeing() -> ScriptedModel {
     let proposals: Vec<_> = (0..12).map(|number| says(format!("Proposal {number}."))).collect();
     let refusals: Vec<_> = (0..12).map(|_| says("SUGGEST_CHANGES: not like that.")).collect();
     ScriptedModel::default().agent("writer", proposals).agent("researcher", refusals)
 }
 
 /// Starts a workflow with a discussion, and returns both when a person has to decide.
-async fn escalated(server: &Server) -> (WorkflowId, String) {
+pub async fn escalated(server: &Server) -> (WorkflowId, String) {
     let task = NewTask {
         key: "design".into(),
         title: "The design".into(),

@@ -1,9 +1,7 @@
 //! Writes a discussion to the graph: its object, its entries, its turns and its outcome.
 
 use emergent_domain::{
-    approval::ApprovalStatus,
     ids::{ObjectId, RunId},
-    inbox::InboxNotice,
     workflow::{Deliverable, WorkflowLink},
     workflow_event::WorkflowEventBody,
 };
@@ -13,7 +11,7 @@ use emergent_rules::workflow::{
     },
     question::truncate,
 };
-use emergent_store::{objects, runs, webhooks, workflows};
+use emergent_store::{inbox_items, runs, workflows};
 use serde_json::{Value, json};
 
 use super::{DiscussionWrite, REQUIRED_PROPERTY, StartedTurn};
@@ -179,10 +177,12 @@ fn update_discussion(
                 options: options.clone(),
             };
             writing.push_event(Some(task), None, &escalated);
-            notify_escalated(writing, id)?;
         }
     }
     update_properties(writing.tx, &writing.writer, id, properties)?;
+    if let Some(DiscussionEnd::Escalated { .. }) = end {
+        inbox_items::notify(writing.tx, writing.workflow.project, id.0, writing.now)?;
+    }
     if let Some(end) = end {
         cancel_open_turns(writing, id, end)?;
     }
@@ -190,16 +190,6 @@ fn update_discussion(
         create_follow_up_tasks(writing, id, outcome)?;
     }
     Ok(())
-}
-
-/// Tells other systems that a person has to decide the discussion.
-fn notify_escalated(writing: &mut WorkflowTx<'_, '_>, id: ObjectId) -> Result<()> {
-    let (project, now) = (writing.workflow.project, writing.now);
-    let properties = objects::get(writing.tx, project, id)?.map(|object| object.properties.to_map());
-    let topic =
-        properties.as_ref().and_then(|properties| properties.get("topic")?.as_str()).unwrap_or_default();
-    let notice = InboxNotice::for_discussion(project, id, topic, ApprovalStatus::Pending, now);
-    Ok(webhooks::enqueue(writing.tx, &notice)?)
 }
 
 /// Cancels the turns that still run when the discussion ends: nothing will read their results.

@@ -6,9 +6,8 @@
 //! person and says why: it can be cancelled again, which continues, or resumed.
 
 use emergent_domain::{
-    approval::ApprovalStatus,
+    approval::Decision,
     ids::{ObjectId, RunId, WorkflowId},
-    inbox::InboxNotice,
     task::{Task, TaskStatus},
     time::Timestamp,
     workflow::{Escalation, Workflow, WorkflowStatus},
@@ -16,10 +15,14 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Graph, WriteContext};
 use emergent_rules::workflow::{snapshot::Snapshot, summary::summary_text};
-use emergent_store::{Tx, budget, tasks, webhooks, workflows};
+use emergent_store::{Tx, budget, inbox_items, tasks, workflows};
 use serde_json::{Value, json};
 use tracing::warn;
 
+use super::{
+    changes::{check_note, token_of},
+    inbox::DecidedIn,
+};
 use crate::{
     dispatcher::Dispatcher,
     error::{Error, Result},
@@ -38,11 +41,22 @@ pub(super) const TASK_BATCH: usize = 64;
 impl Dispatcher {
     /// Cancels a workflow and all of its runs.
     pub async fn cancel(&self, actor: Actor, id: WorkflowId) -> Result<Workflow> {
-        match self.cancel_at_once(actor, id, true).await {
+        self.cancel_in(actor, id, None, DecidedIn::Workflow).await
+    }
+
+    pub(super) async fn cancel_in(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        reason: Option<String>,
+        decided_in: DecidedIn,
+    ) -> Result<Workflow> {
+        check_note("reason", reason.as_deref())?;
+        match self.cancel_at_once(actor, id, reason.clone(), decided_in, true).await {
             Err(error) if error.is_too_slow() => {}
             done => return done,
         }
-        self.begin_cancelling(actor, id).await?;
+        self.begin_cancelling(actor, id, decided_in).await?;
         let mut limit = TASK_BATCH;
         loop {
             match self.end_some_tasks(actor, id, limit).await {
@@ -52,15 +66,28 @@ impl Dispatcher {
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.add_summary(self.cancel_at_once(actor, id, false).await?).await)
+        Ok(self.add_summary(self.cancel_at_once(actor, id, reason, decided_in, false).await?).await)
     }
 
     /// Cancels a workflow in one transaction. A summary reads all tasks, which may take long.
-    async fn cancel_at_once(&self, actor: Actor, id: WorkflowId, with_summary: bool) -> Result<Workflow> {
+    async fn cancel_at_once(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        reason: Option<String>,
+        decided_in: DecidedIn,
+        with_summary: bool,
+    ) -> Result<Workflow> {
         let (graph, executor) = (self.executor().graph().clone(), self.executor().clone());
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_active(tx, actor, id)?;
             let now = graph.clock().now();
+            decided_in.check(tx, &workflow, now)?;
+            if let DecidedIn::Inbox(choice) = decided_in {
+                let (by, reason) = (token_of(actor.author), reason.clone());
+                let decision = Decision { choice, edited_input: None, answer: None, reason, by, at: now };
+                inbox_items::store_decision(tx, actor.project, id.0, &decision)?;
+            }
             let from = workflow.status;
             workflow.status = WorkflowStatus::Cancelled;
             workflow.escalation = None;
@@ -109,10 +136,11 @@ impl Dispatcher {
     }
 
     /// Cancels the runs of a workflow, and escalates it, so that nothing more is started.
-    async fn begin_cancelling(&self, actor: Actor, id: WorkflowId) -> Result<()> {
+    async fn begin_cancelling(&self, actor: Actor, id: WorkflowId, decided_in: DecidedIn) -> Result<()> {
         let (graph, executor) = (self.executor().graph().clone(), self.executor().clone());
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_active(tx, actor, id)?;
+            decided_in.check_waiting(&workflow)?;
             let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
             if is_being_cancelled(&workflow) {
                 return Ok::<_, Error>(cancelled);
@@ -213,10 +241,7 @@ fn abandon_discussions(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[ObjectId
             update_properties(tx, writer, discussion.id, json!({ "status": "abandoned" }))?;
         }
         if status == "escalated" {
-            let topic = properties.get("topic").and_then(Value::as_str).unwrap_or_default();
-            let (project, withdrawn) = (writer.project.id, ApprovalStatus::Withdrawn);
-            let notice = InboxNotice::for_discussion(project, discussion.id, topic, withdrawn, writer.now);
-            webhooks::enqueue(tx, &notice)?;
+            inbox_items::notify(tx, writer.project.id, discussion.id.0, writer.now)?;
         }
     }
     Ok(())

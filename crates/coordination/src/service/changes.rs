@@ -1,7 +1,9 @@
 //! Checks and changes that several commands on workflows, tasks and discussions share.
 
 use emergent_domain::{
+    approval::{Choice, Decision},
     author::Author,
+    ids::TokenId,
     invalid::Invalid,
     task::{Task, TaskStatus},
     workflow::{Workflow, WorkflowStatus},
@@ -9,7 +11,7 @@ use emergent_domain::{
 };
 use emergent_graph::WriteContext;
 use emergent_rules::workflow::threading::append_failure;
-use emergent_store::{Tx, tasks, workflows};
+use emergent_store::{Tx, inbox_items, tasks, workflows};
 use serde_json::{Value, json};
 
 use crate::{
@@ -71,6 +73,14 @@ pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&s
     })
 }
 
+/// The token of an author; `None` for a run and for the server itself.
+pub(super) fn token_of(author: Author) -> Option<TokenId> {
+    match author {
+        Author::Token { id } => Some(id),
+        _ => None,
+    }
+}
+
 /// Lets a workflow run again. The caller has locked it.
 pub(super) fn resume_workflow(
     tx: &mut Tx<'_>,
@@ -91,6 +101,17 @@ pub(super) fn resume_workflow(
     workflow.updated_at = now;
     // Another workflow may take the new tasks of the project meanwhile, and there is one such workflow at a time.
     workflows::end_standing(tx, id)?;
+    if from == WorkflowStatus::Escalated {
+        let decision = Decision {
+            choice: Choice::Approve,
+            edited_input: None,
+            answer: None,
+            reason: note.map(str::to_owned),
+            by: token_of(writer.author),
+            at: now,
+        };
+        inbox_items::store_decision(tx, workflow.project, id.0, &decision)?;
+    }
     workflows::update(tx, from, &workflow)?;
     workflows::bump_revision(tx, workflow.project, id)?;
     workflows::make_claimable(tx, id, now)?;

@@ -1,13 +1,11 @@
 //! Loads a discussion, and decides one that was escalated to a person.
 
 use emergent_domain::{
-    approval::ApprovalStatus,
+    approval::{Choice, Decision},
     audit::{AuditAction, NewAuditEntry},
-    author::Author,
     cursor::{Page, ResultPage},
     filter::{Filter, Op},
     ids::{ObjectId, ProjectId},
-    inbox::InboxNotice,
     json::JsonObject,
     object::Object,
     query::ObjectFilter,
@@ -18,10 +16,10 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 use emergent_rules::workflow::discussion::{DiscussionAction, next_action};
-use emergent_store::{Tx, audit, objects, relationships, webhooks, workflows};
+use emergent_store::{Tx, audit, inbox_items, objects, relationships, workflows};
 use serde_json::{Value, json};
 
-use super::changes::{check_not_ended, check_note, resume_workflow};
+use super::changes::{check_not_ended, check_note, resume_workflow, token_of};
 use crate::{
     discussion::{decision_json, load_discussion},
     dispatcher::Dispatcher,
@@ -81,6 +79,18 @@ impl Dispatcher {
         decision: Value,
         reason: Option<String>,
     ) -> Result<DiscussionDetail> {
+        self.decide_in(actor, id, Choice::Answer, decision, reason).await
+    }
+
+    /// `choice` is what the inbox stores: an outcome in words, or that the last proposal is accepted.
+    pub(super) async fn decide_in(
+        &self,
+        actor: Actor,
+        id: ObjectId,
+        choice: Choice,
+        decision: Value,
+        reason: Option<String>,
+    ) -> Result<DiscussionDetail> {
         check_note("reason", reason.as_deref())?;
         check_note("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
         let graph = self.executor().graph().clone();
@@ -96,10 +106,7 @@ impl Dispatcher {
             check_decidable(&discussion)?;
             let mut writer = graph.write_context(tx, actor)?;
             writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
-            let by = match actor.author {
-                Author::Token { id } => Some(id.to_string()),
-                _ => None,
-            };
+            let by = token_of(actor.author).map(|token| token.to_string());
             let reason_text = reason.clone().unwrap_or_default();
             let mut changes =
                 json!({ "decided_by_person": { "decision": decision, "reason": reason_text, "by": by } });
@@ -109,13 +116,20 @@ impl Dispatcher {
                 changes["final_decision"] =
                     json!({ "decision": decision, "reason": reason_text, "by": "person" });
             }
+            let stored = Decision {
+                choice,
+                edited_input: None,
+                answer: (choice == Choice::Answer).then(|| decision.clone()),
+                reason: reason.clone(),
+                by: token_of(actor.author),
+                at: writer.now,
+            };
+            inbox_items::store_decision(tx, actor.project, id.0, &stored)?;
             update_properties(tx, &writer, id, changes)?;
             let topic = string_property(&discussion, "topic").unwrap_or_default();
             let entry = NewAuditEntry::new(AuditAction::DiscussionDecide, Some(actor.project), &topic);
             audit::record(tx, &entry.id(id), writer.now)?;
-            let decided = ApprovalStatus::Decided;
-            let notice = InboxNotice::for_discussion(actor.project, id, &topic, decided, writer.now);
-            webhooks::enqueue(tx, &notice)?;
+            inbox_items::notify(tx, actor.project, id.0, writer.now)?;
             if let Some(workflow) = workflow {
                 let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
                 let decided = WorkflowEventBody::DiscussionDecided {

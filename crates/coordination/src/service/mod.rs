@@ -7,5 +7,6 @@ pub(crate) mod discussions;
 pub(crate) mod dispatch;
 pub(crate) mod dry_run;
 mod follow;
+pub(crate) mod inbox;
 pub(crate) mod tasks;
 pub(crate) mod workflows;

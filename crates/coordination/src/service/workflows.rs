@@ -21,6 +21,7 @@ use emergent_store::{
 use super::{
     cancel::TASK_BATCH,
     changes::{check_note, resume_workflow, retry_properties},
+    inbox::DecidedIn,
 };
 use crate::{
     dispatcher::Dispatcher,
@@ -118,8 +119,19 @@ impl Dispatcher {
         note: Option<String>,
         budget: Option<Limit>,
     ) -> Result<Workflow> {
+        self.resume_in(actor, id, note, budget, DecidedIn::Workflow).await
+    }
+
+    pub(super) async fn resume_in(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        note: Option<String>,
+        budget: Option<Limit>,
+        decided_in: DecidedIn,
+    ) -> Result<Workflow> {
         check_note("note", note.as_deref())?;
-        match self.resume_at_once(actor, id, note.clone(), budget).await {
+        match self.resume_at_once(actor, id, note.clone(), budget, decided_in).await {
             Err(error) if error.is_too_slow() => {}
             done => return done,
         }
@@ -134,7 +146,7 @@ impl Dispatcher {
                 Err(error) => return Err(error),
             }
         }
-        self.resume_at_once(actor, id, note, budget).await
+        self.resume_at_once(actor, id, note, budget, decided_in).await
     }
 
     /// Resumes a workflow in one transaction.
@@ -144,11 +156,13 @@ impl Dispatcher {
         id: WorkflowId,
         note: Option<String>,
         budget: Option<Limit>,
+        decided_in: DecidedIn,
     ) -> Result<Workflow> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
             check_resumable(&workflow)?;
+            decided_in.check(tx, &workflow, graph.clock().now())?;
             if let Some(limit) = budget {
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;

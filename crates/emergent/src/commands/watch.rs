@@ -58,8 +58,10 @@ fn line(event: &ProjectEventView) -> String {
             let description = output::first_line(description, 48);
             format!("{}  workflow  {description} {}  {workflow_id}", time(*at), colour(status))
         }
-        ProjectEventView::Approval { approval_id, kind, agent, status, at, .. } => {
-            format!("{}  {kind:<8}  {agent} {}  {approval_id}", time(*at), colour(status))
+        ProjectEventView::Approval { approval_id, kind, title, agent, status, overdue, at, .. } => {
+            let who = agent.clone().unwrap_or_else(|| output::first_line(title, 48));
+            let status = if *overdue && status == "pending" { "overdue" } else { status };
+            format!("{}  {kind:<8}  {who} {}  {approval_id}", time(*at), colour(status))
         }
         ProjectEventView::Conversation { conversation_id, title, status, at } => {
             let title = output::first_line(title, 48);
@@ -96,6 +98,12 @@ mod tests {
         assert_eq!(shown(run), format!("10:20:30  run       writer paused (timeout)  {id}"));
         let change = json!({ "type": "graph", "change": { "position": "0-1", "type": "object_created", "entityId": id,
             "entityType": "Note", "version": 1, "at": at, "author": { "type": "system" } } });
+        let item = json!({ "type": "approval", "approvalId": id, "kind": "approval", "title": "t", "agent": "cleaner",
+            "status": "pending", "overdue": true, "at": at });
+        assert_eq!(shown(item), format!("10:20:30  approval  cleaner overdue  {id}"));
+        let item = json!({ "type": "approval", "approvalId": id, "kind": "escalation", "title": "It failed.",
+            "status": "decided", "at": at });
+        assert_eq!(shown(item), format!("10:20:30  escalation  It failed. decided  {id}"));
         assert_eq!(shown(change), format!("10:20:30  graph     object created  Note {id}"));
     }
 }

@@ -1,12 +1,12 @@
 //! Lists the inbox: approvals and questions, discussions without a decision, and escalated workflows, in one order.
 
 use axum::extract::State;
+use emergent_coordination::InboxItemFilter;
 use emergent_domain::{
     approval::ApprovalStatus,
     cursor::{Cursor, Page, ResultPage},
     ids::{ProjectId, RunId},
-    object::Object,
-    workflow::{Workflow, WorkflowStatus},
+    inbox::InboxItemKind,
 };
 use emergent_executor::approvals::ApprovalFilter;
 use serde::Deserialize;
@@ -20,15 +20,11 @@ use crate::{
     views::approval::{InboxItemView, InboxKind},
 };
 
-/// The status of a discussion on which a person has to decide.
-const ESCALATED: &str = "escalated";
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InboxQuery {
-    /// `pending`, `decided`, `expired` or `withdrawn`. Discussions and escalations are listed while they are
-    /// pending.
+    /// `pending`, `decided`, `expired` or `withdrawn`.
     #[param(pattern = "^(pending|decided|expired|withdrawn)$")]
     status: Option<String>,
     /// `approval`, `question`, `discussion` or `escalation`.
@@ -69,11 +65,15 @@ impl InboxQuery {
 }
 
 impl InboxFilter {
-    /// Whether items of this kind are listed that are not requests of runs. These are always pending.
-    fn lists_pending(&self, kind: InboxKind) -> bool {
-        self.run.is_none()
-            && self.status.is_none_or(|status| status == ApprovalStatus::Pending)
-            && self.kind.is_none_or(|listed| listed == kind)
+    /// Which discussions and workflows are listed; `None` for none. No run waits for these.
+    fn escalated(&self) -> Option<InboxItemFilter> {
+        let kind = match self.kind {
+            None => None,
+            Some(InboxKind::Discussion) => Some(InboxItemKind::Discussion),
+            Some(InboxKind::Escalation) => Some(InboxItemKind::Escalation),
+            Some(InboxKind::Approval | InboxKind::Question) => return None,
+        };
+        self.run.is_none().then_some(InboxItemFilter { status: self.status, kind })
     }
 
     /// Which requests of runs are listed; `None` for none.
@@ -86,7 +86,7 @@ impl InboxFilter {
     }
 }
 
-/// Lists what a person has to decide, newest first: tool calls that have to be approved, questions of agents,
+/// Lists what a person has to decide, or decided, newest first: tool calls that have to be approved, questions of agents,
 /// discussions without a decision, and escalated workflows.
 #[utoipa::path(
     get, path = "/api/approvals", tag = "approvals", operation_id = "listApprovals", params(InboxQuery),
@@ -114,15 +114,9 @@ async fn list_items(
         let listed = app.executor.list_approvals(project, requests, page).await?;
         lists.push(listed.map(InboxItemView::from));
     }
-    if filter.lists_pending(InboxKind::Discussion) {
-        let status = Some(ESCALATED.to_owned());
-        let listed = app.dispatcher.discussions(project, status, None, page).await?;
-        lists.push(listed.map(discussion_item));
-    }
-    if filter.lists_pending(InboxKind::Escalation) {
-        let status = Some(WorkflowStatus::Escalated);
-        let listed = app.dispatcher.workflows(project, status, page).await?;
-        lists.push(listed.map(workflow_item));
+    if let Some(escalated) = filter.escalated() {
+        let listed = app.dispatcher.inbox_items(project, escalated, page).await?;
+        lists.push(listed.map(InboxItemView::from));
     }
     Ok(merge(lists, page.limit))
 }
@@ -143,48 +137,24 @@ fn merge(lists: Vec<ResultPage<InboxItemView>>, limit: usize) -> ResultPage<Inbo
     ResultPage { items, next }
 }
 
-fn discussion_item(discussion: Object) -> InboxItemView {
-    let topic =
-        discussion.properties.to_map().get("topic").and_then(|topic| topic.as_str().map(str::to_owned));
-    pending_item(discussion.id.0, InboxKind::Discussion, topic.unwrap_or_default(), discussion.created_at)
-}
-
-fn workflow_item(workflow: Workflow) -> InboxItemView {
-    let reason = workflow.escalation.map_or(workflow.description, |escalation| escalation.reason);
-    pending_item(workflow.id.0, InboxKind::Escalation, reason, workflow.created_at)
-}
-
-fn pending_item(
-    id: uuid::Uuid,
-    kind: InboxKind,
-    title: String,
-    created_at: emergent_domain::time::Timestamp,
-) -> InboxItemView {
-    InboxItemView {
-        id,
-        kind,
-        status: ApprovalStatus::Pending,
-        title,
-        run_id: None,
-        agent_name: None,
-        tool_name: None,
-        expires_at: None,
-        overdue: false,
-        created_at,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use emergent_domain::time::Timestamp;
+    use emergent_domain::{ids::ProjectId, inbox::InboxItem, time::Timestamp};
     use uuid::Uuid;
 
     use super::*;
 
     fn list(times: &[i64], next: bool) -> ResultPage<InboxItemView> {
         let item = |time: &i64| {
-            let at = Timestamp::from_micros(*time);
-            pending_item(Uuid::from_u128(1), InboxKind::Discussion, String::new(), at)
+            InboxItemView::from(InboxItem {
+                id: Uuid::from_u128(1),
+                project: ProjectId::new(),
+                kind: InboxItemKind::Discussion,
+                title: String::new(),
+                status: ApprovalStatus::Pending,
+                decision: None,
+                created_at: Timestamp::from_micros(*time),
+            })
         };
         let items: Vec<_> = times.iter().map(item).collect();
         let last = items.last().filter(|_| next);

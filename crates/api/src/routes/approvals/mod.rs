@@ -3,7 +3,9 @@
 mod inbox;
 
 use axum::extract::State;
+use emergent_coordination::InboxItemDetail;
 use emergent_domain::{author::Author, ids::ApprovalId, token::Scope::ApprovalsDecide};
+use emergent_executor::Error as ExecutorError;
 use utoipa_axum::routes;
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
     auth::{AsActor, InProject},
     extract::{BodyLimits, Json, Path},
     response::{Envelope, Result, ok},
-    views::approval::{ApprovalView, DecideApproval},
+    views::approval::{DecideApproval, EscalatedItemView, InboxDetailView},
 };
 
 pub(super) fn routes() -> Routes {
@@ -23,27 +25,35 @@ pub(super) fn routes() -> Routes {
         .limit_bodies(BodyLimits::SMALL)
 }
 
-/// Returns a tool call that has to be approved, or a question of an agent, with what was decided.
+/// Returns an item of the inbox, with what was decided: a tool call that has to be approved, a question of an agent, a
+/// discussion without a decision, or an escalated workflow.
 #[utoipa::path(
     get, path = "/api/approvals/{approvalId}", tag = "approvals", operation_id = "getApproval",
     params(("approvalId" = Uuid, Path)),
-    responses((status = 200, description = "The approval or question", body = Envelope<ApprovalView>)),
+    responses((status = 200, description = "The item", body = Envelope<InboxDetailView>)),
 )]
 async fn get(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<ApprovalId>,
-) -> Result<ApprovalView> {
-    ok(app.executor.get_approval(project, id).await?)
+) -> Result<InboxDetailView> {
+    match app.executor.get_approval(project, id).await {
+        Ok(approval) => ok(InboxDetailView::Request(Box::new(approval.into()))),
+        Err(ExecutorError::NotFound { .. }) => {
+            ok(escalated_view(app.dispatcher.inbox_item(project, id.0).await?))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Approves or denies a tool call, or answers a question. The run goes on when everything that it waits for is
-/// decided. The first decision counts: a later one gets 409 with the first.
+/// Approves or denies a tool call, or answers a question: the run goes on when everything that it waits for is
+/// decided. Resumes (`approve`) or cancels (`deny`) an escalated workflow. Gives a discussion its outcome (`answer`), or
+/// accepts its last proposal (`approve`). The first decision counts: a later one gets 409 with the first.
 #[utoipa::path(
     post, path = "/api/approvals/{approvalId}/decide", tag = "approvals", operation_id = "decideApproval",
     params(("approvalId" = Uuid, Path)), request_body = DecideApproval,
     responses(
-        (status = 200, description = "The approval or question, decided", body = Envelope<ApprovalView>),
+        (status = 200, description = "The item, decided", body = Envelope<InboxDetailView>),
         (status = 409, description = "`already_decided` with the first decision, or `conflict`: the digest is not that of the call"),
     ),
 )]
@@ -52,9 +62,19 @@ async fn decide(
     AsActor(actor): AsActor,
     Path(id): Path<ApprovalId>,
     Json(body): Json<DecideApproval>,
-) -> Result<ApprovalView> {
+) -> Result<InboxDetailView> {
     let Author::Token { id: token } = actor.author else {
         return Err(ApiError::forbidden("only a token can decide".to_owned()));
     };
-    ok(app.executor.decide_approval(actor.project, id, body.into(), token).await?)
+    match app.executor.decide_approval(actor.project, id, body.clone().into(), token).await {
+        Ok(approval) => ok(InboxDetailView::Request(Box::new(approval.into()))),
+        Err(ExecutorError::NotFound { what: "approval", .. }) => {
+            ok(escalated_view(app.dispatcher.decide_inbox_item(actor, id.0, body.into()).await?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn escalated_view(detail: InboxItemDetail) -> InboxDetailView {
+    InboxDetailView::Escalated(EscalatedItemView::new(detail.item, detail.options))
 }

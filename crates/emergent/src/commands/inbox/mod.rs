@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use emergent_domain::approval::{ApprovalStatus, Choice};
 use emergent_wire::{
-    approval::{ApprovalView, DecideApproval, InboxItemView, InboxKind},
+    approval::{ApprovalView, DecideApproval, EscalatedItemView, InboxDetailView, InboxItemView},
     token::TokenView,
 };
 use serde_json::Value;
@@ -25,7 +25,7 @@ use crate::{
     text::short_id,
 };
 pub use review::{Reviewed, review_request};
-use show::{choice_word, print_decided, print_request};
+use show::{choice_word, print_decided, print_escalated, print_escalated_decision, print_request};
 
 /// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
 const SECONDS_LENGTH: usize = 19;
@@ -51,14 +51,14 @@ pub enum Inbox {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show a call that has to be approved, or a question, with all details
+    /// Show what has to be decided, with all details
     Show {
         /// An id, the end of an id, or `last`
         request: String,
     },
     /// Go through what waits, one by one, and decide with keys
     Review,
-    /// Approve a tool call as it is
+    /// Approve a tool call as it is, resume a workflow, or accept the last proposal of a discussion
     Approve {
         /// An id, the end of an id, or `last`, the newest that waits
         request: String,
@@ -80,7 +80,7 @@ pub enum Inbox {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Deny a tool call, or leave a question unanswered
+    /// Deny a tool call, leave a question unanswered, or cancel a workflow
     Deny {
         /// An id, the end of an id, or `last`, the newest that waits
         request: String,
@@ -88,7 +88,7 @@ pub enum Inbox {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Answer a question
+    /// Answer a question, or give a discussion its outcome
     Answer {
         /// An id, the end of an id, or `last`, the newest that waits
         request: String,
@@ -105,8 +105,12 @@ impl Inbox {
                 list(client, status.as_deref(), kind.as_deref(), limit, as_json).await
             }
             Inbox::Show { request } => {
-                let request = load(client, &request).await?;
-                if as_json { output::print_json(&request) } else { print_request(client, &request).await }
+                let item = load_item(client, &request).await?;
+                match &*item {
+                    _ if as_json => output::print_json(&item),
+                    InboxDetailView::Request(request) => print_request(client, request).await,
+                    InboxDetailView::Escalated(item) => print_escalated(item),
+                }
             }
             Inbox::Review => review::review(client).await,
             Inbox::Approve { request, reason } => {
@@ -121,8 +125,13 @@ impl Inbox {
                 decide(client, &request, as_json, |_| Ok(decision(Choice::Deny, reason))).await
             }
             Inbox::Answer { request, answer } => {
-                decide(client, &request, as_json, |request| {
-                    let answer = Some(parse_answer(request, answer)?);
+                decide(client, &request, as_json, |item| {
+                    let answer = Some(match item {
+                        InboxDetailView::Request(request) => parse_answer(request, answer)?,
+                        InboxDetailView::Escalated(item) => {
+                            Value::String(option_by_number(&item.options, &answer).unwrap_or(answer))
+                        }
+                    });
                     Ok(DecideApproval { answer, ..decision(Choice::Answer, None) })
                 })
                 .await
@@ -171,58 +180,55 @@ fn row(item: &InboxItemView) -> Vec<String> {
     ]
 }
 
-/// Loads the request that a person names. What is decided elsewhere is answered with the command for it.
-pub async fn load(client: &Client, reference: &str) -> Result<Received<ApprovalView>> {
+/// Loads a call or a question by its id.
+pub async fn load(client: &Client, id: &str) -> Result<Received<ApprovalView>> {
+    client.get(&format!("/api/approvals/{}", encode(id))).await?.data().await
+}
+
+/// Loads the item that a person names.
+async fn load_item(client: &Client, reference: &str) -> Result<Received<InboxDetailView>> {
     let id = match newest_pending(client, reference).await? {
         Some(id) => id,
         None => resolve_id(client, &INBOX, reference).await?,
     };
-    let found = client.get(&format!("/api/approvals/{}", encode(&id))).await;
-    let error = match found {
-        Ok(response) => return response.data().await,
-        Err(error) => error,
-    };
-    let items: Vec<Received<InboxItemView>> =
-        client.get_newest("/api/approvals?status=pending", 1_000).await?;
-    let Some(item) = items.iter().find(|item| item.id.to_string() == id) else { return Err(error) };
-    let command = match item.kind {
-        InboxKind::Approval | InboxKind::Question => return Err(error),
-        InboxKind::Discussion => format!("discussion show {id}"),
-        InboxKind::Escalation => format!("workflow show {id}"),
-    };
-    let (kind, command) = (item.kind.as_str(), hints::command(&command));
-    Err(Error::Usage(format!("`{reference}` is a {kind}, which is shown by `{command}`")))
+    client.get(&format!("/api/approvals/{}", encode(&id))).await?.data().await
 }
 
-/// For `last`, the newest call or question that waits; `None` if none waits, or if something else is named.
+/// For `last`, the newest item that waits; `None` if none waits, or if something else is named.
 async fn newest_pending(client: &Client, reference: &str) -> Result<Option<String>> {
     if reference != "last" {
         return Ok(None);
     }
-    let items: Vec<Received<InboxItemView>> =
-        client.get_newest("/api/approvals?status=pending", 1_000).await?;
-    let newest = items.iter().find(|item| item.kind.request_kind().is_some());
-    Ok(newest.map(|item| item.id.to_string()))
+    let items: Vec<Received<InboxItemView>> = client.get_newest("/api/approvals?status=pending", 1).await?;
+    Ok(items.first().map(|item| item.id.to_string()))
 }
 
-/// Refuses a request about which nothing can be decided any more: says what was decided, by whom and when.
-async fn check_pending(client: &Client, request: &ApprovalView) -> Result<()> {
-    if request.status == ApprovalStatus::Pending {
+/// Refuses an item about which nothing can be decided any more: says what was decided, by whom and when.
+async fn check_pending(client: &Client, item: &InboxDetailView) -> Result<()> {
+    let (id, kind, about, status, decision) = match item {
+        InboxDetailView::Request(request) => {
+            (request.id, "request", &request.tool_name, request.status, &request.decision)
+        }
+        InboxDetailView::Escalated(item) => {
+            (item.id, item.kind.as_str(), &item.title, item.status, &item.decision)
+        }
+    };
+    if status == ApprovalStatus::Pending {
         return Ok(());
     }
-    let (id, tool) = (request.id.to_string(), &request.tool_name);
-    let id = short_id(&id);
-    let Some(decision) = &request.decision else {
-        return Err(Error::Usage(format!("the request {id} about {tool} was already {}", request.status)));
+    let id = id.to_string();
+    let (id, about) = (short_id(&id), first_line(about, TITLE_CHARS));
+    let Some(decision) = decision else {
+        return Err(Error::Usage(format!("the {kind} {id} about {about} was already {status}")));
     };
-    let word = choice_word(request.status, decision);
+    let word = choice_word(status, decision);
     let at = decision.at.to_string();
     let time = at.get(TIME_START..TIME_END).unwrap_or(&at);
     let by = match decision.token_id {
         Some(token) => token_name(client, token).await.map(|name| format!("by {name}, ")).unwrap_or_default(),
         None => String::new(),
     };
-    Err(Error::Usage(format!("the request {id} about {tool} was already {word} ({by}{time} UTC)")))
+    Err(Error::Usage(format!("the {kind} {id} about {about} was already {word} ({by}{time} UTC)")))
 }
 
 /// The name of a token; `None` if this caller may not read it.
@@ -231,17 +237,24 @@ async fn token_name(client: &Client, id: Uuid) -> Option<String> {
     tokens.iter().find(|token| token.id == id).map(|token| token.name.clone())
 }
 
-/// Sends a decision about exactly the call that was loaded.
+/// Sends a decision about exactly the item that was loaded.
 async fn decide(
     client: &Client,
     reference: &str,
     as_json: bool,
-    body: impl FnOnce(&ApprovalView) -> Result<DecideApproval>,
+    body: impl FnOnce(&InboxDetailView) -> Result<DecideApproval>,
 ) -> Result<()> {
-    let request = load(client, reference).await?;
-    check_pending(client, &request).await?;
-    let body = body(&request)?;
-    send(client, &request, body, as_json).await
+    let item = load_item(client, reference).await?;
+    check_pending(client, &item).await?;
+    let body = body(&item)?;
+    match &*item {
+        InboxDetailView::Request(request) => send(client, request, body, as_json).await,
+        InboxDetailView::Escalated(item) => {
+            let path = format!("/api/approvals/{}/decide", item.id);
+            let decided: Received<EscalatedItemView> = client.post(&path, &body).await?.data().await?;
+            if as_json { output::print_json(&decided) } else { print_escalated_decision(&decided) }
+        }
+    }
 }
 
 async fn send(client: &Client, request: &ApprovalView, body: DecideApproval, as_json: bool) -> Result<()> {

@@ -5,7 +5,7 @@ use emergent_domain::{
     run::MessageRole,
 };
 use emergent_wire::{
-    approval::{ApprovalView, DecisionView},
+    approval::{ApprovalView, DecisionView, EscalatedItemView, InboxKind},
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
 };
@@ -83,6 +83,48 @@ fn print_commands(request: &ApprovalView) -> Result<()> {
         output::print_line(&dim(&format!("{}{reason}", hints::command(&command))))?;
     }
     Ok(())
+}
+
+/// Prints a discussion without a decision, or a workflow that does not go on.
+pub fn print_escalated(item: &EscalatedItemView) -> Result<()> {
+    output::print_line(&format!("{}  {}  {}", bold(&item.title), item.kind.as_str(), item.status))?;
+    output::print_fact("id", &item.id.to_string())?;
+    for (index, option) in item.options.iter().enumerate() {
+        output::print_item(&format!("  {}. ", index + 1), option)?;
+    }
+    if item.status != ApprovalStatus::Pending {
+        return print_escalated_decision(item);
+    }
+    let id = short_id(&item.id.to_string()).to_owned();
+    let commands = match item.kind {
+        InboxKind::Discussion => [
+            (format!("discussion show {id}"), "shows the discussion"),
+            (format!("inbox answer {id} DECISION"), "is the outcome"),
+            (format!("inbox approve {id}"), "accepts the last proposal"),
+        ],
+        _ => [
+            (format!("workflow show {id}"), "shows the workflow"),
+            (format!("inbox approve {id}"), "resumes it"),
+            (format!("inbox deny {id}"), "cancels it"),
+        ],
+    };
+    for (command, meaning) in commands {
+        output::print_line(&dim(&format!("{}  {meaning}", hints::command(&command))))?;
+    }
+    Ok(())
+}
+
+pub fn print_escalated_decision(item: &EscalatedItemView) -> Result<()> {
+    let Some(decision) = &item.decision else { return Ok(()) };
+    let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let what = match (item.kind, decision.decision) {
+        (InboxKind::Escalation, Choice::Approve) => "resumed",
+        (InboxKind::Escalation, Choice::Deny) => "cancelled",
+        _ => choice_word(item.status, decision),
+    };
+    let id = format!("{} {}", item.kind.as_str(), item.id);
+    let id = if output::terminal_width().is_some() { shorten_ids(&id) } else { id };
+    output::print_text(&format!("{what}{reason}  {}", dim(&id)))
 }
 
 /// Why the call was made.

@@ -1,0 +1,130 @@
+//! Discussions without a decision and escalated workflows in the inbox: shown, decided and told like every other item.
+
+use emergent_domain::token::Scope;
+use emergent_testkit::{TestDb, both_engines};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{
+    common::{Client, Server},
+    streams::Frames,
+    webhooks::{disagreeing, escalated},
+};
+
+/// A server with the agents of a workflow that ends in a discussion without a decision.
+async fn dispatching(db: &TestDb) -> (Server, watch::Sender<bool>) {
+    let server = Server::with_models(db, 1_024, disagreeing().models()).await;
+    let working = server.dispatch();
+    server.admin().agent("writer", json!({})).await;
+    server.admin().agent("researcher", json!({})).await;
+    (server, working)
+}
+
+/// The ids of the items with a status, newest first.
+async fn listed(client: &Client, query: &str) -> Vec<String> {
+    let items = client.get(&format!("/api/approvals?{query}")).await.is(200).clone();
+    items.as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The next event of the inbox: its id, kind and status.
+async fn next_event(frames: &mut Frames) -> (String, String, String) {
+    let (_, event) = frames.next().await.expect("the stream goes on");
+    assert_eq!(event["type"], "approval");
+    assert!(!event["title"].as_str().unwrap().is_empty() && event.get("runId").is_none(), "{event}");
+    let text = |field: &str| event[field].as_str().unwrap().to_owned();
+    (text("approvalId"), text("kind"), text("status"))
+}
+
+both_engines! {
+    async fn a_discussion_is_decided_in_the_inbox_and_its_workflow_goes_on(db: TestDb) {
+        let (server, _working) = dispatching(&db).await;
+        let client = server.client(Some(&server.token(&[Scope::ApprovalsDecide], None).await));
+        let mut frames = Frames::open(&client, "/api/events?types=approval&after=0-0.0-0", None).await;
+        assert_eq!(frames.next().await.unwrap().1["type"], "ready");
+        let (workflow, discussion) = escalated(&server).await;
+        let workflow = workflow.to_string();
+        let mut begun = [next_event(&mut frames).await, next_event(&mut frames).await];
+        begun.sort();
+        let mut expected = [(discussion.clone(), "discussion".to_owned(), "pending".to_owned()),
+            (workflow.clone(), "escalation".to_owned(), "pending".to_owned())];
+        expected.sort();
+        assert_eq!(begun, expected);
+
+        let started = server.admin().get(&format!("/api/coordination/workflows/{workflow}")).await.is(200).clone();
+        for (id, kind) in [(&discussion, "discussion"), (&workflow, "escalation")] {
+            let shown = client.get(&format!("/api/approvals/{id}")).await.is(200).clone();
+            assert_eq!((&shown["id"], &shown["kind"], &shown["status"]), (&json!(id), &json!(kind), &json!("pending")));
+            assert!(!shown["options"].as_array().unwrap().is_empty(), "{shown}");
+            assert_eq!(shown["decision"], Value::Null);
+            assert!(shown["createdAt"].as_str() > started["createdAt"].as_str(), "when a person was needed: {shown}");
+        }
+        assert_eq!(client.get(&format!("/api/approvals/{workflow}")).await.is(200)["createdAt"], started["escalation"]["at"]);
+
+        let decide = format!("/api/approvals/{discussion}/decide");
+        for (body, field) in [(json!({ "decision": "deny" }), "decision"), (json!({ "decision": "answer" }), "answer"),
+            (json!({ "decision": "approve", "editedInput": {} }), "editedInput")] {
+            let refused = client.post(&decide, body).await;
+            refused.refused(400, "invalid");
+            assert_eq!(refused.field(), field);
+        }
+        let body = json!({ "decision": "answer", "answer": "Take the second proposal.", "reason": "It is short." });
+        let decided = client.post(&decide, body.clone()).await.is(200).clone();
+        assert_eq!((&decided["status"], &decided["decision"]["decision"]), (&json!("decided"), &json!("answer")));
+        assert_eq!(decided["decision"]["reason"], "It is short.");
+        assert!(decided["decision"]["tokenId"].is_string());
+        let again = client.post(&decide, body).await;
+        let first = again.refused(409, "already_decided");
+        assert_eq!(first["details"]["decision"]["answer"], "Take the second proposal.");
+        let mut ended = [next_event(&mut frames).await, next_event(&mut frames).await];
+        ended.sort();
+        expected.iter_mut().for_each(|event| event.2 = "decided".to_owned());
+        assert_eq!(ended, expected);
+        assert!(listed(&client, "status=pending").await.is_empty());
+        assert_eq!(listed(&client, "status=decided").await.len(), 2);
+        assert_eq!(listed(&client, "status=decided&kind=discussion").await, [discussion]);
+        let outcome = server.admin().get("/api/coordination/discussions").await.is(200)[0].clone();
+        assert!(outcome["topic"].is_string(), "{outcome}");
+    }
+
+    async fn a_workflow_is_cancelled_or_resumed_in_the_inbox(db: TestDb) {
+        let (server, _working) = dispatching(&db).await;
+        let admin = server.admin();
+        let client = server.client(Some(&server.token(&[Scope::ApprovalsDecide], None).await));
+        let (workflow, discussion) = escalated(&server).await;
+        let decide = format!("/api/approvals/{workflow}/decide");
+        let refused = client.post(&decide, json!({ "decision": "answer", "answer": "x" })).await;
+        refused.refused(400, "invalid");
+        assert_eq!(refused.field(), "decision");
+        let body = json!({ "decision": "deny", "reason": "Not needed." });
+        let denied = client.post(&decide, body).await.is(200).clone();
+        assert_eq!((&denied["status"], &denied["decision"]["decision"]), (&json!("decided"), &json!("deny")));
+        let shown = admin.get(&format!("/api/coordination/workflows/{workflow}")).await.is(200).clone();
+        assert_eq!(shown["status"], "cancelled");
+        assert_eq!(listed(&client, "status=withdrawn").await, [discussion], "nobody has to decide it any more");
+        client.post(&decide, json!({ "decision": "approve" })).await.refused(409, "already_decided");
+
+        let (workflow, _) = escalated(&server).await;
+        let decide = format!("/api/approvals/{workflow}/decide");
+        let resumed = client.post(&decide, json!({ "decision": "approve" })).await.is(200).clone();
+        assert_eq!(resumed["decision"]["decision"], "approve", "{resumed}");
+    }
+
+    async fn a_discussion_that_no_workflow_conducts_is_in_the_inbox_as_long_as_it_is_escalated(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let properties = json!({ "topic": "lunch", "status": "active" });
+        let discussion = client.object("Discussion", "d", properties.clone()).await;
+        client.get(&format!("/api/approvals/{discussion}")).await.refused(404, "not_found");
+        let object = format!("/api/graph/objects/{discussion}");
+        client.patch(&object, json!({ "properties": { "status": "escalated" } })).await.is(200);
+        assert_eq!(client.get(&format!("/api/approvals/{discussion}")).await.is(200)["title"], "lunch");
+        let body = json!({ "decision": "approve" });
+        let decided = client.post(&format!("/api/approvals/{discussion}/decide"), body).await.is(200).clone();
+        assert_eq!((&decided["status"], &decided["decision"]["decision"]), (&json!("decided"), &json!("approve")));
+        let other = client.object("Discussion", "e", json!({ "topic": "dinner", "status": "escalated" })).await;
+        assert_eq!(listed(&client, "status=pending").await, [other.clone()]);
+        client.delete(&format!("/api/graph/objects/{other}")).await.is(200);
+        assert_eq!(listed(&client, "status=pending").await, [] as [String; 0]);
+        assert_eq!(listed(&client, "status=withdrawn").await, [other]);
+    }
+}
