@@ -136,7 +136,7 @@ impl Chat {
         Ok(conversation)
     }
 
-    /// Returns the messages, the oldest first, with what became of their facts if the agent remembers. With `branch`,
+    /// Returns the messages, each answer behind its question and the oldest first, with what became of their facts if the agent remembers. With `branch`,
     /// only that message and those before it in its branch.
     pub async fn list_messages(
         &self,
@@ -145,7 +145,7 @@ impl Chat {
         branch: Option<ChatMessageId>,
         page: Page,
     ) -> Result<ResultPage<(ChatMessage, Option<ChatMemory>)>> {
-        let after = messages::seq_after(&page)?;
+        let after = messages::place_after(&page)?;
         let read = move |tx: &mut Tx<'_>| {
             get(tx, project, id)?;
             if let Some(branch) = branch

@@ -12,6 +12,7 @@ mod chat_flows;
 mod chat_keys;
 mod chat_limits;
 mod chat_memory;
+mod chat_order;
 mod chat_removal;
 mod common;
 mod coordination;

@@ -13,7 +13,7 @@ use crate::{
     page, params,
     row::{TableRow, row},
     tx::Tx,
-    value::Param,
+    value::{Param, Row},
 };
 
 row! {
@@ -101,8 +101,11 @@ pub fn count_queued(tx: &mut Tx<'_>, conversation: ConversationId) -> Result<i64
     Ok(tx.query_opt(sql, params![conversation], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The messages of a conversation after a `seq`, the oldest first. With `branch`, only that message and those before
-/// it in its branch.
+/// The messages of a conversation after a place, each answer behind its question, and these in the order in which they
+/// were sent. With `branch`, only that message and those before it in its branch.
+///
+/// A message can be sent before the one before it is answered, so the place of an answer follows from its question and
+/// not from its own `seq`: this is the order in which a branch is read.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -111,32 +114,42 @@ pub fn list(
     after: i64,
     limit: usize,
 ) -> Result<ResultPage<ChatMessage>> {
-    let mut params = vec![Param::from(conversation), Param::from(project), Param::from(after)];
+    // Nothing whose place comes later has a smaller `seq`: an answer is written after its question.
+    let min_seq = (after - 1).max(0) / 2;
+    let mut params =
+        vec![Param::from(conversation), Param::from(project), Param::from(after), Param::from(min_seq)];
     let (mut with, mut condition) = ("", "");
     if let Some(branch) = branch {
         params.push(Param::from(branch));
+        // A message that waits for its turn follows an answer that is not written yet, and thereby its question.
         with = "WITH RECURSIVE branch (id, parent_id) AS (
-                    SELECT id, parent_id FROM chat_messages WHERE id = $4 AND conversation_id = $1
-                    UNION ALL
-                    SELECT m.id, m.parent_id FROM chat_messages AS m JOIN branch ON m.id = branch.parent_id
-                    WHERE m.conversation_id = $1) ";
-        condition = " AND id IN (SELECT id FROM branch)";
+                    SELECT id, parent_id FROM chat_messages WHERE id = $5 AND conversation_id = $1
+                    UNION
+                    SELECT b.id, b.parent_id FROM chat_messages AS b
+                    JOIN branch ON b.id = branch.parent_id OR b.answer_id = branch.parent_id
+                    WHERE b.conversation_id = $1) ";
+        condition = " AND m.id IN (SELECT id FROM branch)";
     }
     let sql = format!(
-        "{with}SELECT {COLUMNS} FROM chat_messages
-         WHERE conversation_id = $1 AND project_id = $2 AND seq > $3{condition} ORDER BY seq LIMIT {}",
+        "{with}SELECT * FROM (
+             SELECT {}, CASE WHEN q.seq IS NULL THEN 2 * m.seq ELSE 2 * q.seq + 1 END AS place
+             FROM chat_messages AS m LEFT JOIN chat_messages AS q ON q.answer_id = m.id
+             WHERE m.conversation_id = $1 AND m.project_id = $2 AND m.seq > $4{condition}) AS placed
+         WHERE place > $3 ORDER BY place LIMIT {}",
+        ChatMessage::columns_of("m"),
         limit + 1
     );
-    page::query_page(tx, limit, &sql, &params, ChatMessage::from_row, cursor)
+    let read = |row: &Row<'_>| Ok((ChatMessage::from_row(row)?, row.get(ChatMessage::COLUMN_COUNT)?));
+    Ok(page::query_page(tx, limit, &sql, &params, read, cursor)?.map(|(message, _)| message))
 }
 
-/// The cursor of a list that is ordered by `seq` holds it in place of an id.
-fn cursor(message: &ChatMessage) -> Cursor {
-    Cursor { created_at: message.created_at, id: Uuid::from_u128(u128::from(message.seq.unsigned_abs())) }
+/// The cursor of a list that is ordered by places holds the place instead of an id.
+fn cursor((message, place): &(ChatMessage, i64)) -> Cursor {
+    Cursor { created_at: message.created_at, id: Uuid::from_u128(u128::from(place.unsigned_abs())) }
 }
 
-/// The `seq` after which a page starts; 0 on the first page. Fails for a cursor of another list.
-pub fn seq_after(page: &Page) -> Result<i64, emergent_domain::invalid::Invalid> {
+/// The place after which a page starts; 0 on the first page. Fails for a cursor of another list.
+pub fn place_after(page: &Page) -> Result<i64, emergent_domain::invalid::Invalid> {
     crate::runs::timeline::seq_after(page)
 }
 
