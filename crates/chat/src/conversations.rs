@@ -1,6 +1,7 @@
 //! Lists, shows, renames and deletes conversations, and stops their answers.
 
 use emergent_domain::{
+    approval::Approval,
     audit::{AuditAction, NewAuditEntry},
     conversation::{ChatMemory, ChatMessage, Conversation, ConversationStatus, check_title},
     cursor::{Page, ResultPage},
@@ -10,12 +11,21 @@ use emergent_domain::{
 use emergent_executor::check_chat_agent;
 use emergent_graph::Actor;
 use emergent_store::{
-    Tx, agents, audit,
+    Tx, agents, approvals, audit,
     conversations::{self as rows, ChatUsage, answers, memories, messages},
     projects, runs,
 };
 
 use crate::{Chat, Error, Result, unknown_conversation};
+
+/// A conversation with what its answers needed, and what the current one waits for.
+#[derive(Debug, Clone)]
+pub struct ConversationDetail {
+    pub conversation: Conversation,
+    pub usage: ChatUsage,
+    /// The pending requests to people of the run that answers and of those below it.
+    pub waiting_for: Vec<Approval>,
+}
 
 /// The longest text that conversations are searched for.
 const MAX_WORDS_BYTES: usize = 1_000;
@@ -60,13 +70,21 @@ impl Chat {
         self.db().read(move |tx| get(tx, project, id)).await
     }
 
-    /// Returns a conversation with the tokens and the cost of its answers.
-    pub async fn conversation_with_usage(
+    /// Returns a conversation with the tokens and the cost of its answers, and what the current one waits for.
+    pub async fn conversation_detail(
         &self,
         project: ProjectId,
         id: ConversationId,
-    ) -> Result<(Conversation, ChatUsage)> {
-        self.db().snapshot(move |tx| Ok::<_, Error>((get(tx, project, id)?, rows::usage(tx, id)?))).await
+    ) -> Result<ConversationDetail> {
+        let read = move |tx: &mut Tx<'_>| {
+            let (conversation, usage) = (get(tx, project, id)?, rows::usage(tx, id)?);
+            let waiting_for = match conversation.active_run {
+                Some(run) => approvals::list_pending_below(tx, run)?,
+                None => Vec::new(),
+            };
+            Ok::<_, Error>(ConversationDetail { conversation, usage, waiting_for })
+        };
+        self.db().snapshot(read).await
     }
 
     pub async fn rename_conversation(

@@ -68,6 +68,8 @@ pub enum RunEventBody {
         call: ToolCallId,
         tool: String,
         kind: ApprovalKind,
+        /// The run below this one that asks, if this run waits because of it. `None` if this run asks itself.
+        child: Option<RunId>,
     },
     /// The run waits for a person, itself or through its children.
     Waiting {

@@ -221,6 +221,7 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             call: data["call"].as_str()?.parse().ok()?,
             tool: data["tool"].as_str().unwrap_or_default().to_owned(),
             kind: ApprovalKind::parse(data["kind"].as_str()?)?,
+            child: data["child"].as_str().and_then(|id| id.parse().ok()),
         },
         "run_waiting" => {
             RunEventBody::Waiting { waiting_for: ApprovalKind::parse(data["waitingFor"].as_str()?)? }

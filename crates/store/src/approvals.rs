@@ -167,6 +167,24 @@ pub fn list_pending_for_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Approval>
     tx.query(&sql, params![run], Approval::from_row)
 }
 
+/// The most requests that [`list_pending_below`] returns.
+const MAX_PENDING_BELOW: usize = 100;
+
+/// The pending requests of a run and of the runs below it that wait, the oldest first.
+pub fn list_pending_below(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Approval>> {
+    let sql = format!(
+        "WITH RECURSIVE below (id) AS (
+             SELECT id FROM agent_runs WHERE id = $1
+             UNION ALL
+             SELECT child.id FROM agent_runs AS child JOIN below ON child.parent_run_id = below.id
+             WHERE child.status = 'waiting')
+         SELECT {} FROM approvals WHERE status = 'pending' AND run_id IN (SELECT id FROM below)
+         ORDER BY created_at, id LIMIT {MAX_PENDING_BELOW}",
+        Approval::COLUMNS
+    );
+    tx.query(&sql, params![run], Approval::from_row)
+}
+
 fn end(tx: &mut Tx<'_>, approval: &Approval, status: ApprovalStatus, decision: &Decision) -> Result<Decided> {
     waiting::lock(tx, approval.project, approval.run)?;
     let updated = tx.update_columns(

@@ -1,6 +1,7 @@
 //! Conversations and their messages. The frames of an answer's stream are in [`crate::chat_frame`].
 
 use emergent_domain::{
+    approval::{Approval, ApprovalKind},
     conversation::{
         ChatMemory, ChatMemoryStatus, ChatMessage, ChatMessageStatus, ChatRole, Citation, CitationKind,
         Conversation, ConversationStatus, RetrievalContext, RetrievedPassage,
@@ -72,6 +73,9 @@ pub struct ConversationView {
     /// The run that answers, while the status is `answering`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<Uuid>,
+    /// What the answer waits for, if it waits for a person: the run itself, or one below it. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<WaitingForView>,
     pub message_count: i64,
     /// What the answers needed so far. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +87,32 @@ pub struct ConversationView {
     pub updated_at: Timestamp,
 }
 
+/// A request to a person for which an answer waits.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WaitingFor)]
+pub struct WaitingForView {
+    pub approval_id: Uuid,
+    #[schema(value_type = schema::ApprovalKind)]
+    pub kind: ApprovalKind,
+    pub tool_name: String,
+    /// The agent that asks, and its run.
+    pub agent_name: String,
+    pub run_id: Uuid,
+}
+
+impl From<Approval> for WaitingForView {
+    fn from(approval: Approval) -> Self {
+        Self {
+            approval_id: approval.id.0,
+            kind: approval.kind,
+            tool_name: approval.tool,
+            agent_name: approval.agent_name,
+            run_id: approval.run.0,
+        }
+    }
+}
+
 impl From<Conversation> for ConversationView {
     fn from(conversation: Conversation) -> Self {
         Self {
@@ -92,6 +122,7 @@ impl From<Conversation> for ConversationView {
             agent_name: conversation.agent_name,
             status: conversation.status,
             active_run_id: conversation.active_run.map(|run| run.0),
+            waiting_for: Vec::new(),
             message_count: conversation.message_count,
             usage: None,
             author: conversation.author.into(),

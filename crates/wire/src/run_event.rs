@@ -99,6 +99,9 @@ pub enum BodyView {
         tool_name: String,
         #[schema(value_type = schema::ApprovalKind)]
         kind: ApprovalKind,
+        /// The run below this one that asks, because of which this run waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_run_id: Option<Uuid>,
     },
     /// It waits for a person, itself or through its children. Its time does not count meanwhile.
     #[serde(rename_all = "camelCase")]
@@ -198,12 +201,15 @@ impl From<RunEvent> for RunEventView {
             RunEventBody::Compacted { before, after, summarised } => {
                 BodyView::Compacted { before, after, summarised }
             }
-            RunEventBody::ApprovalRequested { approval, call, tool, kind } => BodyView::ApprovalRequested {
-                approval_id: approval.0,
-                tool_call_id: call.0,
-                tool_name: tool,
-                kind,
-            },
+            RunEventBody::ApprovalRequested { approval, call, tool, kind, child } => {
+                BodyView::ApprovalRequested {
+                    approval_id: approval.0,
+                    tool_call_id: call.0,
+                    tool_name: tool,
+                    kind,
+                    child_run_id: child.map(|run| run.0),
+                }
+            }
             RunEventBody::Waiting { waiting_for } => BodyView::RunWaiting { waiting_for },
             RunEventBody::ApprovalDecided { approval, call, tool, status, decision, reason, edited } => {
                 BodyView::ApprovalDecided {

@@ -1,24 +1,22 @@
 //! Converts the frames of an answer.
 
 use emergent_chat::{
-    ChatUsage, NewMessage,
+    ChatUsage, ConversationDetail, NewMessage,
     frame::{FrameBody, Meta, ToolFrame, ToolOutcome},
 };
-use emergent_domain::{
-    conversation::Conversation,
-    ids::{AgentId, ChatMessageId, ConversationId},
-};
+use emergent_domain::ids::{AgentId, ChatMessageId, ConversationId};
 pub(crate) use emergent_wire::{chat::*, chat_frame::*};
 
 use super::IntoView;
 use crate::error::FailureBody;
 
-impl IntoView<ConversationView> for (Conversation, ChatUsage) {
+impl IntoView<ConversationView> for ConversationDetail {
     fn into_view(self) -> ConversationView {
-        let (conversation, usage) = self;
+        let ConversationDetail { conversation, usage, waiting_for } = self;
         let ChatUsage { input_tokens, output_tokens, cost } = usage;
         let usage = Some(ChatUsageView { input_tokens, output_tokens, cost });
-        ConversationView { usage, ..conversation.into() }
+        let waiting_for = waiting_for.into_iter().map(Into::into).collect();
+        ConversationView { usage, waiting_for, ..conversation.into() }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use emergent_testkit::{
     both_engines,
-    scripted::{ScriptedModel, hangs_after, says},
+    scripted::{ScriptedModel, calls, hangs_after, says},
 };
 use serde_json::{Value, json};
 
@@ -82,5 +82,48 @@ both_engines! {
         assert_eq!(kinds(&frames), ["meta", "token", "done"]);
         assert_eq!(shown(&frames)[1]["text"], last(&frames)["message"]["content"]);
         assert!(last(&frames)["message"]["content"].as_str().unwrap().contains("## writer"));
+    }
+
+    async fn a_part_that_waits_for_a_person_is_shown_and_the_answer_goes_on(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        let note = client.object("Note", "n", json!({})).await;
+        let rules = json!([{ "tools": ["entities_delete"], "action": "ask" }]);
+        client.agent("cleaner", json!({ "tools": ["entities_delete"], "approvals": rules })).await;
+        client.agent("closer", json!({})).await;
+        let parts = json!({ "agents": ["cleaner", "closer"] });
+        let flow = client.agent("crew", json!({ "flowType": "sequential", "flowConfig": parts })).await;
+        let lead = client.agent("lead", json!({ "tools": ["spawn_agents"] })).await;
+        let spawn = json!({ "tasks": [{ "agent_name": "cleaner", "task": "tidy up" }] });
+        model.add("lead", [calls("spawn_agents", spawn), says("It is gone.")]);
+        model.add("closer", [says("It is gone.")]);
+        for (agent, object) in [(flow, note), (lead, client.object("Note", "m", json!({})).await)] {
+            model.add("cleaner", [calls("entities_delete", json!({ "id": object })), says("Deleted.")]);
+            let mut sent = send(&client, json!({ "message": "tidy up", "agentDefinitionId": agent })).await;
+            let mut frames = vec![sent.next().await.unwrap()];
+            while frames.last().unwrap().1.get("approvalId").is_none() {
+                frames.push(sent.next().await.expect("the answer waits"));
+            }
+            let held = frames.last().unwrap().1.clone();
+            assert_eq!((&held["type"], &held["tool"], &held["status"]), (&json!("mcp_tool"), &json!("entities_delete"), &json!("started")));
+            let path = format!("/api/chat/conversations/{}", conversation(&frames));
+            let shown_conversation = client.get(&path).await.is(200).clone();
+            let waiting = &shown_conversation["waitingFor"];
+            assert_eq!((&waiting[0]["approvalId"], &waiting[0]["agentName"]), (&held["approvalId"], &json!("cleaner")));
+            assert_eq!((waiting.as_array().unwrap().len(), &shown_conversation["status"]), (1, &json!("answering")));
+            let decide = format!("/api/approvals/{}/decide", held["approvalId"].as_str().unwrap());
+            client.post(&decide, json!({ "decision": "approve" })).await.is(200);
+            frames.extend(sent.all().await);
+            assert_eq!(last(&frames)["message"]["content"], "It is gone.");
+            assert_eq!(client.get(&format!("/api/graph/objects/{object}")).await.status, 404);
+            assert_eq!(client.get(&path).await.is(200).get("waitingFor"), None);
+            let again = follow(&client, &conversation(&frames), None).await.all().await;
+            assert_eq!(shown(&again), shown(&frames), "whoever comes later reads the same");
+            for cut in 1..frames.len() {
+                let after = follow(&client, &conversation(&frames), Some(&frames[cut - 1].0)).await.all().await;
+                let whole: Vec<Frame> = frames[..cut].iter().cloned().chain(after).collect();
+                assert_eq!(shown(&whole), shown(&frames), "cut after {cut}");
+            }
+        }
     }
 }

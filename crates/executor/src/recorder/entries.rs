@@ -119,8 +119,12 @@ impl Recorder {
         for request in &requests {
             let Approval { id: approval, call, tool, kind, .. } = request;
             let data = json!({ "approval": approval, "call": call, "tool": tool, "kind": kind });
-            let (approval, call, tool, kind) = (*approval, *call, tool.clone(), *kind);
-            self.add_event(batch, RunEventBody::ApprovalRequested { approval, call, tool, kind }, data);
+            let (approval, call, tool, kind, child) = (*approval, *call, tool.clone(), *kind, None);
+            self.add_event(
+                batch,
+                RunEventBody::ApprovalRequested { approval, call, tool, kind, child },
+                data,
+            );
         }
         let is_approval = requests.iter().any(|request| request.kind == ApprovalKind::Approval);
         let waiting_for = if is_approval { ApprovalKind::Approval } else { ApprovalKind::Question };

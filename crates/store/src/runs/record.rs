@@ -49,6 +49,14 @@ pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> 
     Ok(())
 }
 
+/// The requests of which the record of a run tells already.
+pub fn list_told_requests(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>> {
+    let sql =
+        "SELECT data ->> 'approval' FROM agent_run_events WHERE run_id = $1 AND type = 'approval_requested'";
+    let told: Vec<Option<String>> = tx.query(sql, params![run], |row| row.get(0))?;
+    Ok(told.into_iter().flatten().collect())
+}
+
 /// Marks a tool call as running, before it is made; false when it was started or ended before.
 pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
     let started = tx.execute(

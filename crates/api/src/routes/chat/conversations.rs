@@ -63,7 +63,7 @@ pub(super) async fn create(
     created(app.chat.create_conversation(actor, body.title, agent).await?)
 }
 
-/// Returns a conversation, with the tokens and the cost of its answers.
+/// Returns a conversation, with the tokens and the cost of its answers, and what the current one waits for.
 #[utoipa::path(
     get, path = "/api/chat/conversations/{conversationId}", tag = "chat", operation_id = "getConversation",
     params(("conversationId" = Uuid, Path)),
@@ -74,7 +74,7 @@ pub(super) async fn get(
     InProject(project): InProject,
     Path(id): Path<ConversationId>,
 ) -> Result<ConversationView> {
-    ok(app.chat.conversation_with_usage(project, id).await?)
+    ok(app.chat.conversation_detail(project, id).await?)
 }
 
 /// Renames a conversation.

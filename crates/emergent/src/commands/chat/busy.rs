@@ -2,7 +2,6 @@
 
 use emergent_domain::{conversation::ConversationStatus, run::RunStatus};
 use emergent_wire::{
-    approval::InboxItemView,
     chat::ConversationView,
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
@@ -38,7 +37,7 @@ async fn busy_message(client: &Client, id: Uuid) -> Result<Option<String>> {
     let text = id.to_string();
     let follow = hints::command(&format!("chat -c {}", short_id(&text)));
     let queue = "`--queue` sends the message after it";
-    let waiting = waiting_request(client, conversation.active_run_id).await?;
+    let waiting = conversation.waiting_for.first().map(|request| request.approval_id);
     Ok(Some(match waiting {
         Some(request) => format!(
             "an answer of this conversation waits for a person: `{}` shows what to decide, `{follow}` goes on with \
@@ -49,17 +48,6 @@ async fn busy_message(client: &Client, id: Uuid) -> Result<Option<String>> {
             "a message of this conversation is being answered: `{follow}` follows the answer, and {queue}"
         ),
     }))
-}
-
-/// The request for which a run waits; `None` if it does not wait.
-async fn waiting_request(client: &Client, run: Option<Uuid>) -> Result<Option<Uuid>> {
-    let Some(run) = run else { return Ok(None) };
-    if !ActiveAnswer::load(client, run).await?.is_waiting {
-        return Ok(None);
-    }
-    let path = format!("/api/approvals?status=pending&runId={run}&limit=1");
-    let requests: Vec<Received<InboxItemView>> = client.get(&path).await?.data().await?;
-    Ok(requests.first().map(|request| request.id))
 }
 
 /// An answer that is not complete.
