@@ -5,7 +5,7 @@
 //! accepted is answered. The transaction that accepts the work stores the key and this answer
 //! (`emergent_store::idempotency`). Requests that were refused store nothing and may be repeated.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -15,11 +15,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::{
-    ids::{ChatMessageId, ProjectId, TokenId},
+    ids::{ChatMessageId, ProjectId, RunId, TokenId},
+    patch::canonical_json,
     time::Timestamp,
 };
-use emergent_store::idempotency::{
-    self, AcceptedRequest, AcceptedWork, Answer, KeyedRequest, MESSAGE_KIND, RequestKey, with_request,
+use emergent_store::{
+    Tx,
+    idempotency::{
+        self, AcceptedRequest, AcceptedWork, Answer, BULK_KIND, KeyedRequest, MESSAGE_KIND, RequestKey,
+        with_request,
+    },
 };
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -63,6 +68,15 @@ pub(crate) fn streamed(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AcceptedMessage(pub ChatMessageId);
 
+/// An extension of a request to change many runs that was accepted before with the same key: the runs that it named.
+#[derive(Debug, Clone)]
+pub(crate) struct AcceptedRuns(pub Vec<RunId>);
+
+/// The answer to a request that changes many runs follows when all are changed; see [`keep_bulk_answer`].
+pub(crate) fn answered_later(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
+    None
+}
+
 /// The keys of requests that this server handles at this moment.
 #[derive(Default)]
 pub(crate) struct KeysInProgress(Mutex<HashSet<InProgressKey>>);
@@ -104,14 +118,14 @@ pub(crate) async fn handle_once(
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
     let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
     let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
-    let key = RequestKey { project, token, key, digest: digest(&parts, &body) };
+    let key = RequestKey { project, token, key, digest: digest(&parts, &canonical_body(&body)) };
     let Some(_in_progress) = app.keys_in_progress.enter(&key) else {
         return Err(ApiError::key_in_progress());
     };
     let now = app.graph.clock().now();
     let repeated = (parts.clone(), body.clone(), next.clone());
     if let Some(accepted) = find(&app, &key, now).await? {
-        return replay(&key, accepted, repeated).await;
+        return replay(&app, &key, accepted, repeated).await;
     }
     let answering_app = app.clone();
     let keyed = KeyedRequest::new(key.clone(), now, move |work| answer(&answering_app, work));
@@ -119,11 +133,14 @@ pub(crate) async fn handle_once(
     let request = Request::from_parts(parts, Body::from(body));
     let response = with_request(Arc::clone(&keyed), next.run(request)).await;
     if !keyed.was_used() {
-        return Ok(response);
+        return match keyed.awaits_answer() {
+            true => keep_bulk_answer(&app, &key, response).await,
+            false => Ok(response),
+        };
     }
     // Another server accepted the same request meanwhile.
     match find(&app, &key, now).await? {
-        Some(accepted) => replay(&key, accepted, repeated).await,
+        Some(accepted) => replay(&app, &key, accepted, repeated).await,
         None => Err(ApiError::key_in_progress()),
     }
 }
@@ -139,6 +156,32 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
         return Err(ApiError::invalid("Idempotency-Key", reason));
     }
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// The body of a request in the form that is compared: JSON with other white space, or with its fields in another order,
+/// says the same. What is no JSON stays as it is.
+fn canonical_body(body: &[u8]) -> Cow<'_, [u8]> {
+    match serde_json::from_slice(body) {
+        Ok(value) => Cow::Owned(canonical_json(&value).into_bytes()),
+        Err(_) => Cow::Borrowed(body),
+    }
+}
+
+/// Stores the answer to a request that changed many runs, each in a transaction of its own. The answer to every other
+/// request is stored in the transaction that accepts its work.
+async fn keep_bulk_answer(app: &App, key: &RequestKey, response: Response) -> Result<Response, ApiError> {
+    if !response.status().is_success() {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, limits::BODY).await.map_err(|error| {
+        ApiError::internal_text(&format!("the answer could not be read before it was stored: {error}"))
+    })?;
+    let answer = Answer { status: parts.status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() };
+    let stored = key.clone();
+    let work = move |tx: &mut Tx<'_>| idempotency::store_answer(tx, &stored, &answer);
+    app.graph.db().write(work).await?;
+    Ok(Response::from_parts(parts, Body::from(body)))
 }
 
 /// The hash of what a request says. The length of each part is included, so that no two requests have the same.
@@ -159,12 +202,24 @@ async fn find(app: &App, key: &RequestKey, now: Timestamp) -> Result<Option<Acce
 
 /// Answers a request that was accepted before. A stream is opened again by its handler.
 async fn replay(
+    app: &App,
     key: &RequestKey,
     accepted: AcceptedRequest,
     (mut parts, body, next): (Parts, Bytes, Next),
 ) -> Result<Response, ApiError> {
-    if accepted.digest != key.digest {
+    // An earlier version of the server compared the bytes.
+    if accepted.digest != key.digest && accepted.digest != digest(&parts, &body) {
         return Err(ApiError::key_reused());
+    }
+    if accepted.answer.is_none() && accepted.work.0 == BULK_KIND {
+        // The server died before all runs were changed: the handler goes on with them.
+        parts.extensions.insert(AcceptedRuns(accepted.runs));
+        let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+        let mut response = keep_bulk_answer(app, key, response).await?;
+        if response.status().is_success() {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        return Ok(response);
     }
     if accepted.answer.is_none() && accepted.work.0 == MESSAGE_KIND {
         parts.extensions.insert(AcceptedMessage(ChatMessageId(accepted.work.1)));

@@ -9,7 +9,9 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 use emergent_store::{
-    Tx, agents, audit, runs,
+    Tx, agents, audit,
+    idempotency::{self, without_request},
+    runs,
     runs::filter::{self, Eligibility, RunFilter},
 };
 use serde_json::json;
@@ -51,6 +53,8 @@ pub enum BulkSelection {
     Ids(Vec<RunId>),
     /// The newest runs that match, and that the action is possible for.
     Filter(RunFilter),
+    /// The runs of a request that was accepted before and is repeated. What was done to them then counts as done.
+    Accepted(Vec<RunId>),
 }
 
 /// What happened to a run.
@@ -103,15 +107,18 @@ impl Executor {
         }
         let ids: Vec<RunId> =
             items.iter().filter(|item| item.outcome == BulkOutcome::Possible).map(|item| item.id).collect();
+        if !matches!(selection, BulkSelection::Accepted(_)) {
+            self.accept_bulk(actor, action, &selection, &items, &ids).await?;
+        }
         if ids.is_empty() {
             return Ok(BulkResult { items, has_more });
         }
-        self.audit_bulk(actor, action, &selection, &ids).await?;
         let mut failed = false;
         for item in items.iter_mut().filter(|item| item.outcome == BulkOutcome::Possible) {
             item.outcome = match failed {
                 true => BulkOutcome::Failed("not tried, because the run before it failed".to_owned()),
-                false => self.change_run(actor, action, item.id).await,
+                // The key of the request is stored; a run that is resumed has none of its own.
+                false => without_request(self.change_run(actor, action, item.id)).await,
             };
             failed |= matches!(item.outcome, BulkOutcome::Failed(_));
         }
@@ -141,12 +148,14 @@ impl Executor {
         }
     }
 
-    /// Records what is about to be done. The runs themselves record what was done.
-    async fn audit_bulk(
+    /// Records what is about to be done, with the key of the request, if it has one. The runs themselves record what
+    /// was done. If the server dies before all runs are changed, the same request continues with those that it named.
+    async fn accept_bulk(
         &self,
         actor: Actor,
         action: BulkAction,
         selection: &BulkSelection,
+        items: &[BulkItem],
         ids: &[RunId],
     ) -> Result<()> {
         let kind = match action {
@@ -158,8 +167,16 @@ impl Executor {
             .detail("runs", ids.len())
             .detail("firstIds", json!(listed))
             .detail("byFilter", matches!(selection, BulkSelection::Filter(_)));
-        let now = self.clock().now();
-        Ok(self.db().write(move |tx| audit::record(tx, &entry, now)).await?)
+        let (now, is_audited) = (self.clock().now(), !ids.is_empty());
+        let named: Vec<RunId> = items.iter().map(|item| item.id).collect();
+        let work = move |tx: &mut Tx<'_>| {
+            idempotency::accept_bulk(tx, &named)?;
+            if is_audited {
+                audit::record(tx, &entry, now)?;
+            }
+            Ok::<_, Error>(())
+        };
+        self.db().write(work).await
     }
 }
 
@@ -183,7 +200,7 @@ fn check_selection(action: BulkAction, selection: &BulkSelection) -> Result<(), 
                 Err(Invalid::new("filter.status", "must be paused: only a paused run can be resumed"))
             }
         },
-        BulkSelection::Ids(_) => Ok(()),
+        BulkSelection::Ids(_) | BulkSelection::Accepted(_) => Ok(()),
     }
 }
 
@@ -195,8 +212,9 @@ fn select_runs(
     action: BulkAction,
     selection: BulkSelection,
 ) -> Result<(Vec<BulkItem>, bool)> {
+    let is_repeated = matches!(selection, BulkSelection::Accepted(_));
     let ids = match selection {
-        BulkSelection::Ids(ids) => ids,
+        BulkSelection::Ids(ids) | BulkSelection::Accepted(ids) => ids,
         BulkSelection::Filter(filter) => {
             if let Some(agent) = filter.agent {
                 agents::get_including_deleted(tx, project, agent)?
@@ -216,7 +234,11 @@ fn select_runs(
         items.push(match runs::get(tx, project, id)? {
             None => BulkItem { id, run: None, outcome: BulkOutcome::NotFound },
             Some(run) => {
-                let outcome = check_run(tx, action, &run)?;
+                let done = if is_repeated { find_done(tx, action, &run)? } else { None };
+                let outcome = match done {
+                    Some(done) => done,
+                    None => check_run(tx, action, &run)?,
+                };
                 bulk_item(run, outcome)
             }
         });
@@ -226,6 +248,14 @@ fn select_runs(
 
 fn bulk_item(run: Run, outcome: BulkOutcome) -> BulkItem {
     BulkItem { id: run.id, run: Some((run.agent_name, run.status)), outcome }
+}
+
+/// What was done to a run already, if it is what the action does.
+fn find_done(tx: &mut Tx<'_>, action: BulkAction, run: &Run) -> Result<Option<BulkOutcome>> {
+    Ok(match action {
+        BulkAction::Cancel => (run.status == RunStatus::Cancelled).then_some(BulkOutcome::Cancelled),
+        BulkAction::Resume => runs::resumed_as(tx, run.id)?.map(BulkOutcome::Resumed),
+    })
 }
 
 /// Whether the action is possible for a run at the moment.

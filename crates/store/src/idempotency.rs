@@ -17,7 +17,7 @@ use std::{
 };
 
 use emergent_domain::{
-    ids::{ChatMessageId, ProjectId, TokenId},
+    ids::{ChatMessageId, ProjectId, RunId, TokenId},
     run::Run,
     time::Timestamp,
     workflow::Workflow,
@@ -35,7 +35,7 @@ use crate::{
 pub const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 tokio::task_local! {
-    static REQUEST: Arc<KeyedRequest>;
+    static REQUEST: Option<Arc<KeyedRequest>>;
 }
 
 /// What a request started.
@@ -50,6 +50,9 @@ pub enum AcceptedWork<'a> {
 
 /// The kind of [`AcceptedWork::Message`].
 pub const MESSAGE_KIND: &str = "message";
+
+/// The kind of work of [`accept_bulk`].
+pub const BULK_KIND: &str = "bulk";
 
 /// The result of accepting work.
 pub trait AsAcceptedWork {
@@ -111,6 +114,7 @@ pub struct KeyedRequest {
     now: Timestamp,
     answer: AnswerFn,
     was_used: AtomicBool,
+    awaits_answer: AtomicBool,
 }
 
 impl KeyedRequest {
@@ -120,7 +124,18 @@ impl KeyedRequest {
         now: Timestamp,
         answer: impl Fn(AcceptedWork<'_>) -> Option<Answer> + Send + Sync + 'static,
     ) -> Self {
-        Self { key, now, answer: Box::new(answer), was_used: AtomicBool::new(false) }
+        Self {
+            key,
+            now,
+            answer: Box::new(answer),
+            was_used: AtomicBool::new(false),
+            awaits_answer: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the request was accepted by [`accept_bulk`], so that its answer is stored later.
+    pub fn awaits_answer(&self) -> bool {
+        self.awaits_answer.load(Ordering::Acquire)
     }
 
     /// Whether another request with the same key was accepted while this one was handled.
@@ -133,14 +148,21 @@ impl KeyedRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedRequest {
     pub digest: Vec<u8>,
-    /// `run`, `workflow` or `message`, and its id.
+    /// `run`, `workflow`, `message` or `bulk`, and its id.
     pub work: (String, Uuid),
     pub answer: Option<Answer>,
+    /// The runs of a request that changes many, while it has no answer.
+    pub runs: Vec<RunId>,
 }
 
 /// Runs `work` for a request with a key.
 pub async fn with_request<F: Future>(request: Arc<KeyedRequest>, work: F) -> F::Output {
-    REQUEST.scope(request, work).await
+    REQUEST.scope(Some(request), work).await
+}
+
+/// Runs a part of a request that accepts work of its own: the key is that of the whole request.
+pub async fn without_request<F: Future>(work: F) -> F::Output {
+    REQUEST.scope(None, work).await
 }
 
 /// Returns work that can be spawned as a task of its own: it still belongs to the request of the current task.
@@ -156,7 +178,7 @@ pub fn for_current_request<F: Future>(work: F) -> impl Future<Output = F::Output
 
 /// The request of the current task, if it has a key.
 pub(crate) fn current_request() -> Option<Arc<KeyedRequest>> {
-    REQUEST.try_with(Arc::clone).ok()
+    REQUEST.try_with(Option::clone).ok().flatten()
 }
 
 /// Accepts work in a transaction. If the request of the transaction has a key, the key is stored with the work;
@@ -176,6 +198,37 @@ pub fn accept_once<T: AsAcceptedWork, E: From<Error>>(
     let accepted = accept(tx)?;
     complete(tx, &request, accepted.as_accepted_work())?;
     Ok(accepted)
+}
+
+/// Accepts a request that changes many runs, each in a transaction of its own. If the request has a key, the key is
+/// stored with the runs; the answer follows when all are changed ([`store_answer`]). If the key was used before, nothing
+/// is written and the error is [`Error::KeyUsed`].
+pub fn accept_bulk(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
+    let Some(request) = tx.keyed_request.clone() else { return Ok(()) };
+    let is_free = take_key(tx, &request)?;
+    request.was_used.store(!is_free, Ordering::Release);
+    if !is_free {
+        return Err(Error::KeyUsed);
+    }
+    let RequestKey { project, token, key, .. } = &request.key;
+    let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    tx.execute(
+        "UPDATE idempotency_keys SET work_kind = $4, work_id = $5, body = $6
+         WHERE project_id = $1 AND token_id = $2 AND key = $3",
+        params![*project, *token, key, BULK_KIND, Uuid::now_v7(), ids.join(" ")],
+    )?;
+    request.awaits_answer.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Stores the answer to a request that was accepted by [`accept_bulk`]; the first answer counts.
+pub fn store_answer(tx: &mut Tx<'_>, key: &RequestKey, answer: &Answer) -> Result<()> {
+    tx.execute(
+        "UPDATE idempotency_keys SET status = $4, body = $5
+         WHERE project_id = $1 AND token_id = $2 AND key = $3 AND status IS NULL AND work_kind = $6",
+        params![key.project, key.token, &key.key, i64::from(answer.status), &answer.body, BULK_KIND],
+    )?;
+    Ok(())
 }
 
 /// Inserts the row of a key; false when there is one that is still valid. Waits for a transaction that has
@@ -208,12 +261,15 @@ fn complete(tx: &mut Tx<'_>, request: &KeyedRequest, work: AcceptedWork<'_>) -> 
 pub fn get(tx: &mut Tx<'_>, key: &RequestKey, now: Timestamp) -> Result<Option<AcceptedRequest>> {
     let read = |row: &Row<'_>| {
         let (status, body): (Option<i64>, Option<String>) = (row.get(3)?, row.get(4)?);
+        let work: (String, Uuid) = (row.get(1)?, row.get(2)?);
+        let ids = body.as_deref().filter(|_| status.is_none() && work.0 == BULK_KIND).unwrap_or_default();
+        let runs = ids.split_whitespace().filter_map(|id| id.parse().ok()).collect();
         let answer = status.zip(body).map(|(status, body)| Answer {
             // A status has three digits.
             status: u16::try_from(status).unwrap_or(500),
             body,
         });
-        Ok(AcceptedRequest { digest: row.get(0)?, work: (row.get(1)?, row.get(2)?), answer })
+        Ok(AcceptedRequest { digest: row.get(0)?, work, answer, runs })
     };
     tx.query_opt(
         "SELECT digest, work_kind, work_id, status, body FROM idempotency_keys

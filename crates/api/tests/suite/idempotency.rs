@@ -96,6 +96,58 @@ both_engines! {
         assert_eq!(count(&client, "/api/admin/runs").await, 3);
     }
 
+    async fn the_same_json_written_differently_is_the_same_request(db: TestDb) {
+        let server = Server::with_models(&db, 1_024, ScriptedModel::new([says("Done.")]).models()).await;
+        let client = server.admin();
+        let agent = client.agent("a", json!({})).await;
+        let path = format!("/api/admin/agents/{agent}/trigger");
+        let send = async |body: &'static str| {
+            let request = client.request(Method::POST, &path).header(header::CONTENT_TYPE, "application/json");
+            client.send(request.header("idempotency-key", "k").body(Body::from(body)).unwrap()).await
+        };
+        let first = send(r#"{"input":"go","maxSteps":3}"#).await;
+        first.is(202);
+        assert_replay(&send("{ \"maxSteps\": 3,\n  \"input\": \"g\\u006f\" }").await, &first);
+        send(r#"{"input":"go","maxSteps":4}"#).await.refused(409, "idempotency_key_reused");
+        assert_eq!(count(&client, "/api/admin/runs").await, 1);
+    }
+
+    async fn many_runs_are_resumed_once(db: TestDb) {
+        let model = ScriptedModel::default();
+        model.add("a", (0..2).flat_map(|_| [calls("project_info", json!({})), says("Half done.")]));
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let runner = server.drive();
+        let client = server.admin();
+        let agent = client.agent("a", json!({ "tools": ["project_info"], "maxSteps": 1 })).await;
+        for _ in 0..2 {
+            let run = client.trigger(&agent, "go").await;
+            assert_eq!(client.ended(&run).await["status"], "paused");
+        }
+        drop(runner);
+        let body = json!({ "action": "resume", "filter": { "agent": "a", "status": "paused" } });
+        let first = post_once(&client, "/api/admin/runs/bulk", "k", body.clone()).await;
+        let resumed = first.is(200)["runs"].clone();
+        assert_eq!(resumed.as_array().unwrap().iter().filter(|run| run["outcome"] == "resumed").count(), 2, "{resumed}");
+        assert_eq!(count(&client, "/api/admin/runs").await, 4);
+        assert_replay(&post_once(&client, "/api/admin/runs/bulk", "k", body.clone()).await, &first);
+        let other = json!({ "action": "cancel", "filter": { "agent": "a" } });
+        post_once(&client, "/api/admin/runs/bulk", "k", other).await.refused(409, "idempotency_key_reused");
+
+        // A server that died before it had changed all runs: the same request goes on with these, and with no others.
+        let ids: Vec<&str> = resumed.as_array().unwrap().iter().map(|run| run["runId"].as_str().unwrap()).collect();
+        let undone: &'static str =
+            format!("UPDATE idempotency_keys SET status = NULL, body = '{}'", ids.join(" ")).leak();
+        assert_eq!(execute(&server, undone).await, 1);
+        let again = post_once(&client, "/api/admin/runs/bulk", "k", body.clone()).await;
+        assert_eq!(again.is(200)["runs"].as_array().unwrap().len(), 2);
+        for (before, after) in resumed.as_array().unwrap().iter().zip(again.is(200)["runs"].as_array().unwrap()) {
+            assert_eq!((&before["runId"], &before["outcome"], &before["newRunId"]), (&after["runId"], &after["outcome"], &after["newRunId"]));
+        }
+        assert_eq!(count(&client, "/api/admin/runs").await, 4, "nothing is resumed twice");
+        let kept = post_once(&client, "/api/admin/runs/bulk", "k", body).await;
+        assert_eq!(kept.text, again.text);
+    }
+
     async fn a_key_belongs_to_one_request_of_one_token_in_one_project(db: TestDb) {
         let server = Server::with_models(&db, 1_024, ScriptedModel::new([says("Done.")]).models()).await;
         let client = server.admin();

@@ -85,7 +85,7 @@ pub enum Run {
         #[arg(long, conflicts_with = "all_matching")]
         follow: bool,
         /// A name for this request: sent again with it, it starts nothing more
-        #[arg(long, value_name = "KEY", conflicts_with = "all_matching")]
+        #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
     },
     /// Undo what a run wrote to the graph
@@ -138,7 +138,9 @@ impl Run {
                 let detail = get_run(client, tool_calls.run()).await?;
                 tool_calls.show(client, &path(&detail), as_json).await
             }
-            Run::Cancel { run: None, bulk } => bulk.change(client, BulkRunAction::Cancel, as_json).await,
+            Run::Cancel { run: None, bulk } => {
+                bulk.change(client, BulkRunAction::Cancel, None, as_json).await
+            }
             Run::Cancel { run: Some(run), bulk } => {
                 bulk.check_single()?;
                 let detail = get_run(client, &run).await?;
@@ -150,7 +152,9 @@ impl Run {
                     output::print_line(&format!("run {} is {}", cancelled.run_id, cancelled.status))
                 }
             }
-            Run::Resume { run: None, bulk, .. } => bulk.change(client, BulkRunAction::Resume, as_json).await,
+            Run::Resume { run: None, bulk, idempotency_key, .. } => {
+                bulk.change(client, BulkRunAction::Resume, idempotency_key.as_deref(), as_json).await
+            }
             Run::Resume { run: Some(run), bulk, input, follow, idempotency_key } => {
                 bulk.check_single()?;
                 let detail = get_run(client, &run).await?;

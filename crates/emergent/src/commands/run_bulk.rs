@@ -141,7 +141,13 @@ impl BulkFlags {
     }
 
     /// Cancels or resumes the runs. Without `--yes`, lists them and says how to confirm.
-    pub async fn change(self, client: &Client, action: BulkRunAction, as_json: bool) -> Result<()> {
+    pub async fn change(
+        self,
+        client: &Client,
+        action: BulkRunAction,
+        key: Option<&str>,
+        as_json: bool,
+    ) -> Result<()> {
         if self.conditions.is_empty() {
             let message = "--all-matching needs a condition, such as --agent, --status or --since";
             return Err(Error::Usage(message.to_owned()));
@@ -149,7 +155,8 @@ impl BulkFlags {
         let dry_run = self.dry_run || !self.yes;
         let filter = Some(self.conditions.into_filter()?);
         let body = BulkRuns { action, filter, ids: None, dry_run };
-        let result: Received<BulkRunsView> = client.post("/api/admin/runs/bulk", &body).await?.data().await?;
+        let result: Received<BulkRunsView> =
+            client.post_once("/api/admin/runs/bulk", &body, key).await?.data().await?;
         match as_json {
             true => output::print_json(&result)?,
             false => show_result(&result)?,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::{Extension, extract::State};
 use emergent_domain::{ids::RunId, invalid::Invalid, time::Timestamp, token::Scope};
 use emergent_executor::bulk::BulkSelection;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use crate::{
     ApiError, App,
     auth::{AsActor, Caller, InProject},
     extract::{Json, Query},
+    idempotency::AcceptedRuns,
     response::{Envelope, Result, ok},
     views::run_bulk::{BulkRuns, BulkRunsView, RunStatsView, bulk_action, bulk_view, run_stats},
 };
@@ -67,6 +68,7 @@ pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
     AsActor(actor): AsActor,
+    accepted: Option<Extension<AcceptedRuns>>,
     Json(body): Json<BulkRuns>,
 ) -> Result<BulkRunsView> {
     let BulkRuns { action, filter, ids, dry_run } = body;
@@ -84,6 +86,10 @@ pub(super) async fn change(
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid("ids", "must be absent with `filter`: name the runs in one way"));
         }
+    };
+    let selection = match accepted {
+        Some(Extension(AcceptedRuns(runs))) => BulkSelection::Accepted(runs),
+        None => selection,
     };
     let result = app.executor.change_runs(actor, bulk_action(action), selection, dry_run).await?;
     let mut view = bulk_view(action, dry_run, result);

@@ -14,13 +14,18 @@ use emergent_domain::{
 };
 use utoipa_axum::routes;
 
-use crate::{ApiError, App, access::Routes, extract::AgentRef, idempotency::started_run};
+use crate::{
+    ApiError, App,
+    access::Routes,
+    extract::AgentRef,
+    idempotency::{answered_later, started_run},
+};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(AdminRead, routes!(list::list_all))
         .scoped(AdminRead, routes!(bulk::stats))
-        .scoped(AgentsInvoke, routes!(bulk::change))
+        .starts_work(AgentsInvoke, routes!(bulk::change), answered_later)
         .scoped(AdminRead, routes!(read::get_by_id))
         .scoped(AdminRead, routes!(list::list_for_agent))
         .scoped(AdminRead, routes!(read::get))
