@@ -1,11 +1,23 @@
 //! Texts for people to read.
 
+use unicode_segmentation::UnicodeSegmentation as _;
+
 /// The first `max` characters, with a mark where something was left out.
 pub fn truncate(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// As [`truncate`], but never between code points that people see as one character: a letter and its accent, or the
+/// parts of an emoji.
+pub fn truncate_graphemes(text: &str, max: usize) -> String {
+    let Some((limit, _)) = text.char_indices().nth(max) else { return text.to_owned() };
+    let ends = text.grapheme_indices(true).map(|(start, grapheme)| start + grapheme.len());
+    // A single one that is longer than the text may be is cut after all.
+    let end = ends.take_while(|end| *end <= limit).last().unwrap_or(limit);
+    format!("{}…", &text[..end])
 }
 
 /// A number with the noun that it counts: `1 run`, `2 runs`. The plural of `noun` ends in `s`.

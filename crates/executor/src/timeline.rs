@@ -79,14 +79,15 @@ impl Executor {
         let after = rows::seq_after(&page)?;
         self.db()
             .snapshot(move |tx| {
-                get_run(tx, project, id)?;
+                let waits = get_run(tx, project, id)?.status == RunStatus::Waiting;
                 let items = rows::list_items(tx, id, &filter, after, page.limit)?;
-                Ok(items.map(|item| to_message(id, item)))
+                Ok(items.map(|item| to_message(id, item, waits)))
             })
             .await
     }
 
-    /// Returns the tool calls, oldest first. A pending call is shown as running.
+    /// Returns the tool calls, oldest first. A pending call is shown as running: it starts within moments. In a run that
+    /// waits for a person it is shown as held: it starts when the person has decided about its neighbour.
     pub async fn run_tool_calls(
         &self,
         project: ProjectId,
@@ -97,8 +98,9 @@ impl Executor {
         let after = rows::seq_after(&page)?;
         self.db()
             .snapshot(move |tx| {
-                get_run(tx, project, id)?;
-                Ok(rows::list_calls(tx, id, &filter, after, page.limit)?.map(with_shown_status))
+                let waits = get_run(tx, project, id)?.status == RunStatus::Waiting;
+                let calls = rows::list_calls(tx, id, &filter, waits, after, page.limit)?;
+                Ok(calls.map(|call| with_shown_status(call, waits)))
             })
             .await
     }
@@ -111,9 +113,9 @@ impl Executor {
     ) -> Result<RecordedToolCall> {
         self.db()
             .read(move |tx| {
-                get_run(tx, project, run)?;
+                let waits = get_run(tx, project, run)?.status == RunStatus::Waiting;
                 let call = rows::get_call(tx, run, id)?.ok_or_else(|| Error::not_found("tool call", id))?;
-                Ok(with_shown_status(call))
+                Ok(with_shown_status(call, waits))
             })
             .await
     }
@@ -257,12 +259,16 @@ fn as_started(call: RecordedToolCall) -> RecordedToolCall {
     }
 }
 
-fn with_shown_status(call: RecordedToolCall) -> RecordedToolCall {
-    RecordedToolCall { status: shown_status(call.status), ..call }
+fn with_shown_status(call: RecordedToolCall, run_waits: bool) -> RecordedToolCall {
+    RecordedToolCall { status: shown_status(call.status, run_waits), ..call }
 }
 
-fn shown_status(status: ToolCallStatus) -> ToolCallStatus {
-    if status == ToolCallStatus::Pending { ToolCallStatus::Running } else { status }
+fn shown_status(status: ToolCallStatus, run_waits: bool) -> ToolCallStatus {
+    match status {
+        ToolCallStatus::Pending if run_waits => ToolCallStatus::Held,
+        ToolCallStatus::Pending => ToolCallStatus::Running,
+        other => other,
+    }
 }
 
 /// Computes when a call ended from its recorded start and duration.
@@ -271,7 +277,7 @@ fn ended_at(call: &RecordedToolCall) -> Timestamp {
     call.at + Duration::from_millis(duration_ms)
 }
 
-fn to_message(run: RunId, item: TimelineItem) -> RunMessage {
+fn to_message(run: RunId, item: TimelineItem, run_waits: bool) -> RunMessage {
     match item {
         TimelineItem::Message(message, calls) => RunMessage {
             id: message.id.0,
@@ -281,7 +287,7 @@ fn to_message(run: RunId, item: TimelineItem) -> RunMessage {
             content: match message.content {
                 MessageContent::Text { text, injected } => RunMessageContent::Text { text, injected },
                 MessageContent::Summary { text, upto } => RunMessageContent::Summary { text, upto },
-                MessageContent::Parts(parts) => answer_content(&parts, calls),
+                MessageContent::Parts(parts) => answer_content(&parts, calls, run_waits),
             },
             usage: message.usage,
             cost: message.cost,
@@ -305,7 +311,7 @@ fn to_message(run: RunId, item: TimelineItem) -> RunMessage {
     }
 }
 
-fn answer_content(parts: &[Part], mut calls: Vec<ToolCallRef>) -> RunMessageContent {
+fn answer_content(parts: &[Part], mut calls: Vec<ToolCallRef>, run_waits: bool) -> RunMessageContent {
     let mut thoughts = String::new();
     for part in parts {
         if let Part::Thought { text, .. } = part {
@@ -313,7 +319,7 @@ fn answer_content(parts: &[Part], mut calls: Vec<ToolCallRef>) -> RunMessageCont
         }
     }
     for call in &mut calls {
-        call.status = shown_status(call.status);
+        call.status = shown_status(call.status, run_waits);
     }
     let thoughts = (!thoughts.is_empty()).then_some(thoughts);
     RunMessageContent::Answer { text: join_text(parts), thoughts, calls }

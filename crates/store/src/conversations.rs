@@ -13,7 +13,6 @@ use emergent_domain::{
 
 use crate::{
     author,
-    engine::Engine,
     error::Result,
     page, params, project_events,
     row::{TableRow, read_row, row},
@@ -84,7 +83,7 @@ fn select(
 }
 
 /// The conversations of a project, newest first. With `words`, only those whose title or messages contain this
-/// text, whatever the case of its letters (on SQLite, of the letters A to Z).
+/// text, whatever the case of its letters.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -92,12 +91,15 @@ pub fn list(
     page: &Page,
 ) -> Result<ResultPage<Conversation>> {
     let mut params = vec![Param::from(project)];
-    let mut condition = "";
+    let mut condition = String::new();
     if let Some(words) = words {
-        params.push(Param::from(like_pattern(tx.engine(), words)));
-        condition = r" AND (lower(title) LIKE $2 ESCAPE '\' OR EXISTS (
+        params.push(Param::from(like_pattern(words)));
+        let lower = tx.engine().lower_function();
+        condition = format!(
+            r" AND ({lower}(title) LIKE $2 ESCAPE '\' OR EXISTS (
             SELECT 1 FROM chat_messages AS m WHERE m.conversation_id = chat_conversations.id
-                AND lower(m.content) LIKE $2 ESCAPE '\'))";
+                AND {lower}(m.content) LIKE $2 ESCAPE '\'))"
+        );
     }
     let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
     params.extend(values);
@@ -110,12 +112,9 @@ pub fn list(
     page::query_page(tx, page.limit, &sql, &params, Conversation::from_row, cursor_of)
 }
 
-/// A pattern that matches texts in lower case which contain these words. SQLite changes only the letters A to Z.
-fn like_pattern(engine: Engine, words: &str) -> String {
-    let words = match engine {
-        Engine::Sqlite => words.to_ascii_lowercase(),
-        Engine::Postgres => words.to_lowercase(),
-    };
+/// A pattern that matches texts in lower case which contain these words.
+fn like_pattern(words: &str) -> String {
+    let words = words.to_lowercase();
     let mut pattern = String::from("%");
     for c in words.chars() {
         if matches!(c, '%' | '_' | '\\') {
@@ -183,7 +182,6 @@ mod tests {
 
     #[test]
     fn signs_of_patterns_are_searched_as_they_are() {
-        assert_eq!(like_pattern(Engine::Sqlite, r"50%_AÜ\b"), r"%50\%\_aÜ\\b%");
-        assert_eq!(like_pattern(Engine::Postgres, "AÜ"), "%aü%");
+        assert_eq!(like_pattern(r"50%_AÜ\b"), r"%50\%\_aü\\b%");
     }
 }

@@ -21,7 +21,7 @@ pub struct ToolCallView {
     /// Null until it is over.
     pub output: Option<Value>,
     pub status: CallStatusView,
-    /// Null until it is over.
+    /// Null until it is over. The time for which it waited for a person does not count.
     pub duration_ms: Option<i64>,
     pub step_number: i64,
     #[schema(value_type = String, format = DateTime)]
@@ -49,7 +49,7 @@ impl ToolCallView {
 #[serde(rename_all = "lowercase")]
 #[schema(as = ToolCallStatus)]
 pub enum CallStatusView {
-    /// A person has to approve it first.
+    /// A person has to decide first: about this call, or about another one of the same answer of the model.
     Held,
     Running,
     Completed,

@@ -131,6 +131,36 @@ both_engines! {
         }
     }
 
+    async fn the_neighbour_of_a_held_call_is_not_shown_as_running(db: TestDb) {
+        let model = ScriptedModel::default();
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _runner = server.drive();
+        let client = server.admin();
+        let object = client.object("Note", "n", json!({})).await;
+        model.add("cleaner", [delete(&object).and(calls("project_info", json!({}))), says("Done.")]);
+        let rules = json!([{ "tools": ["entities_delete"], "action": "ask" }]);
+        let tools = json!(["entities_delete", "project_info"]);
+        let agent = client.agent("cleaner", json!({ "tools": tools, "approvals": rules })).await;
+        let run = client.trigger(&agent, "go").await;
+        let request = next_request(&client).await;
+        let path = format!("/api/admin/agents/{agent}/runs/{run}/tool-calls");
+        let listed = client.get(&path).await.is(200).clone();
+        let statuses: Vec<_> = listed.as_array().unwrap().iter().map(|call| call["status"].clone()).collect();
+        assert_eq!(statuses, ["held", "held"], "{listed}");
+        let neighbour = listed[1]["id"].as_str().unwrap();
+        assert_eq!(client.get(&format!("{path}/{neighbour}")).await.is(200)["status"], "held");
+        assert_eq!(client.get(&format!("{path}?status=running")).await.is(200), &json!([]));
+        assert_eq!(client.get(&format!("{path}?status=held")).await.is(200).as_array().unwrap().len(), 2);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        client.post(&format!("/api/approvals/{request}/decide"), json!({ "decision": "approve" })).await.is(200);
+        run_status(&client, &json!(run), "completed").await;
+        let ended = client.get(&path).await.is(200).clone();
+        for call in ended.as_array().unwrap() {
+            assert_eq!(call["status"], "completed");
+            assert!(call["durationMs"].as_i64().unwrap() < 500, "the time of waiting is none of the call: {call}");
+        }
+    }
+
     async fn only_a_token_with_the_scope_may_look_into_the_inbox_and_decide(db: TestDb) {
         let model = ScriptedModel::default();
         let server = Server::with_models(&db, 1_024, model.models()).await;

@@ -494,6 +494,9 @@ both_engines! {
         assert_eq!(found("").await, [named.clone(), json!(id)]);
         assert_eq!(found("100%25+blue").await, [json!(id)]);
         assert_eq!(found("COLOUR").await, [json!(id)]);
+        let umlaut = client.post("/api/chat/conversations", json!({ "title": "Über Grüße" })).await.is(201)["id"].clone();
+        assert_eq!(found("%C3%BCBER+GR%C3%9C").await, std::slice::from_ref(&umlaut), "letters beyond A to Z too");
+        client.delete(&format!("/api/chat/conversations/{}", umlaut.as_str().unwrap())).await.is(200);
         assert_eq!(found("other").await, std::slice::from_ref(&named));
         assert!(found("100_").await.is_empty());
         let page = client.get("/api/chat/conversations?limit=1").await;

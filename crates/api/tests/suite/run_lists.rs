@@ -39,9 +39,12 @@ async fn server_with_queued_runs(db: &TestDb) -> (Server, Client, Vec<String>) {
     let digger = client.agent("digger", json!({})).await;
     let sorter = client.agent("sorter", json!({})).await;
     let mut runs = Vec::new();
-    for (agent, input) in
-        [(&digger, "dig for gold"), (&sorter, "sort the gold"), (&digger, "dig deeper"), (&digger, "rest")]
-    {
+    for (agent, input) in [
+        (&digger, "dig for gold"),
+        (&sorter, "sort the gold"),
+        (&digger, "dig deeper"),
+        (&digger, "rest, ohne Ärger"),
+    ] {
         runs.push(client.trigger(agent, input).await);
     }
     (server, client, runs)
@@ -56,6 +59,7 @@ both_engines! {
         let by_id = format!("agent={}", all[2]["agentId"].as_str().unwrap());
         assert_eq!(ids(&list(&by_id).await), [&runs[1]]);
         assert_eq!(ids(&list("q=GOLD").await), [&runs[1], &runs[0]]);
+        assert_eq!(ids(&list("q=%C3%84RGER").await), [&runs[3]], "letters beyond A to Z too");
         assert_eq!(ids(&list("q=gold&agent=digger&status=queued&origin=trigger&root=true").await), [&runs[0]]);
         assert!(ids(&list("reason=timeout").await).is_empty() && ids(&list("origin=schedule").await).is_empty());
         let time = all[1]["createdAt"].as_str().unwrap();

@@ -1,10 +1,10 @@
 //! The titles of conversations.
 
-use crate::{invalid::Invalid, text::truncate};
+use crate::{invalid::Invalid, text::truncate_graphemes};
 
 /// The maximum length of a title in characters.
 pub const MAX_TITLE_CHARS: usize = 200;
-/// A title that is made from a message has at most this many characters.
+/// A title that is made from a message has at most this many characters, and the sign that it was cut.
 const MADE_TITLE_CHARS: usize = 60;
 
 /// Validates a title, and returns it without white space around it.
@@ -19,7 +19,8 @@ pub fn check_title(title: &str) -> Result<String, Invalid> {
     Ok(title.to_owned())
 }
 
-/// Makes a title from the first message: its words in one line, cut at a character.
+/// Makes a title from the first message: its words in one line, cut at a character as people see it, which may consist
+/// of several code points.
 pub fn title_from_message(message: &str) -> String {
     let separates = |c: char| c.is_whitespace() || c.is_control();
     let (mut line, mut length) = (String::new(), 0);
@@ -34,7 +35,7 @@ pub fn title_from_message(message: &str) -> String {
             break;
         }
     }
-    truncate(&line, MADE_TITLE_CHARS)
+    truncate_graphemes(&line, MADE_TITLE_CHARS)
 }
 
 #[cfg(test)]
@@ -46,7 +47,16 @@ mod tests {
         assert_eq!(title_from_message("  What is\n\na\tgraph?  "), "What is a graph?");
         let long = title_from_message(&"ü".repeat(200));
         assert_eq!(long, format!("{}…", "ü".repeat(60)));
-        assert_eq!(title_from_message(&"👩‍👩‍👧 ".repeat(100)).chars().count(), 61);
+        let family = "👩‍👩‍👧";
+        let families = title_from_message(&family.repeat(100));
+        assert_eq!(
+            families,
+            format!("{}…", family.repeat(12)),
+            "five code points each, and none is cut in two"
+        );
+        let accents = title_from_message(&"e\u{301}".repeat(100));
+        assert_eq!(accents, format!("{}…", "e\u{301}".repeat(30)));
+        assert_eq!(title_from_message(&"🇫🇷".repeat(100)), format!("{}…", "🇫🇷".repeat(30)));
         assert_eq!(title_from_message(&"a ".repeat(32_000)).chars().count(), 61);
     }
 

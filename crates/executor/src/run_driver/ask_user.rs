@@ -79,27 +79,56 @@ impl Tool for AskUser {
 
 /// Returns what a call asks. The error tells the model how to correct it.
 pub(crate) fn parse_question(input: Value) -> Result<Question, String> {
+    if let Some(schema) =
+        input.get("responseSchema").filter(|schema| !schema.is_object() && !schema.is_null())
+    {
+        return Err(format!(
+            "`responseSchema` must be an object, the JSON Schema of the answer, such as {{ \"type\": \"number\" }}; it is {}",
+            json_kind(schema)
+        ));
+    }
     let input: AskInput = parse_input(NAME, input).map_err(|error| error.to_string())?;
     if !input.options.is_empty() && input.response_schema.is_some() {
         return Err("give `options` or `responseSchema`, not both".to_owned());
     }
     let response_schema = input.response_schema.map(Value::Object);
     if let Some(schema) = &response_schema {
-        check_schema(schema).map_err(|reason| format!("`responseSchema` cannot be used: {reason}"))?;
+        compile(schema).map_err(|invalid| schema_problem("responseSchema", invalid))?;
     }
     Ok(Question { text: input.question, options: input.options, response_schema })
 }
 
 /// Checks that a schema of answers can be used.
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
-    compile(schema).map(drop)
+    compile(schema).map(drop).map_err(|invalid| invalid.to_string())
+}
+
+/// Says which fields of a schema are wrong, and why. The fields begin with the name of the schema in the input.
+fn schema_problem(name: &str, invalid: Invalid) -> String {
+    let problems = invalid.prefixed(name).problems;
+    problems
+        .iter()
+        .map(|problem| format!("`{}` {}", problem.field, problem.reason))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
 }
 
 /// Checks an answer against the schema that the agent, or an external server, gave. The problems name the fields of
 /// the answer, such as `answer.email`.
 pub(crate) fn check_answer(schema: &Value, answer: &Value) -> Result<(), Invalid> {
     let properties = Map::from_iter([(ANSWER.to_owned(), answer.clone())]);
-    let pack = compile(schema).map_err(|reason| Invalid::new(ANSWER, reason))?;
+    let pack = compile(schema).map_err(|invalid| Invalid::new(ANSWER, invalid.to_string()))?;
     pack.check_object(ANSWER, &properties, true).map_err(|mut invalid| {
         for problem in &mut invalid.problems {
             if let Some(field) = problem.field.strip_prefix("properties.") {
@@ -111,8 +140,8 @@ pub(crate) fn check_answer(schema: &Value, answer: &Value) -> Result<(), Invalid
 }
 
 /// Compiles the schema of an answer. The answer is checked as a property of an object, because it may be of any
-/// type.
-fn compile(schema: &Value) -> Result<PackSet, String> {
+/// type. The fields of the problems are those of the schema.
+fn compile(schema: &Value) -> Result<PackSet, Invalid> {
     let object = json!({
         "type": "object",
         "properties": { ANSWER: schema },
@@ -128,7 +157,14 @@ fn compile(schema: &Value) -> Result<PackSet, String> {
         ui_configs: None,
         extraction_prompts: None,
     };
-    PackSet::compile([&pack]).map_err(|invalid| invalid.to_string())
+    let inside = format!("properties.{ANSWER}");
+    PackSet::compile([&pack]).map_err(|mut invalid| {
+        for problem in &mut invalid.problems {
+            let field = problem.field.split_once(&inside).map_or("", |(_, field)| field);
+            problem.field = field.trim_start_matches('.').to_owned();
+        }
+        invalid
+    })
 }
 
 #[cfg(test)]
@@ -162,9 +198,16 @@ mod tests {
     #[test]
     fn a_question_that_cannot_be_answered_is_refused() {
         let refused = |input| parse_question(input).unwrap_err();
+        let wrong = refused(json!({ "question": "?", "responseSchema": { "type": "number-ish" } }));
+        assert!(wrong.starts_with("`responseSchema.type` is not a JSON schema: "), "{wrong}");
+        assert!(wrong.contains("number-ish") && !wrong.contains("objectTypeSchemas"), "{wrong}");
+        let nested = json!({ "type": "object", "properties": { "age": { "minimum": "one" } } });
+        let wrong = refused(json!({ "question": "?", "responseSchema": nested }));
+        assert!(wrong.starts_with("`responseSchema.properties.age.minimum` "), "{wrong}");
+        let wrong = refused(json!({ "question": "?", "responseSchema": "number" }));
         assert!(
-            refused(json!({ "question": "?", "responseSchema": { "type": "number-ish" } }))
-                .contains("responseSchema")
+            wrong.starts_with("`responseSchema` must be an object") && wrong.ends_with("it is a text"),
+            "{wrong}"
         );
         let both = json!({ "question": "?", "options": ["a"], "responseSchema": { "type": "string" } });
         assert!(refused(both).contains("not both"));

@@ -220,14 +220,16 @@ impl RunDriver {
         let guard = self.executor.settings().guard.clone();
         let (call_input, requests) = input_channel();
         let context = ToolContext { input: Some(call_input), ..self.tool_context() };
-        let (input, started_at) = (self.calls[index].input.clone(), Instant::now());
+        let (input, started_at, deadline) = (self.calls[index].input.clone(), Instant::now(), self.deadline);
         let call = guard.call(tool.as_ref(), &context, input);
         let (status, output) = match self.wait_for_external_call(index, call, requests).await? {
             Some(output) => recorded_outcome(Some(output)),
             // The call was in progress, so its effect outside is unknown.
             None => (ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE)),
         };
-        self.record_result(index, status, output, started_at).await
+        // The time that the run waited for a person was added to its deadline. It is no time of the call.
+        let waited = self.deadline.saturating_duration_since(deadline);
+        self.record_result(index, status, output, started_at + waited).await
     }
 
     async fn interrupt_remaining_calls(&mut self) -> Result<()> {

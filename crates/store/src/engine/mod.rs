@@ -29,4 +29,13 @@ impl Engine {
             Engine::Postgres => "postgres",
         }
     }
+
+    /// The SQL function that makes all letters of a text small. SQLite's own `lower` changes only A to Z, so each
+    /// connection has one of this program.
+    pub(crate) fn lower_function(self) -> &'static str {
+        match self {
+            Engine::Sqlite => "unicode_lower",
+            Engine::Postgres => "lower",
+        }
+    }
 }

@@ -2,7 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{
+    Connection, OpenFlags,
+    config::DbConfig,
+    functions::{Context, FunctionFlags},
+};
 
 use crate::error::Result;
 
@@ -35,7 +39,18 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     // In bytes.
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     crate::search::sqlite::register(&conn)?;
+    register_lower(&conn)?;
     Ok(conn)
+}
+
+/// Adds the function of [`Engine::lower_function`](super::Engine::lower_function).
+fn register_lower(conn: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    let lower = |context: &Context<'_>| {
+        let text: Option<String> = context.get(0)?;
+        Ok(text.map(|text| text.to_lowercase()))
+    };
+    Ok(conn.create_scalar_function("unicode_lower", 1, flags, lower)?)
 }
 
 /// Runs a statement without parameters.

@@ -9,7 +9,7 @@ use emergent_domain::{
 };
 
 use super::COLUMNS;
-use crate::{engine::Engine, error::Result, page, row::TableRow, tx::Tx, value::Param};
+use crate::{error::Result, page, row::TableRow, tx::Tx, value::Param};
 
 /// The most runs whose texts are read for one page of a search. A page that ends there has a cursor, though it may
 /// have no run.
@@ -124,14 +124,14 @@ fn search(
     let conditions = filter.conditions(&mut params);
     let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
     params.extend(values);
-    params.push(Param::from(pattern(text, tx.engine())));
-    let number = params.len();
+    params.push(Param::from(pattern(text)));
+    let (number, lower) = (params.len(), tx.engine().lower_function());
     // The input is the first message of the user, before which there is at most the system prompt.
     let sql = format!(
-        "SELECT id, created_at, CAST(CASE WHEN lower(summary) LIKE ${number} ESCAPE '!' OR EXISTS (
+        "SELECT id, created_at, CAST(CASE WHEN {lower}(summary) LIKE ${number} ESCAPE '!' OR EXISTS (
                     SELECT 1 FROM agent_run_messages AS input
                     WHERE input.run_id = agent_runs.id AND input.seq <= 2 AND input.role = 'user'
-                        AND lower(input.content ->> 'text') LIKE ${number} ESCAPE '!')
+                        AND {lower}(input.content ->> 'text') LIKE ${number} ESCAPE '!')
                 THEN 1 ELSE 0 END AS bigint)
          FROM agent_runs WHERE project_id = $1{conditions}{after}
          ORDER BY created_at DESC, id DESC LIMIT {MAX_SEARCHED_RUNS}"
@@ -171,12 +171,8 @@ fn load_page(
 }
 
 /// The pattern that finds a text anywhere, in lower case. `!` escapes the characters that have a meaning in it.
-fn pattern(text: &str, engine: Engine) -> String {
-    let lower = match engine {
-        // Its `lower` changes only ASCII letters.
-        Engine::Sqlite => text.to_ascii_lowercase(),
-        Engine::Postgres => text.to_lowercase(),
-    };
+fn pattern(text: &str) -> String {
+    let lower = text.to_lowercase();
     let mut pattern = String::with_capacity(lower.len() + 2);
     pattern.push('%');
     for c in lower.chars() {

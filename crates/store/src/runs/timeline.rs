@@ -37,7 +37,7 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCallFilter {
     pub tool_name: Option<String>,
-    /// `Running` includes calls that are pending, because the API shows both as running.
+    /// Calls that are pending count as running, or, in a run that waits for a person, as held: the API shows them so.
     pub status: Option<ToolCallStatus>,
 }
 
@@ -189,11 +189,12 @@ fn message_params(run: RunId, messages: Vec<MessageId>) -> Vec<Param<'static>> {
     params
 }
 
-/// The tool calls of a run after a `seq`, the oldest first.
+/// The tool calls of a run after a `seq`, the oldest first. `run_waits` says whether the run waits for a person.
 pub fn list_calls(
     tx: &mut Tx<'_>,
     run: RunId,
     filter: &ToolCallFilter,
+    run_waits: bool,
     after: i64,
     limit: usize,
 ) -> Result<ResultPage<RecordedToolCall>> {
@@ -205,6 +206,8 @@ pub fn list_calls(
     }
     conditions.push_str(match filter.status {
         None => "",
+        Some(ToolCallStatus::Pending | ToolCallStatus::Running) if run_waits => " AND status = 'running'",
+        Some(ToolCallStatus::Held) if run_waits => " AND status IN ('held', 'pending')",
         Some(ToolCallStatus::Pending | ToolCallStatus::Running) => " AND status IN ('pending', 'running')",
         Some(ToolCallStatus::Held) => " AND status = 'held'",
         Some(ToolCallStatus::Completed) => " AND status = 'completed'",

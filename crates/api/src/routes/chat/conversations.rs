@@ -22,8 +22,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConversationsQuery {
-    /// Only conversations whose title or messages contain this text, whatever the case of its letters (on
-    /// SQLite, of the letters A to Z).
+    /// Only conversations whose title or messages contain this text, whatever the case of its letters.
     #[param(max_length = 1000)]
     q: Option<String>,
     /// The maximum number of results; the default is 50.
