@@ -4,6 +4,7 @@ mod delegation;
 mod maker;
 mod memory;
 mod model;
+mod output;
 
 use std::collections::BTreeSet;
 
@@ -84,6 +85,9 @@ pub struct AgentDefinition {
     /// Which tool calls a person has to approve. The first rule that matches a call decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ApprovalRule>,
+    /// The JSON schema that the final answer must match. The answer is then also returned as a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     /// The product that installed the agent. None if the project defined the agent itself.
@@ -109,6 +113,7 @@ impl AgentDefinition {
             visibility: Visibility::Project,
             acp: None,
             approvals: Vec::new(),
+            output_schema: None,
             config: Map::new(),
             product: None,
         }
@@ -317,6 +322,7 @@ impl AgentDefinition {
         self.check_flow(available, &mut add_problem);
         self.check_delegation(&mut add_problem);
         self.check_memory(&mut add_problem);
+        self.check_output_schema(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
     }

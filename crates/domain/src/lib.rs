@@ -34,6 +34,7 @@ pub mod mcp_server;
 pub mod merge;
 pub mod object;
 pub mod object_ref;
+pub mod output_schema;
 pub mod pack;
 pub mod patch;
 pub mod project;

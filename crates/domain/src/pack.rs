@@ -22,10 +22,12 @@ mod pattern;
 mod schema;
 mod set;
 mod steps;
+mod value_schema;
 mod version;
 
 pub use nearest::nearest_name;
 pub use set::{PackSet, Refusal};
+pub use value_schema::ValueSchema;
 pub use version::is_semver;
 
 /// Maximum sizes and counts in one pack.

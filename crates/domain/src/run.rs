@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     agent::{ModelConfig, string_enum},
@@ -46,6 +47,8 @@ string_enum! {
         Truncated = "truncated",
         /// The model answered with nothing, also when it was asked again.
         Empty = "empty",
+        /// The final answer did not match the output schema, also when the model was asked to correct it.
+        InvalidOutput = "invalid_output",
         /// The definition or its project was deleted, or can no longer be used.
         Definition = "definition",
         /// Every child of a flow failed.
@@ -115,6 +118,8 @@ pub struct Run {
     pub seq: i64,
     /// The final text, or a summary of the work so far if the run ended without one.
     pub summary: Option<String>,
+    /// The final answer as a value that matches the output schema. Only a completed run with such a schema has one.
+    pub output: Option<Value>,
     pub error: Option<String>,
     pub started_by: Option<TokenId>,
     pub created_at: Timestamp,
@@ -142,6 +147,10 @@ pub struct RunTerms {
     /// The trace context (`traceparent`) of the request that started the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The JSON schema that the final answer of this run must match, instead of that of the definition. Only a run
+    /// that resumes this one inherits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 impl Run {
@@ -160,13 +169,19 @@ impl Run {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEnd {
-    Completed { summary: String },
+    /// `output` is the answer as a value, for a run with an output schema.
+    Completed { summary: String, output: Option<Value> },
     Paused { reason: Reason, summary: String },
     Failed { reason: Reason, error: String, summary: String },
     Cancelled { summary: String },
 }
 
 impl RunEnd {
+    /// The end of a run without an output schema.
+    pub fn completed(summary: impl Into<String>) -> Self {
+        Self::Completed { summary: summary.into(), output: None }
+    }
+
     pub fn failed(reason: Reason, error: impl Into<String>) -> Self {
         Self::Failed { reason, error: error.into(), summary: String::new() }
     }
@@ -189,10 +204,17 @@ impl RunEnd {
 
     pub fn summary(&self) -> &str {
         match self {
-            RunEnd::Completed { summary }
+            RunEnd::Completed { summary, .. }
             | RunEnd::Paused { summary, .. }
             | RunEnd::Failed { summary, .. }
             | RunEnd::Cancelled { summary } => summary,
+        }
+    }
+
+    pub fn output(&self) -> Option<&Value> {
+        match self {
+            RunEnd::Completed { output, .. } => output.as_ref(),
+            _ => None,
         }
     }
 

@@ -45,7 +45,8 @@ pub enum RunEventBody {
     LimitReached {
         reason: Reason,
     },
-    /// The model's answer was truncated or empty, and it is asked again in the same step.
+    /// The model's answer was truncated or empty, and it is asked again in the same step; or it did not match the
+    /// output schema, and the model corrects it in the next step.
     AnswerIncomplete {
         step: i64,
         reason: Reason,
@@ -92,6 +93,8 @@ pub enum RunEventBody {
         status: RunStatus,
         reason: Option<Reason>,
         summary: String,
+        /// The answer as a value, if the run has an output schema and completed.
+        output: Option<Value>,
         error: Option<String>,
     },
     /// Streamed only: the text of the current answer before the parts that follow. It takes the place of what a

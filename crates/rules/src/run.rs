@@ -6,13 +6,15 @@
 
 mod prompts;
 mod summary;
+pub mod typed_output;
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use emergent_domain::{
     chat::{StopReason, ToolCall},
     ids::ToolCallId,
     loops::{self, CallEffect, LoopCheck, LoopGuard, ObservedCall},
+    output_schema::OutputSchema,
     run::{MAX_STEPS, Reason, RunEnd},
 };
 use serde_json::Value;
@@ -22,6 +24,7 @@ use prompts::{
     BUDGET_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT, STEP_LIMIT_PROMPT,
     TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
 };
+use typed_output::OutputDecision;
 
 /// So often in a row the model may continue a truncated answer.
 const MAX_CONTINUATIONS: u32 = 3;
@@ -41,6 +44,10 @@ pub struct Machine {
     /// How often this run has called each tool.
     tool_calls: BTreeMap<String, usize>,
     incomplete: IncompleteAnswers,
+    /// What the final answer must match.
+    output_schema: Option<OutputSchema>,
+    /// How often the model was asked to correct an answer that does not match the output schema.
+    corrections: u32,
     /// Why the budget refused the latest model call that it refused. A run that its budget ends
     /// reports this reason, because it names the limit that was reached.
     budget_refusal: Option<String>,
@@ -66,9 +73,9 @@ pub enum NextAction {
     CallModel { tools: bool },
     /// Process the tool calls of the answer in this order, then call [`Machine::on_tool_results`].
     CallTools(Vec<CallDecision>),
-    /// The answer is truncated or empty: record it together with this message to the model, then call the
-    /// model again. It belongs to the same step.
-    AskAgain { reason: Reason, text: &'static str },
+    /// The answer is truncated or empty, or does not match the output schema: record it together with this
+    /// message to the model, then call the model again.
+    AskAgain { reason: Reason, text: Cow<'static, str> },
     /// Tell the model that a limit is reached, then call it without tools.
     WrapUp { reason: Reason, text: &'static str },
     /// End the run. Tool calls of the last answer get these results instead of being made.
@@ -127,8 +134,16 @@ impl Machine {
             unfinished_text: String::new(),
             tool_calls: BTreeMap::new(),
             incomplete: IncompleteAnswers::default(),
+            output_schema: None,
+            corrections: 0,
             budget_refusal: None,
         }
+    }
+
+    /// Sets the schema that the final answer must match.
+    #[must_use]
+    pub fn with_output_schema(self, output_schema: Option<OutputSchema>) -> Self {
+        Self { output_schema, ..self }
     }
 
     /// The steps that this run has taken.
@@ -274,12 +289,10 @@ impl Machine {
                 }
                 incomplete.continues_step = true;
                 let text = if incomplete.text.trim().is_empty() { SHORTER_PROMPT } else { CONTINUE_PROMPT };
-                NextAction::AskAgain { reason: Reason::Truncated, text }
+                NextAction::AskAgain { reason: Reason::Truncated, text: text.into() }
             }
             // Nothing remained to be said after a truncated answer: it is complete.
-            _ if !is_empty || !incomplete.text.trim().is_empty() => {
-                self.end_with(RunEnd::Completed { summary: self.last_text.clone() })
-            }
+            _ if !is_empty || !incomplete.text.trim().is_empty() => self.on_final_answer(),
             _ if incomplete.asked_again => self.end_with(RunEnd::Failed {
                 reason: Reason::Empty,
                 error: "the model answered with nothing, twice in a row".to_owned(),
@@ -287,7 +300,28 @@ impl Machine {
             }),
             _ => {
                 (incomplete.asked_again, incomplete.continues_step) = (true, true);
-                NextAction::AskAgain { reason: Reason::Empty, text: EMPTY_PROMPT }
+                NextAction::AskAgain { reason: Reason::Empty, text: EMPTY_PROMPT.into() }
+            }
+        }
+    }
+
+    /// The newest text is the complete final answer. A correction is a step of its own, so that the step limit
+    /// bounds it, and the model may call tools before it answers again.
+    fn on_final_answer(&mut self) -> NextAction {
+        let summary = self.last_text.clone();
+        let Some(schema) = &self.output_schema else { return self.end_with(RunEnd::completed(summary)) };
+        let has_step_left = self.steps < self.allowed;
+        match typed_output::decide_output(schema, &summary, self.corrections, has_step_left) {
+            OutputDecision::Accept(output) => {
+                self.end_with(RunEnd::Completed { summary, output: Some(output) })
+            }
+            OutputDecision::Fail(error) => {
+                self.end_with(RunEnd::Failed { reason: Reason::InvalidOutput, error, summary })
+            }
+            OutputDecision::Correct(text) => {
+                self.corrections += 1;
+                self.incomplete = IncompleteAnswers::default();
+                NextAction::AskAgain { reason: Reason::InvalidOutput, text: text.into() }
             }
         }
     }

@@ -57,7 +57,7 @@ fn an_answer_without_calls_ends_the_run_with_its_text() {
     let mut machine = Machine::new(None, 0);
     assert_eq!(machine.next_action(), NextAction::CallModel { tools: true });
     let next = answer(&mut machine, "done", "");
-    assert_eq!(next, NextAction::End { end: RunEnd::Completed { summary: "done".into() }, refused: vec![] });
+    assert_eq!(next, NextAction::End { end: RunEnd::completed("done"), refused: vec![] });
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_truncated_answer_is_continued_and_its_parts_are_joined() {
     assert_eq!((machine.next_action(), machine.step()), (NextAction::CallModel { tools: true }, 1));
     truncated(&mut machine, "three, ", "");
     let NextAction::End { end, .. } = answer(&mut machine, "four", "") else { panic!() };
-    assert_eq!(end, RunEnd::Completed { summary: "one, two, three, four".into() });
+    assert_eq!(end, RunEnd::completed("one, two, three, four"));
     assert_eq!(machine.steps(), 1, "the parts of one answer are one step");
 }
 
@@ -228,7 +228,7 @@ fn a_truncated_answer_with_nothing_to_add_is_complete() {
     let mut machine = Machine::new(None, 0);
     truncated(&mut machine, "all of it", "");
     let NextAction::End { end, .. } = answer(&mut machine, "", "") else { panic!() };
-    assert_eq!(end, RunEnd::Completed { summary: "all of it".into() });
+    assert_eq!(end, RunEnd::completed("all of it"));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn after_an_empty_answer_the_model_is_asked_once_more() {
     assert!(matches!(next, NextAction::AskAgain { reason: Reason::Empty, .. }), "{next:?}");
     let mut other = machine.clone();
     let NextAction::End { end, .. } = answer(&mut other, "here it is", "") else { panic!() };
-    assert_eq!(end, RunEnd::Completed { summary: "here it is".into() });
+    assert_eq!(end, RunEnd::completed("here it is"));
     let NextAction::End { end, .. } = answer(&mut machine, "", "") else { panic!() };
     assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Empty)));
 }

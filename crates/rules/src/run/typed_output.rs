@@ -1,0 +1,106 @@
+//! Typed output: what becomes of a final answer when the run has an output schema.
+
+use emergent_domain::output_schema::OutputSchema;
+use serde_json::Value;
+
+/// So often a run may ask its model to correct a final answer that does not match the output schema. A model that
+/// fails three times with the reason in front of it rarely succeeds later, and each correction is a paid call.
+pub const MAX_CORRECTIONS: u32 = 2;
+
+/// What becomes of a final answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutputDecision {
+    /// The answer is this value, which matches the schema.
+    Accept(Value),
+    /// The model is asked to correct its answer, with this text.
+    Correct(String),
+    /// The run fails with this error.
+    Fail(String),
+}
+
+/// Decides about a complete final answer. `corrections` counts how often the run has asked for a correction, and
+/// `has_step_left` says whether the step limit allows one more answer.
+pub fn decide_output(
+    schema: &OutputSchema,
+    answer: &str,
+    corrections: u32,
+    has_step_left: bool,
+) -> OutputDecision {
+    let problem = match schema.read(answer) {
+        Ok(output) => return OutputDecision::Accept(output),
+        Err(problem) => problem,
+    };
+    if corrections >= MAX_CORRECTIONS {
+        return OutputDecision::Fail(format!(
+            "the answer {problem}; the agent was asked to correct it {corrections} times"
+        ));
+    }
+    if !has_step_left {
+        return OutputDecision::Fail(format!(
+            "the answer {problem}; the step limit leaves no step to correct it: raise `maxSteps`"
+        ));
+    }
+    OutputDecision::Correct(format!(
+        "Your answer {problem}.\n\nAnswer again with one JSON value that matches the JSON schema of your \
+         instructions, and with nothing else: no explanation, no code fence."
+    ))
+}
+
+/// Returns the system prompt of a run with an output schema. The model is told of the schema in any case, because
+/// not every provider takes a schema beside tools.
+pub fn system_prompt(own: &str, schema: &OutputSchema) -> String {
+    let separator = if own.trim().is_empty() { "" } else { "\n\n" };
+    format!(
+        "{own}{separator}Your final answer must be one JSON value that matches the JSON schema below, and nothing \
+         else: no explanation, no code fence. This holds for the final answer only: call tools as you need them \
+         before, and if you are told that a limit is reached, answer as you are told there.\n\nJSON schema of the \
+         final answer:\n{}",
+        schema.as_value()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn numbers() -> OutputSchema {
+        OutputSchema::compile(&json!({ "type": "array", "items": { "type": "number" } })).unwrap()
+    }
+
+    #[test]
+    fn a_matching_answer_is_accepted_however_often_it_was_corrected() {
+        for corrections in 0..=MAX_CORRECTIONS {
+            let decision = decide_output(&numbers(), "[1, 2]", corrections, false);
+            assert_eq!(decision, OutputDecision::Accept(json!([1, 2])));
+        }
+    }
+
+    #[test]
+    fn the_model_reads_what_does_not_match() {
+        let OutputDecision::Correct(text) = decide_output(&numbers(), r#"[1, "x"]"#, 0, true) else { panic!() };
+        assert!(
+            text.starts_with(r#"Your answer does not match the output schema: `[1]`: "x" is not a number."#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn after_the_last_correction_and_without_a_step_the_run_fails_and_says_why() {
+        let OutputDecision::Fail(error) = decide_output(&numbers(), "so", MAX_CORRECTIONS, true) else {
+            panic!()
+        };
+        assert!(error.contains("is not one JSON value") && error.contains("2 times"), "{error}");
+        let OutputDecision::Fail(error) = decide_output(&numbers(), "so", 0, false) else { panic!() };
+        assert!(error.contains("is not one JSON value") && error.contains("`maxSteps`"), "{error}");
+    }
+
+    #[test]
+    fn the_system_prompt_has_the_schema_after_the_own_text() {
+        let prompt = system_prompt("Be brief.", &numbers());
+        assert!(prompt.starts_with("Be brief.\n\nYour final answer"), "{prompt}");
+        assert!(prompt.ends_with(&numbers().as_value().to_string()), "{prompt}");
+        assert!(system_prompt("", &numbers()).starts_with("Your final answer"));
+    }
+}
