@@ -57,6 +57,7 @@ pub(crate) fn attempt_from_run(run: &Run) -> Attempt {
         status: run.status,
         reason: run.reason,
         summary: run.summary.clone().unwrap_or_default(),
+        output: run.output.clone(),
         error: run.error.clone(),
         verdict: None,
         asked_again: false,

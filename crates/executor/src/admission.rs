@@ -228,6 +228,7 @@ fn admit_run(
         owner: owner.as_deref().map(str::to_owned),
         seq: 0,
         summary: None,
+        output: None,
         error: None,
         started_by: admission.started_by,
         created_at: now,
@@ -294,6 +295,11 @@ fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> Resu
             .traceparent
             .clone()
             .or_else(|| inherited().find_map(|terms| terms.traceparent.clone())),
+        // What a parent has to answer says nothing about the answers of its children.
+        output_schema: start
+            .output_schema
+            .clone()
+            .or_else(|| resumed.and_then(|terms| terms.output_schema.clone())),
     })
 }
 

@@ -8,7 +8,7 @@ use emergent_domain::{
     run_event::{MessageContent, RecordedMessage},
 };
 
-use crate::start_options::StartOptions;
+use crate::{output_schema, start_options::StartOptions};
 
 /// Precedes the input of a resumption in the first message of the resumed run.
 const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
@@ -37,7 +37,8 @@ pub(crate) fn first_messages(
     let mut messages = Vec::with_capacity(2 + 2 * start.history.len());
     // A resumed conversation contains the system prompt already, unless the agent has changed since.
     if resumed.is_none_or(|earlier| earlier.agent_version != agent.version) {
-        messages.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
+        let prompt = output_schema::system_prompt(&run, &agent.definition).into_owned();
+        messages.push(message(1, MessageRole::System, 0, prompt));
     }
     let mut seq = i64::try_from(messages.len()).unwrap_or(0) + 1;
     for turn in &start.history {

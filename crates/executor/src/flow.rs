@@ -9,10 +9,12 @@ use emergent_domain::{
     run::{Origin, Reason, Run, RunEnd, RunStatus},
     run_summary,
 };
+use emergent_rules::run::typed_output;
 use emergent_store::{
     Tx, agents,
     runs::{self, conversation::Conversation},
 };
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
@@ -22,6 +24,7 @@ use crate::{
     child_timeout, first_messages,
     flow_parts::AnsweringPart,
     loaded_run::{LoadedRun, flow_agents},
+    output_schema,
     recorder::{RecordBatch, Recorder},
     resume,
     slots::RunSlot,
@@ -45,15 +48,31 @@ pub(crate) struct Flow {
     finished_parts: HashMap<i64, Run>,
     /// The input of the resumption. It is passed to the part that continues.
     resume_input: String,
+    /// What the answer of the flow must match. The part that writes the answer is held to it.
+    output_schema: Option<Value>,
     /// The part whose text is shown while it is written.
     _answering: Option<AnsweringPart>,
 }
 
 /// How a part ended.
 enum PartOutcome {
-    Output(String),
+    Output(PartOutput),
     /// The part did not complete, so the flow ends in the same way.
     Stopped(StoppedPart),
+}
+
+/// What a completed part answered.
+#[derive(Clone)]
+struct PartOutput {
+    text: String,
+    /// The answer as a value, if the part has an output schema.
+    value: Option<Value>,
+}
+
+impl PartOutput {
+    fn into_end(self) -> RunEnd {
+        RunEnd::Completed { summary: self.text, output: self.value }
+    }
 }
 
 impl Flow {
@@ -78,6 +97,7 @@ impl Flow {
             parts: Arc::new(parts),
             finished_parts: HashMap::new(),
             resume_input: String::new(),
+            output_schema: None,
             _answering: None,
         }
     }
@@ -97,6 +117,7 @@ impl Flow {
             self.finished_parts = self.load_finished_parts().await?;
         }
         let input = first_user_text(earlier.first().unwrap_or(own));
+        self.output_schema = output_schema::schema_of(&self.run, definition).cloned();
         // A flow only waits, so it leaves its slot to runs that work.
         self.slot.release();
         let end = match definition.flow_type {
@@ -110,6 +131,11 @@ impl Flow {
                 let rounds = finished_rounds + flow.max_iterations.unwrap_or(DEFAULT_ITERATIONS);
                 self.run_loop(&input, flow.until.as_ref(), rounds).await?
             }
+        };
+        let output_schema = output_schema::compile(&self.run, definition);
+        let end = match output_schema {
+            Ok(schema) => typed_output::end_of_flow(schema.as_ref(), end),
+            Err(end) => end,
         };
         let mut batch = RecordBatch::default();
         Recorder::set_end(&mut batch, end);
@@ -133,51 +159,54 @@ impl Flow {
 
     /// Runs the parts in order, each with the output of the previous one as its input.
     async fn run_sequence(&mut self, round: u32, input: &str) -> Result<PartOutcome> {
-        let mut text = input.to_owned();
+        let mut last = PartOutput { text: input.to_owned(), value: None };
         for (index, _) in self.parts.clone().iter().enumerate() {
             let first = i64::from(round) * i64::try_from(self.parts.len()).unwrap_or(1)
                 + i64::try_from(index).unwrap_or(0);
-            if index + 1 == self.parts.len() {
+            let is_answering = index + 1 == self.parts.len();
+            if is_answering {
                 self._answering = Some(self.executor.flow_parts().begin_answer(self.run.id, first));
             }
-            let outcomes = self.run_parts(first, vec![(index, text.clone())]).await?;
+            let output_schema = self.output_schema.clone().filter(|_| is_answering);
+            let outcomes = self.run_parts(first, vec![(index, last.text.clone())], output_schema).await?;
             match outcomes.into_iter().next() {
-                Some(PartOutcome::Output(output)) => text = output,
+                Some(PartOutcome::Output(output)) => last = output,
                 Some(PartOutcome::Stopped(part)) if index > 0 => {
-                    return Ok(PartOutcome::Stopped(part.with_earlier_result("part", &text)));
+                    return Ok(PartOutcome::Stopped(part.with_earlier_result("part", &last.text)));
                 }
                 Some(stopped) => return Ok(stopped),
                 None => {}
             }
         }
-        Ok(PartOutcome::Output(text))
+        Ok(PartOutcome::Output(last))
     }
 
     /// Repeats the sequence until its output meets `until`, at most `rounds` times.
     async fn run_loop(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
-        let mut last_output = String::new();
+        let mut last = PartOutput { text: String::new(), value: None };
         for round in 0..rounds {
             let round_input = match round {
                 0 => input.to_owned(),
-                _ => format!("{input}\n\nThe result of the round before:\n{last_output}"),
+                _ => format!("{input}\n\nThe result of the round before:\n{}", last.text),
             };
             match self.run_sequence(round, &round_input).await? {
-                PartOutcome::Output(output) => last_output = output,
+                PartOutcome::Output(output) => last = output,
                 PartOutcome::Stopped(part) if round > 0 => {
-                    return Ok(part.with_earlier_result("round", &last_output).into_end());
+                    return Ok(part.with_earlier_result("round", &last.text).into_end());
                 }
                 PartOutcome::Stopped(part) => return Ok(part.into_end()),
             }
-            if until.is_some_and(|until| until.is_met(&last_output)) {
-                return Ok(RunEnd::Completed { summary: last_output });
+            if until.is_some_and(|until| until.is_met(&last.text)) {
+                return Ok(last.into_end());
             }
         }
         Ok(match until {
-            None => RunEnd::Completed { summary: last_output },
+            None => last.into_end(),
             Some(_) => RunEnd::Paused {
                 reason: Reason::StepLimit,
                 summary: format!(
-                    "`until` was not met after {rounds} rounds. The last result:\n{last_output}"
+                    "`until` was not met after {rounds} rounds. The last result:\n{}",
+                    last.text
                 ),
             },
         })
@@ -186,11 +215,11 @@ impl Flow {
     /// Runs all parts concurrently with the same input. Fails only if no part completes, and none is paused.
     async fn run_parallel(&mut self, input: &str) -> Result<RunEnd> {
         let parts = (0..self.parts.len()).map(|index| (index, input.to_owned())).collect();
-        let outcomes = self.run_parts(0, parts).await?;
+        let outcomes = self.run_parts(0, parts, None).await?;
         let (mut sections, mut stopped, mut paused) = (Vec::new(), Vec::<StoppedSection>::new(), None);
         for (outcome, name) in outcomes.into_iter().zip(self.parts.iter()) {
             match outcome {
-                PartOutcome::Output(output) => sections.push(format!("## {name}\n\n{output}")),
+                PartOutcome::Output(output) => sections.push(format!("## {name}\n\n{}", output.text)),
                 PartOutcome::Stopped(part) => {
                     let end = part.into_own_end();
                     if end.status() == RunStatus::Paused {
@@ -204,7 +233,7 @@ impl Flow {
         }
         let summary = sections.join("\n\n");
         Ok(match paused {
-            _ if stopped.len() < self.parts.len() => RunEnd::Completed { summary },
+            _ if stopped.len() < self.parts.len() => RunEnd::completed(summary),
             // A resumption continues the paused parts.
             Some(reason) => RunEnd::Paused { reason, summary },
             None => {
@@ -217,8 +246,13 @@ impl Flow {
 
     /// Runs parts concurrently. `first` is the child index of the first one; each input has the index of its
     /// agent in `parts`. Parts that an earlier run completed are not run again, and a paused one is resumed. No part
-    /// has more time than the flow has left.
-    async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<PartOutcome>> {
+    /// has more time than the flow has left. The answers must match `output_schema`.
+    async fn run_parts(
+        &mut self,
+        first: i64,
+        inputs: Vec<(usize, String)>,
+        output_schema: Option<Value>,
+    ) -> Result<Vec<PartOutcome>> {
         let part_at = move |index: usize| first + i64::try_from(index).unwrap_or(0);
         let earlier_parts: Vec<Option<Run>> =
             (0..inputs.len()).map(|index| self.finished_parts.get(&part_at(index)).cloned()).collect();
@@ -234,6 +268,7 @@ impl Flow {
         let start_options = move |input: &str, timeout: i64| StartOptions {
             input: input.to_owned(),
             timeout_seconds: Some(timeout.min(child_timeout::max_child_timeout(deadline, grace))),
+            output_schema: output_schema.clone(),
             ..StartOptions::default()
         };
         let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, index: usize| {
@@ -284,7 +319,9 @@ impl Flow {
         let note = stopped_part::shortened_timeout_note(&run, default_timeout);
         let summary = run.summary.clone().unwrap_or_default();
         let end = match run.status {
-            RunStatus::Completed => return PartOutcome::Output(summary),
+            RunStatus::Completed => {
+                return PartOutcome::Output(PartOutput { text: summary, value: run.output });
+            }
             RunStatus::Paused => RunEnd::Paused { reason: run.reason.unwrap_or(Reason::StepLimit), summary },
             RunStatus::Cancelled if Instant::now() >= self.deadline => {
                 let summary = match summary.trim().is_empty() {
@@ -296,7 +333,10 @@ impl Flow {
                 RunEnd::Paused { reason: Reason::Timeout, summary }
             }
             _ => RunEnd::Failed {
-                reason: Reason::Flow,
+                reason: match run.reason {
+                    Some(Reason::InvalidOutput) if self.output_schema.is_some() => Reason::InvalidOutput,
+                    _ => Reason::Flow,
+                },
                 error: format!(
                     "its part `{}` is {}: {}",
                     run.agent_name,
@@ -328,7 +368,7 @@ fn first_user_text(conversation: &Conversation) -> String {
 impl PartOutcome {
     fn into_end(self) -> RunEnd {
         match self {
-            PartOutcome::Output(summary) => RunEnd::Completed { summary },
+            PartOutcome::Output(output) => output.into_end(),
             PartOutcome::Stopped(part) => part.into_end(),
         }
     }

@@ -35,6 +35,7 @@ mod invoke;
 mod linked_runs;
 mod loaded_run;
 mod model_query;
+mod output_schema;
 mod queue;
 mod recorder;
 mod resume;

@@ -371,6 +371,7 @@ fn apply_end(run: &Run, end: &RunEnd, steps: i64, seq: i64, now: Timestamp) -> R
         status: end.status(),
         reason: end.reason(),
         summary: Some(end.summary().to_owned()),
+        output: end.output().cloned(),
         error: end.error().map(str::to_owned),
         completed_at: Some(now),
         step_count: steps,

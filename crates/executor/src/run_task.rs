@@ -23,6 +23,7 @@ use crate::{
     admission_batch::AdmissionBatch,
     flow::Flow,
     loaded_run::{LoadedRun, is_flow},
+    output_schema,
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
     slots::{OwnedSlot, RunSlot},
@@ -210,14 +211,8 @@ async fn drive(
         None => load(executor, &run).await?,
     };
     let Some(loaded) = loaded else {
-        let mut recorder = Recorder::new(executor, &run, owner);
-        let mut batch = RecordBatch::default();
-        Recorder::mark_open_calls_lost(&mut batch);
-        Recorder::set_end(
-            &mut batch,
-            RunEnd::failed(Reason::Definition, "the agent's definition was deleted"),
-        );
-        return recorder.commit(batch, 0).await;
+        let end = RunEnd::failed(Reason::Definition, "the agent's definition was deleted");
+        return end_undriven(executor, &run, owner, end).await;
     };
     log_start(&run, &loaded);
     if is_flow {
@@ -226,6 +221,10 @@ async fn drive(
         let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + remaining, slot);
         return flow.drive(&loaded).await;
     }
+    let output_schema = match output_schema::compile(&run, &loaded.definition) {
+        Ok(schema) => schema,
+        Err(end) => return end_undriven(executor, &run, owner, end).await,
+    };
     let definition = &loaded.definition;
     let mut tools = executor
         .tools()
@@ -243,7 +242,16 @@ async fn drive(
         executor.hub().publish(RunEvent { run: run.id, seq: Some(run.seq), at: run.created_at, body });
     }
     let own = loaded.own.clone();
-    RunDriver::new(executor, run, owner, loaded, tools, slot).drive(&own, started).await
+    RunDriver::new(executor, run, owner, loaded, output_schema, tools, slot).drive(&own, started).await
+}
+
+/// Ends a run that cannot be driven.
+async fn end_undriven(executor: &Executor, run: &Run, owner: Arc<str>, end: RunEnd) -> Result<()> {
+    let mut recorder = Recorder::new(executor, run, owner);
+    let mut batch = RecordBatch::default();
+    Recorder::mark_open_calls_lost(&mut batch);
+    Recorder::set_end(&mut batch, end);
+    recorder.commit(batch, 0).await
 }
 
 /// Logs that a run is started or continued, and that it was delegated more than once.

@@ -1,7 +1,8 @@
 //! The input and the limits with which a run is started.
 
 use emergent_domain::{
-    agent::ModelConfig, conversation::HistoryTurn, invalid::Invalid, run::MAX_STEPS, workflow::Limit,
+    agent::ModelConfig, conversation::HistoryTurn, invalid::Invalid, output_schema::OutputSchema,
+    run::MAX_STEPS, workflow::Limit,
 };
 use emergent_net::trace_context;
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub struct StartOptions {
     pub traceparent: Option<String>,
     /// What was said before in the conversation that the run belongs to.
     pub history: Vec<HistoryTurn>,
+    /// The JSON schema that the final answer must match, instead of that of the agent's definition.
+    pub output_schema: Option<Value>,
 }
 
 impl StartOptions {
@@ -57,6 +60,9 @@ impl StartOptions {
         }
         if self.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
             return Err(Invalid::new("timeoutSeconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));
+        }
+        if let Some(schema) = &self.output_schema {
+            OutputSchema::compile(schema).map_err(|invalid| invalid.prefixed("outputSchema"))?;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ impl StoppedPart {
 
 fn with_summary(end: RunEnd, summary: String) -> RunEnd {
     match end {
-        RunEnd::Completed { .. } => RunEnd::Completed { summary },
+        RunEnd::Completed { output, .. } => RunEnd::Completed { summary, output },
         RunEnd::Paused { reason, .. } => RunEnd::Paused { reason, summary },
         RunEnd::Failed { reason, error, .. } => RunEnd::Failed { reason, error, summary },
         RunEnd::Cancelled { .. } => RunEnd::Cancelled { summary },

@@ -242,6 +242,7 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             status: RunStatus::parse(data["status"].as_str()?)?,
             reason: data["reason"].as_str().and_then(Reason::parse),
             summary: run.summary.clone().unwrap_or_default(),
+            output: run.output.clone(),
             error: run.error.clone(),
         },
         _ => return None,

@@ -89,6 +89,8 @@ pub struct ManifestAgent {
     #[serde(default)]
     pub approvals: Vec<ApprovalRule>,
     #[serde(default)]
+    pub output_schema: Option<Value>,
+    #[serde(default)]
     pub config: Map<String, Value>,
 }
 
@@ -204,6 +206,7 @@ impl ManifestAgent {
             visibility: self.visibility,
             acp: self.acp.clone(),
             approvals: self.approvals.clone(),
+            output_schema: self.output_schema.clone(),
             config: self.config.clone(),
             product: Some(product.to_owned()),
         }

@@ -155,7 +155,10 @@ fn random_answers(dice: &mut StdRng, schema: &Value) -> Vec<ScriptedAnswer> {
                 ScriptedAnswer { text: rest, is_cut: false },
             ]
         }
-        10 => vec![ScriptedAnswer { text: cut(dice, &text).0, is_cut: true }],
+        10 => {
+            let parts = if dice.random_bool(0.3) { 4 } else { 1 };
+            (0..parts).map(|_| ScriptedAnswer { text: cut(dice, &text).0, is_cut: true }).collect()
+        }
         // Complete, but the provider says that the maximum length was reached.
         _ => vec![
             ScriptedAnswer { text, is_cut: true },

@@ -254,6 +254,14 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
     },
     Migration {
+        version: 29,
+        name: "typed_output",
+        indexes: "",
+        shared: include_str!("migrations/0029_typed_output.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
         version: 30,
         name: "inbox",
         indexes: "",

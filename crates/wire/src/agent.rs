@@ -43,6 +43,10 @@ pub struct AgentView {
     /// Which calls a person has to approve; the first rule that matches decides.
     #[serde(default)]
     pub approvals: Vec<ApprovalRuleView>,
+    /// The JSON schema that the final answer must match; null for an agent that answers with text.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
     #[schema(value_type = Object)]
     pub config: Map<String, Value>,
     /// The product that brought it; null for an agent of the project's own.
@@ -96,6 +100,7 @@ impl From<Agent> for AgentView {
             visibility: definition.visibility,
             acp: definition.acp.map(Into::into),
             approvals: definition.approvals.into_iter().map(Into::into).collect(),
+            output_schema: definition.output_schema,
             config: definition.config,
             product: definition.product,
             version: agent.version,
@@ -155,6 +160,10 @@ pub struct CreateAgent {
     #[serde(default, deserialize_with = "fields::map_list", skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub approvals: Vec<ApprovalRuleView>,
+    /// A JSON schema that the final answer must match. The answer is then returned as `output` as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
     #[serde(default)]
     #[schema(value_type = Object)]
     pub config: Map<String, Value>,
@@ -177,6 +186,7 @@ impl From<CreateAgent> for AgentDefinition {
             visibility: body.visibility,
             acp: body.acp.map(Into::into),
             approvals: body.approvals.into_iter().map(Into::into).collect(),
+            output_schema: body.output_schema,
             config: body.config,
             // Only the installation of a product sets this.
             product: None,
@@ -201,6 +211,7 @@ impl From<AgentDefinition> for CreateAgent {
             visibility: definition.visibility,
             acp: definition.acp.map(Into::into),
             approvals: definition.approvals.into_iter().map(Into::into).collect(),
+            output_schema: definition.output_schema,
             config: definition.config,
         }
     }
@@ -282,6 +293,10 @@ pub struct UpdateAgent {
     )]
     #[schema(value_type = Option<Vec<ApprovalRuleView>>, max_items = 100)]
     pub approvals: Option<Vec<ApprovalRuleView>>,
+    /// Replaces the whole schema.
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Option<Value>>,
     /// Replaces the whole object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -322,6 +337,7 @@ impl UpdateAgent {
         if let Some(rules) = &self.approvals {
             definition.approvals = rules.iter().cloned().map(Into::into).collect();
         }
+        set(&self.output_schema, &mut definition.output_schema);
         set(&self.config, &mut definition.config);
         definition
     }

@@ -132,6 +132,10 @@ pub struct RunSummaryView {
     /// From start to end; null until then.
     pub duration_ms: Option<i64>,
     pub summary: Option<SummaryView>,
+    /// The final answer as a value that matches the output schema; absent without such a schema, and unless the run
+    /// completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
     pub error_message: Option<String>,
     pub resumed_from: Option<Uuid>,
     /// The schedule it is a run of.

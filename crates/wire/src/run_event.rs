@@ -7,6 +7,7 @@ use emergent_domain::{
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -131,6 +132,9 @@ pub enum BodyView {
         #[schema(value_type = Option<schema::Reason>)]
         reason: Option<Reason>,
         summary: Option<SummaryView>,
+        /// The final answer as a value that matches the output schema; absent without such a schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
         error_message: Option<String>,
     },
     /// The text of the answer that is being written, before the `text_delta` that follow. It takes the place of
@@ -223,10 +227,11 @@ impl From<RunEvent> for RunEventView {
                 }
             }
             RunEventBody::Continued => BodyView::RunContinued {},
-            RunEventBody::Ended { status, reason, summary, error } => BodyView::RunEnded {
+            RunEventBody::Ended { status, reason, summary, output, error } => BodyView::RunEnded {
                 status,
                 reason,
                 summary: SummaryView::from_text(Some(summary)),
+                output,
                 error_message: error,
             },
             RunEventBody::TextSoFar(TextSoFar { step, text, omitted_chars }) => {

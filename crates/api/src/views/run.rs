@@ -28,6 +28,7 @@ pub(crate) fn start_options(body: TriggerRun) -> Result<StartOptions, Invalid> {
         limit: run_limit(body.max_cost_usd, body.max_total_tokens)?,
         traceparent: None,
         history: Vec::new(),
+        output_schema: None,
     })
 }
 
@@ -65,6 +66,7 @@ impl IntoView<RunSummaryView> for Run {
             waiting_for: run.waiting_for,
             waiting_since: run.waiting_since.filter(|_| run.status == RunStatus::Waiting),
             summary: SummaryView::from_text(run.summary),
+            output: run.output,
             error_message: run.error,
             resumed_from: run.resumed_from.map(Into::into),
             schedule_id: run.schedule.map(Into::into),

@@ -101,6 +101,7 @@ impl World {
             started_at: Some(now),
             completed_at: None,
             waiting_for: None,
+            output: None,
             waiting_since: None,
         };
         let id = run.id;

@@ -252,6 +252,7 @@ fn show(run: &RunDetailView) -> Result<()> {
     lines.extend(facts.resumed_from.map(|id| ("resumes", id.to_string())));
     lines.extend(run.resumed_as.map(|id| ("resumed as", id.to_string())));
     lines.extend(facts.error_message.clone().map(|error| ("error", error)));
+    lines.extend(facts.output.as_ref().map(|output| ("output", output.to_string())));
     lines.extend(
         run.unavailable_servers.iter().map(|server| ("server", watch_run::unavailable_server(server))),
     );

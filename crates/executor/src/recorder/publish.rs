@@ -51,6 +51,7 @@ impl Recorder {
                 status: end.status(),
                 reason: end.reason(),
                 summary: end.summary().to_owned(),
+                output: end.output().cloned(),
                 error: end.error().map(str::to_owned),
             };
             events.push((self.committed_seq, body));

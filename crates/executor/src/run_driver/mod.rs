@@ -18,6 +18,7 @@ use emergent_domain::{
     approval::Approval,
     chat::{Part, ToolCall, Turn, join_text},
     ids::MessageId,
+    output_schema::OutputSchema,
     run::{MessageRole, Reason, Run, RunEnd, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
@@ -38,6 +39,7 @@ use crate::{
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
     loaded_run::{LoadedRun, has_tool_patterns},
+    output_schema,
     recorder::{RecordBatch, Recorder},
     scrub,
     slots::RunSlot,
@@ -48,6 +50,13 @@ pub(crate) struct RunDriver {
     pub executor: Executor,
     pub run: Run,
     pub definition: Arc<AgentDefinition>,
+    /// The system prompt of the definition, with the output schema if the run has one.
+    pub system_prompt: String,
+    /// What the final answer must match.
+    pub output_schema: Option<OutputSchema>,
+    /// Whether the provider is given the output schema. False once it has refused a request with the schema: then the
+    /// model reads the schema in its system prompt only.
+    pub sends_schema: bool,
     pub tools: ToolSet,
     /// The tools as they are described to the model.
     pub specs: Vec<ToolSpec>,
@@ -72,6 +81,7 @@ impl RunDriver {
         run: Run,
         owner: Arc<str>,
         loaded: LoadedRun,
+        output_schema: Option<OutputSchema>,
         tools: ToolSet,
         slot: RunSlot,
     ) -> Self {
@@ -81,9 +91,12 @@ impl RunDriver {
         let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         Self {
             specs: tools.specs(),
-            machine: Machine::new(run.max_steps, run.steps_before),
+            machine: Machine::new(run.max_steps, run.steps_before).with_output_schema(output_schema.clone()),
             recorder: Recorder::new(executor, &run, owner),
             executor: executor.clone(),
+            system_prompt: output_schema::system_prompt(&run, &loaded.definition).into_owned(),
+            output_schema,
+            sends_schema: true,
             definition: Arc::new(loaded.definition),
             calls: Vec::new(),
             deadline: Instant::now() + remaining,

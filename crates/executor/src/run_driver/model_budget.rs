@@ -48,7 +48,7 @@ impl RunDriver {
     /// Estimates the next call. A call that only writes the final summary needs less output.
     pub fn estimate_call(&self, tools: bool) -> CallEstimate {
         let specs = if tools { self.specs.as_slice() } else { &[] };
-        let system = &self.definition.system_prompt;
+        let system = &self.system_prompt;
         let input = match self.context.uncounted() {
             (Some(counted), uncounted_turns) => counted + budget::estimate_tokens("", &[], uncounted_turns),
             (None, turns) => budget::estimate_tokens(system, specs, turns),

@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     ids::RunId,
+    output_schema::OutputSchema,
     run::Run,
     run_event::{RunEvent, RunEventBody},
 };
@@ -59,9 +60,20 @@ impl RunDriver {
                 if too_long && self.compact(true, deadline).await? {
                     return Ok(NextAction::CallModel { tools });
                 }
+                if matches!(error, emergent_llm::Error::BadRequest { .. }) && self.drops_schema(tools) {
+                    return Ok(NextAction::CallModel { tools });
+                }
                 Ok(self.machine.on_model_error(error.to_string()))
             }
         }
+    }
+
+    /// Stops to send the output schema to the provider after it refused a request with it: providers support
+    /// different parts of JSON Schema, and older models none. Returns whether the next request is another one.
+    fn drops_schema(&mut self, tools: bool) -> bool {
+        let was_sent = tools && self.sends_schema && self.output_schema.is_some();
+        self.sends_schema = false;
+        was_sent
     }
 
     fn record_unfinished_answer(&mut self, streamed: StreamedText) {
@@ -85,14 +97,16 @@ impl RunDriver {
         let deadline = self.call_deadline(tools);
         let steps = self.machine.steps();
         let step = self.run.steps_before + self.machine.step();
+        // A final summary is a text. Whatever the provider does with the schema, the answer is validated.
+        let output_schema = self.output_schema.as_ref().filter(|_| tools && self.sends_schema);
         let request = ChatRequest {
             model: &self.run.model.name,
-            system: &self.definition.system_prompt,
+            system: &self.system_prompt,
             turns: self.context.turns(),
             tools: if tools { &self.specs } else { &[] },
             temperature: self.run.model.temperature,
             max_tokens: reservation.and_then(Reservation::max_output).or(self.run.model.max_tokens),
-            output_schema: None,
+            output_schema: output_schema.map(OutputSchema::as_value),
             cache: Some(self.context.request_cache()),
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };

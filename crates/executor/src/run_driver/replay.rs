@@ -22,7 +22,10 @@ impl RunDriver {
                 // It was said before this run.
                 _ if message.step == 0 => {}
                 // The machine has replayed these with the answer before them.
-                MessageContent::Text { injected: Some(Reason::Truncated | Reason::Empty), .. } => {}
+                MessageContent::Text {
+                    injected: Some(Reason::Truncated | Reason::Empty | Reason::InvalidOutput),
+                    ..
+                } => {}
                 MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
                 MessageContent::Parts(parts) => {
                     last_calls =

@@ -69,6 +69,9 @@ struct SpawnResult {
     agent_name: String,
     status: RunStatus,
     summary: String,
+    /// The answer as a value, if the agent has an output schema and completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
     steps: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -218,6 +221,7 @@ fn spawn_result(child: Child, task: &SpawnTask, default_timeout: Option<i64>) ->
             agent_name: run.agent_name,
             status: run.status,
             summary: run.summary.unwrap_or_default(),
+            output: run.output,
             steps: run.step_count,
             error: run.error,
         },
@@ -236,6 +240,7 @@ impl SpawnResult {
             agent_name: task.agent_name.clone(),
             status: RunStatus::Failed,
             summary: String::new(),
+            output: None,
             steps: 0,
             error: Some(reason),
             note: None,
@@ -256,7 +261,7 @@ impl SpawnAgents {
             server: None,
             description: "Starts agents on tasks and waits for all of them. Each sees only the `task` text you give it, and has \
                           its own tools. Returns one result per task, in order: run_id, status (completed, paused, failed, \
-                          cancelled), summary, steps. A paused agent reached a limit: to continue it, call again with its \
+                          cancelled), summary, steps, and output if the agent has an output schema. A paused agent reached a limit: to continue it, call again with its \
                           run_id as resume_run_id and what to do next as task."
                 .into(),
             input_schema: offered_schema::<SpawnInput>().into(),

@@ -169,7 +169,7 @@ both_engines! {
         // The old driver tries to end the run after all, and another runner tries to claim it.
         let (id, project, now, seq) = (cancelled.id, cancelled.project, cancelled.created_at, cancelled.seq);
         let late = db.write(move |tx| {
-            let end = emergent_domain::run::RunEnd::Completed { summary: "Too late.".into() };
+            let end = emergent_domain::run::RunEnd::completed("Too late.");
             let ended = emergent_store::runs::record::end_run(tx, id, &owner, seq, &end, 1, now)?;
             let moved = emergent_store::runs::record::advance(tx, id, &owner, seq, seq + 1, 1)?;
             let queued = claim::lock_queued(tx, project, 10)?;

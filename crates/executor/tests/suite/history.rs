@@ -86,6 +86,7 @@ impl Harness {
             started_at: Some(at(0)),
             completed_at: None,
             waiting_for: None,
+            output: None,
             waiting_since: None,
         }
     }
@@ -449,6 +450,7 @@ both_engines! {
             status: RunStatus::Paused,
             reason: Some(Reason::StepLimit),
             summary: "Half of it.".into(),
+            output: None,
             error: None,
         };
         assert_eq!(all[10].body, end);

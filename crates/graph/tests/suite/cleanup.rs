@@ -63,6 +63,7 @@ pub fn ended_run(harness: &Harness, status: RunStatus) -> Run {
         started_at: Some(now),
         completed_at: status.is_terminal().then_some(now),
         waiting_for: None,
+        output: None,
         waiting_since: None,
     }
 }

@@ -6,6 +6,7 @@ mod file_cache;
 mod gemini;
 mod ollama;
 mod openai;
+mod output_schema;
 mod probe;
 mod recording;
 mod rehearsal;
@@ -48,7 +49,8 @@ pub struct ChatRequest<'a> {
     pub tools: &'a [ToolSpec],
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
-    /// A JSON schema that the text of the answer must match.
+    /// A JSON schema that the text of the answer must match. A provider that does not support it, or not beside tools,
+    /// is not given it: the caller says it in the prompt as well, and validates the answer.
     pub output_schema: Option<&'a Value>,
     /// The serialised earlier turns, for a caller that sends the same conversation again with more turns.
     pub cache: Option<&'a RequestCache>,

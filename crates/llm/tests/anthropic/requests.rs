@@ -94,7 +94,7 @@ async fn empty_texts_and_unsigned_thoughts_are_left_out() {
 #[tokio::test]
 async fn settings_of_the_answer_are_passed_on() {
     let turns = [Turn::user("Hi")];
-    let schema = json!({ "type": "object" });
+    let schema = json!({ "type": "object", "properties": {}, "additionalProperties": false });
     let request = ChatRequest {
         system: "",
         temperature: Some(0.5),
@@ -107,6 +107,11 @@ async fn settings_of_the_answer_are_passed_on() {
     assert_eq!(body["max_tokens"], 100);
     assert_eq!(body["output_config"], json!({ "format": { "type": "json_schema", "schema": schema } }));
     assert!(body.get("system").is_none() && body.get("tools").is_none());
+    // It refuses a request with a schema of which it supports only a part.
+    let open = json!({ "type": "object" });
+    let request = ChatRequest { output_schema: Some(&open), ..request };
+    let body = asked_by(anthropic, request).await.body;
+    assert!(body.get("output_config").is_none(), "{body}");
 }
 
 #[tokio::test]

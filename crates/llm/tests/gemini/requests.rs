@@ -50,7 +50,6 @@ async fn every_wish_has_its_place() {
         tools: &tools,
         temperature: Some(0.1),
         max_tokens: Some(256),
-        output_schema: Some(&output),
         ..request(&turns)
     })
     .await;
@@ -62,12 +61,15 @@ async fn every_wish_has_its_place() {
             "tools": [{ "functionDeclarations": [
                 { "name": "weather", "description": "Tells the weather.", "parametersJsonSchema": schema },
             ] }],
-            "generationConfig": {
-                "temperature": 0.1, "maxOutputTokens": 256,
-                "responseMimeType": "application/json", "responseJsonSchema": output,
-            },
+            "generationConfig": { "temperature": 0.1, "maxOutputTokens": 256 },
         })
     );
+    // Most models refuse a response schema beside functions.
+    let with_schema = ChatRequest { output_schema: Some(&output), ..request(&turns) };
+    let format = json!({ "responseMimeType": "application/json", "responseJsonSchema": output });
+    assert_eq!(self::asked(with_schema).await.json()["generationConfig"], format);
+    let beside_tools = ChatRequest { tools: &tools, ..with_schema };
+    assert_eq!(self::asked(beside_tools).await.json()["generationConfig"], Value::Null);
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Typed output: what becomes of a final answer when the run has an output schema.
 
-use emergent_domain::output_schema::OutputSchema;
+use emergent_domain::{
+    output_schema::OutputSchema,
+    run::{Reason, RunEnd},
+};
 use serde_json::Value;
 
 /// So often a run may ask its model to correct a final answer that does not match the output schema. A model that
@@ -48,15 +51,29 @@ pub fn decide_output(
 
 /// Returns the system prompt of a run with an output schema. The model is told of the schema in any case, because
 /// not every provider takes a schema beside tools.
-pub fn system_prompt(own: &str, schema: &OutputSchema) -> String {
+pub fn system_prompt(own: &str, schema: &Value) -> String {
     let separator = if own.trim().is_empty() { "" } else { "\n\n" };
     format!(
         "{own}{separator}Your final answer must be one JSON value that matches the JSON schema below, and nothing \
          else: no explanation, no code fence. This holds for the final answer only: call tools as you need them \
          before, and if you are told that a limit is reached, answer as you are told there.\n\nJSON schema of the \
-         final answer:\n{}",
-        schema.as_value()
+         final answer:\n{schema}"
     )
+}
+
+/// Returns the end of a flow with an output schema. The part that writes the answer of the flow is held to the schema,
+/// so this refuses only an answer that no part was held to: the joined texts of a parallel flow, or a part that ended
+/// before the flow had the schema. A flow without a schema passes on the output of the part that wrote its answer.
+pub fn end_of_flow(schema: Option<&OutputSchema>, end: RunEnd) -> RunEnd {
+    let (Some(schema), RunEnd::Completed { summary, .. }) = (schema, &end) else { return end };
+    match schema.read(summary) {
+        Ok(output) => RunEnd::Completed { summary: summary.clone(), output: Some(output) },
+        Err(problem) => RunEnd::Failed {
+            reason: Reason::InvalidOutput,
+            error: format!("the answer of the flow {problem}"),
+            summary: summary.clone(),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -97,10 +114,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_never_has_an_output_that_does_not_match_its_schema() {
+        let schema = numbers();
+        let end = end_of_flow(Some(&schema), RunEnd::completed("[1]"));
+        assert_eq!(end.output(), Some(&json!([1])));
+        let passed_on = RunEnd::Completed { summary: "\"a\"".into(), output: Some(json!("a")) };
+        assert_eq!(end_of_flow(None, passed_on.clone()), passed_on);
+        let end = end_of_flow(Some(&schema), passed_on);
+        assert_eq!((end.reason(), end.output()), (Some(Reason::InvalidOutput), None));
+        let paused = RunEnd::Paused { reason: Reason::Timeout, summary: "[1]".into() };
+        assert_eq!(end_of_flow(Some(&schema), paused.clone()), paused);
+    }
+
+    #[test]
     fn the_system_prompt_has_the_schema_after_the_own_text() {
-        let prompt = system_prompt("Be brief.", &numbers());
+        let prompt = system_prompt("Be brief.", numbers().as_value());
         assert!(prompt.starts_with("Be brief.\n\nYour final answer"), "{prompt}");
         assert!(prompt.ends_with(&numbers().as_value().to_string()), "{prompt}");
-        assert!(system_prompt("", &numbers()).starts_with("Your final answer"));
+        assert!(system_prompt("", numbers().as_value()).starts_with("Your final answer"));
     }
 }

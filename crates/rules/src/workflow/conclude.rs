@@ -96,7 +96,9 @@ pub fn conclude(
 }
 
 fn complete(task: &Task, attempt: &Attempt, why: String) -> Vec<Transition> {
-    single(task, TransitionTo::Completed { output: Value::String(attempt.summary.clone()) }, why)
+    // A typed output is passed on as it is, so that the tasks after it get a value that matches its schema.
+    let output = attempt.output.clone().unwrap_or_else(|| Value::String(attempt.summary.clone()));
+    single(task, TransitionTo::Completed { output }, why)
 }
 
 fn single(task: &Task, to: TransitionTo, reason: String) -> Vec<Transition> {

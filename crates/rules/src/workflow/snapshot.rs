@@ -10,6 +10,8 @@ use emergent_domain::{
     workflow::Workflow,
 };
 
+use serde_json::Value;
+
 use crate::workflow::{
     foreign_blockers::{self, ForeignBlocker},
     transition::{AttemptMode, Change, Transition},
@@ -23,6 +25,8 @@ pub struct Attempt {
     pub status: RunStatus,
     pub reason: Option<Reason>,
     pub summary: String,
+    /// The final answer as a value, if the run has an output schema and completed.
+    pub output: Option<Value>,
     pub error: Option<String>,
     /// The verdict of a verifying task, once its run has ended.
     pub verdict: Option<Verdict>,
@@ -280,6 +284,7 @@ impl Snapshot {
             status: RunStatus::Queued,
             reason: None,
             summary: String::new(),
+            output: None,
             error: None,
             verdict: None,
             asked_again: false,

@@ -51,6 +51,7 @@ impl World {
             status: RunStatus::Queued,
             reason: None,
             summary: String::new(),
+            output: None,
             error: None,
             verdict: None,
             asked_again,

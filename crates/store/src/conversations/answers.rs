@@ -126,7 +126,7 @@ pub fn repair(tx: &mut Tx<'_>, conversation: Conversation, now: Timestamp) -> Re
 fn run_end(run: Run) -> RunEnd {
     let summary = run.summary.unwrap_or_default();
     match (run.status, run.reason) {
-        (RunStatus::Completed, _) => RunEnd::Completed { summary },
+        (RunStatus::Completed, _) => RunEnd::Completed { summary, output: run.output },
         (RunStatus::Paused, Some(reason)) => RunEnd::Paused { reason, summary },
         (RunStatus::Failed, Some(reason)) => {
             RunEnd::Failed { reason, error: run.error.unwrap_or_default(), summary }

@@ -5,6 +5,7 @@ pub mod claim;
 pub mod conversation;
 pub mod filter;
 pub mod history;
+mod output;
 mod partial_result;
 pub mod record;
 pub mod stats;
@@ -19,6 +20,7 @@ use emergent_domain::{
 };
 use serde_json::Value;
 
+use self::output::OutputText;
 use crate::{
     error::Result,
     params, project_events,
@@ -51,6 +53,7 @@ row! {
         owner: "owner",
         seq: "seq",
         summary: "summary",
+        output: OutputText("output"),
         error: "error_message",
         started_by: "author_token",
         created_at: "created_at",

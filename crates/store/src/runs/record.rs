@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{
+    output::OutputText,
     conversation::{MessageRow, OptionalJsonContainer, input_param},
     partial_result,
 };
@@ -121,7 +122,7 @@ pub fn end_run(
 ) -> Result<bool> {
     let relations: Option<RunRelations> = tx.query_opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
-             step_count = $9, seq = seq + 1
+             step_count = $9, output = $10, seq = seq + 1
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
          RETURNING project_id, parent_run_id, workflow_id, origin",
         params![
@@ -133,7 +134,8 @@ pub fn end_run(
             end.summary(),
             end.error(),
             now,
-            steps
+            steps,
+            OutputText::param(end.output())
         ],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;

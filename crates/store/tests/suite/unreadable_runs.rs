@@ -61,6 +61,7 @@ pub fn run(project: ProjectId) -> Run {
         started_at: None,
         completed_at: None,
         waiting_for: None,
+        output: None,
         waiting_since: None,
     }
 }

@@ -169,6 +169,9 @@ fn run_json(run: &Run, tokens: TokenTotals) -> Value {
         "completedAt": run.completed_at,
         "durationMs": history::duration_ms(run.started_at, run.completed_at),
     });
+    if let Some(output) = &run.output {
+        view["output"] = output.clone();
+    }
     // The answers of a rehearsal are from a script, and must not be mistaken for those of a model.
     if run.is_rehearsal() {
         view["rehearsal"] = json!(true);

@@ -54,9 +54,9 @@ pub(super) async fn call(
     let mut notifications = 0.0;
     while let Some(event) = events.next().await {
         let event = event.map_err(Fault::internal)?;
-        if let RunEventBody::Ended { status, summary, error, .. } = &event.body {
+        if let RunEventBody::Ended { status, summary, output, error, .. } = &event.body {
             waited_run.ended = true;
-            return run_result(run, *status, summary, error.as_deref());
+            return run_result(run, *status, summary, output.as_ref(), error.as_deref());
         }
         if let Some(text) = progress_text(&event) {
             notifications += 1.0;
@@ -83,9 +83,13 @@ fn run_result(
     run: RunId,
     status: RunStatus,
     summary: &str,
+    output: Option<&Value>,
     error: Option<&str>,
 ) -> Result<CallOutcome, Fault> {
-    let structured = json!({ "runId": run, "status": status, "summary": summary });
+    let mut structured = json!({ "runId": run, "status": status, "summary": summary });
+    if let Some(output) = output {
+        structured["output"] = output.clone();
+    }
     let text = match status {
         RunStatus::Completed => summary.to_owned(),
         RunStatus::Paused => format!(

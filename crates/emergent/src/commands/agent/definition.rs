@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The fields of a definition in the order in which an editor shows them, with what each is when it is absent.
-fn defaults() -> [(&'static str, Value); 14] {
+fn defaults() -> [(&'static str, Value); 15] {
     [
         ("name", Value::Null),
         ("description", json!("")),
@@ -25,6 +25,7 @@ fn defaults() -> [(&'static str, Value); 14] {
         ("defaultTimeout", Value::Null),
         ("visibility", json!("project")),
         ("acp", Value::Null),
+        ("outputSchema", Value::Null),
         ("config", json!({})),
         ("systemPrompt", json!("")),
     ]
@@ -95,7 +96,9 @@ pub fn compact(mut fields: Map<String, Value>) -> Map<String, Value> {
     known
         .filter_map(|(name, default)| {
             let value = fields.remove(name)?;
-            (!value.is_null() && value != default).then(|| (name.to_owned(), without_nulls(value)))
+            // Null has a meaning in a schema: `"const": null`.
+            let cleaned = |value| if name == "outputSchema" { value } else { without_nulls(value) };
+            (!value.is_null() && value != default).then(|| (name.to_owned(), cleaned(value)))
         })
         .collect()
 }

@@ -195,11 +195,12 @@ pub async fn resolve_agent(client: &Client, reference: &str) -> Result<Received<
 }
 
 /// Translates the field names of a manifest (`system_prompt`) to those of the API (`systemPrompt`), so that a
-/// file may use either. The content of `config` belongs to the agent and is left alone.
+/// file may use either. The content of `config` and the output schema belong to the agent and are left alone.
 pub fn to_camel_case(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let renamed = fields.into_iter().map(|(name, value)| {
-        let value = if name == "config" { value } else { to_camel_case(value) };
+        let is_own = matches!(name.as_str(), "config" | "output_schema" | "outputSchema");
+        let value = if is_own { value } else { to_camel_case(value) };
         (word_to_camel_case(&name), value)
     });
     Value::Object(renamed.collect::<Map<_, _>>())
@@ -264,6 +265,9 @@ fn print_agent(agent: &AgentView) -> Result<()> {
         let rule = serde_json::to_value(rule).unwrap_or_default();
         output::print_fact("approvals", &rule.to_string())?;
     }
+    if let Some(schema) = &agent.output_schema {
+        output::print_fact("output schema", &schema.to_string())?;
+    }
     if let Some(flow) = &agent.flow_config {
         let flow = serde_json::to_value(flow).unwrap_or_default();
         output::print_fact("flow config", &flow.to_string())?;
@@ -283,9 +287,11 @@ mod tests {
     #[test]
     fn manifest_field_names_are_translated_to_those_of_the_api() {
         let manifest = json!({ "name": "a", "system_prompt": "p", "flow_config": { "max_iterations": 2 },
-            "config": { "allow_delegation": true }, "isDefault": true });
+            "config": { "allow_delegation": true }, "isDefault": true,
+            "output_schema": { "properties": { "due_date": { "type": "string" } } } });
         let api = json!({ "name": "a", "systemPrompt": "p", "flowConfig": { "maxIterations": 2 },
-            "config": { "allow_delegation": true }, "isDefault": true });
+            "config": { "allow_delegation": true }, "isDefault": true,
+            "outputSchema": { "properties": { "due_date": { "type": "string" } } } });
         assert_eq!(to_camel_case(manifest), api);
     }
 }

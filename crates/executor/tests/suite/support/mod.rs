@@ -232,7 +232,7 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
         Body::LoopDetected { tool, count, .. } => format!("loop {tool} {count}"),
         Body::LimitReached { reason } => format!("limit {reason}"),
         Body::Compacted { summarised, .. } => format!("compacted summarised={summarised}"),
-        Body::Ended { status, reason, summary, error } => {
+        Body::Ended { status, reason, summary, error, .. } => {
             let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
             let error = error.as_ref().map(|error| format!(" error: {error}")).unwrap_or_default();
             format!("ended {status}{reason}: {summary}{error}")

@@ -4,7 +4,7 @@ use emergent_domain::chat::{Part, Speaker, Turn};
 use serde_json::{Value, json};
 
 use super::super::{
-    ChatRequest,
+    ChatRequest, output_schema,
     wire::{input_object, output_text, tool_name},
 };
 
@@ -45,7 +45,7 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
     if let Some(temperature) = request.temperature {
         body["temperature"] = json!(temperature);
     }
-    if let Some(schema) = request.output_schema {
+    if let Some(schema) = output_schema::for_anthropic(request) {
         body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
     }
     body

@@ -10,7 +10,10 @@ use emergent_domain::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{super::wire::input_object, provider_data};
+use super::{
+    super::{output_schema, wire::input_object},
+    provider_data,
+};
 use crate::{ChatRequest, ToolSpec};
 
 /// Gemini only answers to user content; it refuses a history that ends with an answer of the model.
@@ -23,6 +26,7 @@ pub fn body<'a>(request: &ChatRequest<'a>) -> Body<'a> {
     if contents.last().is_none_or(|last| last.role == "model") {
         contents.push(user_content(CONTINUE_PROMPT));
     }
+    let output_schema = output_schema::for_gemini(request);
     Body {
         contents,
         system_instruction: (!request.system.is_empty()).then(|| user_content(request.system)),
@@ -31,8 +35,8 @@ pub fn body<'a>(request: &ChatRequest<'a>) -> Body<'a> {
         generation_config: GenerationConfig {
             temperature: request.temperature,
             max_output_tokens: request.max_tokens,
-            response_mime_type: request.output_schema.map(|_| "application/json"),
-            response_json_schema: request.output_schema,
+            response_mime_type: output_schema.map(|_| "application/json"),
+            response_json_schema: output_schema,
         },
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{
-    ChatRequest, ToolSpec,
+    ChatRequest, ToolSpec, output_schema,
     request_cache::{RequestCache, SerializedTurns},
     wire::{input_object, output_text, tool_name},
 };
@@ -26,6 +26,7 @@ pub enum TokenLimit {
 /// Serialises the request: the turns that were sent before, the new turns, and the other fields. Turns
 /// that were serialised for an earlier request are reused.
 pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
+    let is_own_server = matches!(limit, TokenLimit::MaxCompletionTokens);
     let tokens = |kind: fn(TokenLimit) -> bool| request.max_tokens.filter(|_| kind(limit));
     let rest = RequestFields {
         model: request.model,
@@ -35,7 +36,7 @@ pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
         temperature: request.temperature,
         max_completion_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxCompletionTokens)),
         max_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxTokens)),
-        response_format: request.output_schema.map(response_format),
+        response_format: output_schema::for_openai(request, is_own_server).map(response_format),
     };
     RequestCache::with_turns(request.cache, |cached| {
         if cached.turns == 0 || cached.turns > request.turns.len() {
@@ -115,7 +116,7 @@ fn tool(tool: &ToolSpec) -> Tool<'_> {
 }
 
 fn response_format(schema: &Value) -> Value {
-    let strict = schema["type"] == "object" && is_strict(schema);
+    let strict = is_strict(schema);
     json!({ "type": "json_schema", "json_schema": { "name": "answer", "schema": schema, "strict": strict } })
 }
 

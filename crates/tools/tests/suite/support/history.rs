@@ -62,6 +62,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         started_at: Some(now),
         completed_at: Some(now),
         waiting_for: None,
+        output: None,
         waiting_since: None,
     };
     runs::insert(tx, &run)?;

@@ -96,6 +96,7 @@ fn review(task: DiscussionDefaults, project: &DiscussionDefaults, others: &[&str
         status: RunStatus::Completed,
         reason: None,
         summary: "One table.".into(),
+        output: None,
         error: None,
         verdict: None,
         asked_again: false,
