@@ -8,6 +8,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
+    output_schema::OutputSchema,
     pack::nearest_name,
     relationship::NewRelationship,
     task::{self, BLOCKS_TYPE, NewTask, VerdictKind},
@@ -267,6 +268,11 @@ fn check_fields(task: &NewTask, add: &mut impl FnMut(&str, String)) {
     }
     if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
         add("maxRetries", format!("must be 0 to {MAX_RETRIES}"));
+    }
+    if let Some(Err(invalid)) = task.output_schema.as_ref().map(OutputSchema::compile) {
+        for problem in invalid.prefixed("outputSchema").problems {
+            add(&problem.field, problem.reason);
+        }
     }
     if task.verdict == VerdictKind::None && !task.verifies.is_empty() {
         add(

@@ -130,6 +130,8 @@ pub struct Task {
     pub verdict: VerdictKind,
     /// Keys of the tasks that this task verifies. If empty, it verifies its direct blockers.
     pub verifies: Vec<String>,
+    /// The JSON schema of what the task passes on. The run of the task is held to it instead of the schema of its agent.
+    pub output_schema: Option<Value>,
     /// The run of the last attempt.
     pub run: Option<RunId>,
     /// How often the run was resumed after a limit since the task last started.
@@ -176,6 +178,7 @@ impl Task {
             needs_person: map.get("needs_person").and_then(NeedsPerson::from_json),
             verdict: VerdictKind::parse(&text("verdict")).unwrap_or_default(),
             verifies: words("verifies"),
+            output_schema: map.get("output_schema").filter(|schema| schema.is_object()).cloned(),
             run: optional_text("run_id").and_then(|id| id.parse().ok()),
             resumes: number("resumes").unwrap_or_default(),
             summary: optional_text("summary"),
@@ -235,6 +238,8 @@ pub struct NewTask {
     pub verdict: VerdictKind,
     pub verifies: Vec<String>,
     pub max_retries: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 impl NewTask {
@@ -276,6 +281,7 @@ impl NewTask {
         put("max_retries", self.max_retries.unwrap_or(DEFAULT_RETRIES).into());
         put("verdict", self.verdict.as_str().into());
         put("verifies", self.verifies.clone().into());
+        put("output_schema", self.output_schema.clone().unwrap_or_default());
         put("workflow_id", workflow.map(|id| id.to_string()).into());
         NewObject {
             type_: TASK_TYPE.to_owned(),

@@ -40,6 +40,7 @@ const WORKFLOW_PROPERTIES: &[&str] = &[
     "verifies",
     "summary",
     "output",
+    "output_schema",
 ];
 
 /// The author of a change, as far as the tasks of one workflow depend on it.

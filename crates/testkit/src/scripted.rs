@@ -105,6 +105,7 @@ pub struct ModelRequest {
     pub system: String,
     pub turns: Vec<Turn>,
     pub tools: Vec<String>,
+    pub output_schema: Option<Value>,
 }
 
 impl ModelRequest {
@@ -219,6 +220,7 @@ impl Provider for ScriptedModel {
             system: request.system.to_owned(),
             turns: request.turns.to_vec(),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            output_schema: request.output_schema.cloned(),
         };
         self.0.requests.lock().expect("no test panics in here").push(asked.clone());
         let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;

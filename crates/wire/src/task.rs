@@ -69,6 +69,11 @@ macro_rules! task_body {
             #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0, maximum = 100)]
             pub max_retries: Option<i64>,
+            /// The JSON schema of what it hands on: the answer of its agent has to match it, instead of the agent's own
+            /// `outputSchema`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(value_type = Option<Object>)]
+            pub output_schema: Option<Value>,
         }
 
         impl From<$name> for NewTask {
@@ -89,6 +94,7 @@ macro_rules! task_body {
                     verdict: task.verdict,
                     verifies: task.verifies,
                     max_retries: task.max_retries,
+                    output_schema: task.output_schema,
                 }
             }
         }
@@ -118,6 +124,7 @@ impl From<NewTask> for DispatchTask {
             verdict: task.verdict,
             verifies: task.verifies,
             max_retries: task.max_retries,
+            output_schema: task.output_schema,
         }
     }
 }
@@ -169,6 +176,10 @@ pub struct TaskView {
     /// What it hands on to those that wait for it.
     #[schema(value_type = Option<Object>)]
     pub output: Option<Value>,
+    /// The JSON schema of what it hands on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
     /// Why `autoDispatch` does not execute the task as it is. It is tried again when the task changes. Only in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_dispatched: Option<String>,
@@ -201,6 +212,7 @@ impl From<Task> for TaskView {
             run_id: task.run.map(Into::into),
             summary: task.summary,
             output: task.output,
+            output_schema: task.output_schema,
             not_dispatched: None,
             created_at: task.created_at,
         }

@@ -8,6 +8,7 @@ use emergent_domain::{
     workflow::WorkflowLink,
     workflow_event::{AttemptStart, WorkflowEventBody},
 };
+use emergent_executor::StartOptions;
 use emergent_graph::relationships;
 use emergent_rules::workflow::{question::truncate, threading::newest_failure};
 use emergent_store::{relationships as rows, tasks};
@@ -81,7 +82,10 @@ impl WorkflowTx<'_, '_> {
             discussion: None,
             deliverable: attempt.deliverable,
         };
-        let start = self.start_options(attempt.prompt.clone());
+        let start = StartOptions {
+            output_schema: attempt.task.output_schema.clone(),
+            ..self.start_options(attempt.prompt.clone())
+        };
         self.admit_run(RunAdmission {
             agent: attempt.agent,
             resumed_run: attempt.resumed_run,

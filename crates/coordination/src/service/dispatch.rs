@@ -6,6 +6,7 @@ use emergent_domain::{
     ids::WorkflowId,
     invalid::{Invalid, Problem},
     object::Object,
+    output_schema::OutputSchema,
     task::{NewTask, Task, TaskStatus, VerdictKind},
     workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
@@ -263,6 +264,11 @@ fn check_standalone_task(tx: &mut Tx<'_>, actor: Actor, task: &NewTask) -> Resul
     }
     if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
         add("maxRetries", &format!("must be 0 to {MAX_RETRIES}"));
+    }
+    if let Some(Err(invalid)) = task.output_schema.as_ref().map(OutputSchema::compile) {
+        for problem in invalid.prefixed("outputSchema").problems {
+            add(&problem.field, &problem.reason);
+        }
     }
     let agents = NameableAgents::load(tx, actor.project, actor.author)?;
     if let Some(problem) = task.assigned_agent.as_deref().and_then(|name| agents.problem_with_list(name)) {

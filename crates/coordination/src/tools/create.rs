@@ -144,6 +144,7 @@ impl TaskInput {
             verdict: details.verdict.unwrap_or_default(),
             verifies: keys(&details.verifies)?,
             max_retries: details.max_retries,
+            output_schema: None,
         })
     }
 }

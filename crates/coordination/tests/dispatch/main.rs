@@ -15,6 +15,7 @@ mod people;
 mod planning;
 mod selection;
 mod triggers;
+mod typed_output;
 mod verdicts;
 mod waiting_people;
 

@@ -36,6 +36,7 @@ mod text_so_far;
 mod timeouts;
 mod tools;
 mod triggers;
+mod typed_output;
 mod untriggered;
 mod visibility;
 mod webhooks;

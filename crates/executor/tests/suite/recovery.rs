@@ -168,6 +168,27 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_correction_of_the_output_goes_on_after_a_crash(db: TestDb) {
+        let typed = || AgentDefinition { output_schema: Some(json!({ "type": "object" })), ..agent("typed") };
+        let before = || First::new(vec![typed()], ScriptedModel::new([says("one"), says("[2]"), hangs()]));
+        let dies = async |harness: &Harness, _: &Run| harness.model.open() == 1 && harness.model.requests().len() == 3;
+        let second = ScriptedModel::new([says(r#"{"n": 3}"#)]);
+        let (harness, run) = taken_over(&db, before(), dies, Duration::ZERO, second).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((run.output, run.step_count), (Some(json!({ "n": 3 })), 3));
+        let request = harness.model.requests().remove(0);
+        assert!(request.last_text().contains("a list is not an object"), "{}", request.last_text());
+        harness.close().await;
+
+        // The corrections before the crash count.
+        let other = TestDb::new(db.engine()).await;
+        let second = ScriptedModel::new([says("three"), says(r#"{"n": 4}"#)]);
+        let (harness, run) = taken_over(&other, before(), dies, Duration::ZERO, second).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::InvalidOutput));
+        assert_eq!((run.output, harness.model.requests().len()), (None, 1));
+        harness.close().await;
+    }
+
     async fn another_server_goes_on_with_the_same_run_as_if_nothing_had_happened(db: TestDb) {
         let agents = || vec![with_tools("writer", &["entities_create", "entities_query"])];
         let before = || [says("First.").and(create("one")), look(1).and(look(2)).and(create("two")), hangs()];
