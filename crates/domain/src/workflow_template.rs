@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::ModelConfig,
     invalid::{Invalid, Problem},
+    output_schema::OutputSchema,
     query::SYSTEM_TYPES,
     task::NewTask,
     trigger::{EventConfig, EventKind, ScheduleConfig},
@@ -72,6 +73,12 @@ impl WorkflowTemplate {
             _ => {}
         }
         self.settings()?;
+        for (index, task) in self.tasks.iter().flatten().enumerate() {
+            if let Some(schema) = &task.output_schema {
+                let field = format!("tasks[{index}].outputSchema");
+                OutputSchema::compile(schema).map_err(|invalid| invalid.prefixed(&field))?;
+            }
+        }
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
         if bytes > MAX_TEMPLATE_BYTES {
             return Err(Invalid::new("", format!("has more than {MAX_TEMPLATE_BYTES} bytes")));

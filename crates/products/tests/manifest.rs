@@ -41,6 +41,7 @@ fn whole() -> Value {
               "tools": ["search_hybrid", "entities_*"], "trigger": "on_document_ingested", "flow_type": "single",
               "is_default": true, "max_steps": 5, "default_timeout": 60,
               "acp": { "display_name": "Triage", "description": "d", "capabilities": ["chat"], "input_modes": ["text"], "output_modes": ["text"] },
+              "output_schema": { "type": "object", "properties": { "due_date": { "type": "string" } } },
               "config": { "allow_delegation": true, "trigger": { "types": ["text/plain"] } } },
             { "name": "chain", "model": { "name": "gemini-2.5-pro" }, "temperature": 0.2, "max_tokens": 10, "tools": [],
               "trigger": null, "flow_type": "sequential", "flow_config": { "agents": ["triage", "librarian"] } }],

@@ -39,4 +39,5 @@ mod sources;
 mod storage;
 mod streams;
 mod triggers;
+mod typed_output;
 mod webhooks;

@@ -1,6 +1,6 @@
 //! What tasks hand on as values: the typed output of their runs.
 
-use emergent_coordination::{Error, create::NewWorkflow};
+use emergent_coordination::create::NewWorkflow;
 use emergent_domain::{
     agent::AgentDefinition,
     run::{Reason, RunStatus},
@@ -84,8 +84,7 @@ both_engines! {
         let wrong = NewTask { output_schema: Some(json!({ "type": "list" })), ..task("find", "plain", &[]) };
         let new = NewWorkflow { description: "x".into(), settings: WorkflowSettings::default(), tasks: vec![wrong] };
         let refused = house.dispatcher.dispatch(house.actor(), new).await.unwrap_err();
-        let Error::Graph(emergent_graph::Error::Invalid(invalid)) = &refused else { panic!("{refused:?}") };
-        assert_eq!(invalid.problems[0].field, "tasks[0].outputSchema.type");
+        assert!(refused.to_string().starts_with("`tasks[0].outputSchema.type`: is not a JSON schema"), "{refused}");
         house.close().await;
     }
 }
