@@ -5,12 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{
-    agent::json_has_nul,
-    invalid::Invalid,
-    pack::ValueSchema,
-    patch::check_depth,
-};
+use crate::{agent::json_has_nul, invalid::Invalid, pack::ValueSchema, patch::check_depth};
 
 /// The maximum size of an output schema as JSON, in bytes. The schema is a part of every request to the model.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
@@ -129,7 +124,10 @@ mod tests {
     fn the_problem_says_what_does_not_match() {
         for (answer, expected) in [
             (json!({}), "does not match the output schema: `name`: is required"),
-            (json!({ "name": "A", "x": 1 }), "does not match the output schema: `x`: is not a known property"),
+            (
+                json!({ "name": "A", "x": 1 }),
+                "does not match the output schema: `x`: is not a known property",
+            ),
             (
                 json!({ "name": "A", "age": -1 }),
                 "does not match the output schema: `age`: -1 is less than the minimum of 0",

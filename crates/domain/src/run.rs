@@ -170,10 +170,22 @@ impl Run {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEnd {
     /// `output` is the answer as a value, for a run with an output schema.
-    Completed { summary: String, output: Option<Value> },
-    Paused { reason: Reason, summary: String },
-    Failed { reason: Reason, error: String, summary: String },
-    Cancelled { summary: String },
+    Completed {
+        summary: String,
+        output: Option<Value>,
+    },
+    Paused {
+        reason: Reason,
+        summary: String,
+    },
+    Failed {
+        reason: Reason,
+        error: String,
+        summary: String,
+    },
+    Cancelled {
+        summary: String,
+    },
 }
 
 impl RunEnd {

@@ -184,6 +184,8 @@ fn agents_and_their_tools() {
     check("/agents/0/config/trigger/typse", json!(1), "/agents/0/config/trigger", "typse");
     check("/agents/0/visibility", json!("internal"), "/agents/0/trigger", "internal");
     check("/agents/1/acp", json!({ "display_name": "x" }), "/agents/1/acp", "external");
+    let due = "/agents/0/output_schema/properties/due_date/type";
+    check(due, json!("strng"), due, "is not a JSON schema");
 }
 
 #[test]

@@ -150,20 +150,16 @@ fn random_answers(dice: &mut StdRng, schema: &Value) -> Vec<ScriptedAnswer> {
         9 => {
             let (first, rest) = cut(dice, &text);
             let rest = if dice.random_bool(0.7) { rest } else { text };
-            vec![
-                ScriptedAnswer { text: first, is_cut: true },
-                ScriptedAnswer { text: rest, is_cut: false },
-            ]
+            vec![ScriptedAnswer { text: first, is_cut: true }, ScriptedAnswer { text: rest, is_cut: false }]
         }
         10 => {
             let parts = if dice.random_bool(0.3) { 4 } else { 1 };
             (0..parts).map(|_| ScriptedAnswer { text: cut(dice, &text).0, is_cut: true }).collect()
         }
         // Complete, but the provider says that the maximum length was reached.
-        _ => vec![
-            ScriptedAnswer { text, is_cut: true },
-            ScriptedAnswer { text: String::new(), is_cut: false },
-        ],
+        _ => {
+            vec![ScriptedAnswer { text, is_cut: true }, ScriptedAnswer { text: String::new(), is_cut: false }]
+        }
     }
 }
 
@@ -200,7 +196,9 @@ fn nearly_valid(dice: &mut StdRng, value: Value) -> Value {
             }
             Value::Array(items)
         }
-        Value::String(text) => [json!(text.len()), json!(format!("{text}?")), Value::Null][dice.random_range(0..3)].clone(),
+        Value::String(text) => {
+            [json!(text.len()), json!(format!("{text}?")), Value::Null][dice.random_range(0..3)].clone()
+        }
         Value::Number(number) => {
             [json!(number.to_string()), json!(-1_000_000), json!(0.5)][dice.random_range(0..3)].clone()
         }
@@ -262,7 +260,8 @@ fn random_value(dice: &mut StdRng, schema: &Value) -> Value {
         Some("object") => {
             let empty = Map::new();
             let properties = schema["properties"].as_object().unwrap_or(&empty);
-            let required = |name: &String| schema["required"].as_array().is_some_and(|r| r.contains(&json!(name)));
+            let required =
+                |name: &String| schema["required"].as_array().is_some_and(|r| r.contains(&json!(name)));
             let mut map = Map::new();
             for (name, inner) in properties {
                 if required(name) || dice.random_bool(0.5) {

@@ -37,7 +37,13 @@ fn tool(status: ToolCallStatus) -> RecordedToolCall {
 
 fn ended(status: RunStatus) -> RunEventBody {
     let error = (status == RunStatus::Failed).then(|| "the model failed".to_owned());
-    RunEventBody::Ended { status, reason: Some(Reason::Provider), summary: String::new(), output: None, error }
+    RunEventBody::Ended {
+        status,
+        reason: Some(Reason::Provider),
+        summary: String::new(),
+        output: None,
+        error,
+    }
 }
 
 fn live(after: i64, attempt: u64, text: &str) -> LiveText {

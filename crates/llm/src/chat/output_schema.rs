@@ -60,12 +60,14 @@ mod tests {
 
     #[test]
     fn anthropic_is_given_only_schemas_that_it_supports() {
-        let closed = |inner: Value| {
-            json!({ "type": "object", "properties": { "a": inner }, "required": ["a"], "additionalProperties": false })
-        };
+        let closed = |inner: Value| json!({ "type": "object", "properties": { "a": inner }, "required": ["a"], "additionalProperties": false });
         assert!(is_supported_by_anthropic(&closed(json!({ "type": "string", "description": "A name" }))));
-        assert!(is_supported_by_anthropic(&closed(json!({ "anyOf": [{ "type": "null" }, { "enum": [1, "x"] }] }))));
-        assert!(is_supported_by_anthropic(&json!({ "type": "array", "items": closed(json!({ "const": 1 })) })));
+        assert!(is_supported_by_anthropic(&closed(
+            json!({ "anyOf": [{ "type": "null" }, { "enum": [1, "x"] }] })
+        )));
+        assert!(is_supported_by_anthropic(
+            &json!({ "type": "array", "items": closed(json!({ "const": 1 })) })
+        ));
         for refused in [
             json!({ "type": "integer", "minimum": 0 }),
             json!({ "type": "object" }),

@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn the_model_reads_what_does_not_match() {
-        let OutputDecision::Correct(text) = decide_output(&numbers(), r#"[1, "x"]"#, 0, true) else { panic!() };
+        let OutputDecision::Correct(text) = decide_output(&numbers(), r#"[1, "x"]"#, 0, true) else {
+            panic!()
+        };
         assert!(
             text.starts_with(r#"Your answer does not match the output schema: `[1]`: "x" is not a number."#),
             "{text}"

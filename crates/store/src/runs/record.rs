@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{
-    output::OutputText,
     conversation::{MessageRow, OptionalJsonContainer, input_param},
+    output::OutputText,
     partial_result,
 };
 use crate::{
