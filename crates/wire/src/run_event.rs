@@ -70,7 +70,8 @@ pub enum BodyView {
         #[schema(value_type = schema::Reason)]
         reason: Reason,
     },
-    /// The model's answer was truncated or empty (`reason`); it is asked again in the same step.
+    /// The model's answer was truncated or empty (`reason`), and it is asked again in the same step; or the answer did
+    /// not match the output schema, and it is asked to correct it in the next step.
     #[serde(rename_all = "camelCase")]
     AnswerIncomplete {
         step_number: i64,
