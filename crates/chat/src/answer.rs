@@ -5,6 +5,7 @@ use emergent_domain::{
     author::Author,
     conversation::{ChatMessage, Conversation, select_history},
     ids::RunId,
+    run::Origin,
     time::Timestamp,
 };
 use emergent_executor::{AdmissionBatch, ChatRun, Executor, StartOptions, admit_chat_run};
@@ -12,8 +13,26 @@ use emergent_store::{
     Tx, agents,
     conversations::{answers, memories, messages},
 };
+use serde_json::Value;
 
 use crate::{Error, Result, retrieval};
+
+/// What the run of an answer is started with, besides the message.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerTerms {
+    /// What sent the message: `chat` or `invoke`.
+    pub origin: Origin,
+    /// This JSON is shown to the agent below the message.
+    pub context: Option<Value>,
+    pub traceparent: Option<String>,
+}
+
+impl AnswerTerms {
+    /// The terms of a message of a chat.
+    pub fn for_chat(traceparent: Option<String>) -> Self {
+        Self { origin: Origin::Chat, context: None, traceparent }
+    }
+}
 
 /// Admits the run that answers a stored message, and returns its id. The caller has locked the conversation. An error
 /// that is not one of the database means that nothing was written.
@@ -23,7 +42,7 @@ pub(crate) fn start(
     admissions: &mut AdmissionBatch,
     conversation: &Conversation,
     question: &ChatMessage,
-    traceparent: Option<String>,
+    terms: AnswerTerms,
     now: Timestamp,
 ) -> Result<RunId> {
     let agent = answering_agent(tx, conversation, now)?;
@@ -35,13 +54,14 @@ pub(crate) fn start(
             retrieval::with_passages(&question.content, found)
         }
     };
-    let start =
-        StartOptions { input, history: select_history(turns), traceparent, ..StartOptions::default() };
+    let AnswerTerms { origin, context, traceparent } = terms;
+    let history = select_history(turns);
+    let start = StartOptions { input, context, history, traceparent, ..StartOptions::default() };
     let started_by = match question.author {
         Author::Token { id } => Some(id),
         _ => None,
     };
-    let run = ChatRun { id: RunId::new(), started_by };
+    let run = ChatRun { id: RunId::new(), origin, started_by };
     admit_chat_run(tx, executor, admissions, &agent, run, &start)?;
     answers::start(tx, question, run.id, now)?;
     // The retrieval agent of a conversation without an agent never remembers.

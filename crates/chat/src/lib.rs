@@ -10,6 +10,7 @@ pub mod conversations;
 mod follow;
 pub mod frame;
 mod frame_state;
+mod invoke;
 mod memory;
 mod position;
 mod queue;
@@ -24,6 +25,7 @@ pub use conversations::ConversationDetail;
 pub use emergent_executor::{Error, Result};
 pub use emergent_store::conversations::ChatUsage;
 pub use follow::FollowTarget;
+pub use invoke::ContinuedConversation;
 pub use position::Position;
 pub use send::{NewMessage, SentMessage};
 

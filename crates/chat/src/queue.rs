@@ -17,7 +17,10 @@ use emergent_store::{
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::{Chat, Error, Result, answer};
+use crate::{
+    Chat, Error, Result,
+    answer::{self, AnswerTerms},
+};
 
 impl Chat {
     /// Starts the answers to messages that waited, and passes messages on to the extraction, until `stop` becomes
@@ -72,8 +75,17 @@ fn start_next(
         return Ok(());
     }
     while let Some(question) = messages::next_queued(tx, id)? {
-        let started = check_sender(tx, &question, now)
-            .and_then(|()| answer::start(tx, executor, admissions, &conversation, &question, None, now));
+        let started = check_sender(tx, &question, now).and_then(|()| {
+            answer::start(
+                tx,
+                executor,
+                admissions,
+                &conversation,
+                &question,
+                AnswerTerms::for_chat(None),
+                now,
+            )
+        });
         match started {
             Ok(run) => {
                 info!(conversation.id = %id, run.id = %run, "a message that waited is answered by run `{run}`");

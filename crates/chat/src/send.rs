@@ -20,7 +20,8 @@ use emergent_store::{
 };
 
 use crate::{
-    Chat, Error, Result, answer,
+    Chat, Error, Result,
+    answer::{self, AnswerTerms},
     conversations::{self, new_conversation},
     unknown_conversation,
 };
@@ -62,11 +63,10 @@ impl Chat {
         self.executor.check_capacity(actor.project).await?;
         let slots = self.executor.try_acquire_slots(actor.project, 1);
         let (executor, now) = (self.executor.clone(), self.clock().now());
-        let trace = StartOptions::default().with_trace_context().traceparent;
+        let terms = AnswerTerms::for_chat(StartOptions::default().with_trace_context().traceparent);
         let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
             accept_once(tx, |tx| {
-                let trace = trace.clone();
-                store_message(tx, &executor, admissions, actor, &new, &passages, trace, now)
+                store_message(tx, &executor, admissions, actor, &new, &passages, terms.clone(), now)
             })
         };
         self.executor.commit_and_drive(slots, work).await
@@ -87,14 +87,14 @@ impl Chat {
 
 /// Stores a message and starts its answer, or queues it.
 #[expect(clippy::too_many_arguments, reason = "the parts of one transaction, which may run more than once")]
-fn store_message(
+pub(crate) fn store_message(
     tx: &mut Tx<'_>,
     executor: &Executor,
     admissions: &mut AdmissionBatch,
     actor: Actor,
     new: &NewMessage,
     passages: &[RetrievedPassage],
-    trace: Option<String>,
+    terms: AnswerTerms,
     now: Timestamp,
 ) -> Result<SentMessage> {
     let mut conversation = open_conversation(tx, actor, new, now)?;
@@ -108,7 +108,7 @@ fn store_message(
     messages::insert(tx, &mut message)?;
     if is_free {
         // If the run is refused, the transaction is rolled back, and nothing is stored.
-        let run = answer::start(tx, executor, admissions, &conversation, &message, trace, now)?;
+        let run = answer::start(tx, executor, admissions, &conversation, &message, terms, now)?;
         message.run = Some(run);
     } else if conversation.status == ConversationStatus::Idle {
         answers::enqueue(tx, &message, now)?;

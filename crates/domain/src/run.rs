@@ -72,6 +72,14 @@ string_enum! {
     }
 }
 
+impl Origin {
+    /// Whether a run of this origin may answer a message of a conversation. A chat always does, and a caller from
+    /// outside may go on with a conversation.
+    pub fn answers_messages(self) -> bool {
+        matches!(self, Self::Chat | Self::Invoke)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub id: RunId,

@@ -404,8 +404,8 @@ impl Executor {
                     run_row.status
                 )));
             }
-            // People have read this text in their conversation.
-            if let Some(text) = written.as_ref().filter(|_| run_row.origin == Origin::Chat) {
+            // Somebody has read this text in a conversation, or as a stream.
+            if let Some(text) = written.as_ref().filter(|_| run_row.origin.answers_messages()) {
                 runs::set_partial_summary(tx, run, text)?;
             }
             let cancelled = runs::record::cancel_tree(tx, actor.project, run, "cancelled by request", now)?;

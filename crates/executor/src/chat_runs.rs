@@ -17,6 +17,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct ChatRun {
     pub id: RunId,
+    /// What sent the message: `chat` or `invoke`.
+    pub origin: Origin,
     pub started_by: Option<TokenId>,
 }
 
@@ -37,8 +39,7 @@ pub fn admit_chat_run(
     run: ChatRun,
     start: &StartOptions,
 ) -> Result<Run> {
-    let admission =
-        Admission { id: Some(run.id), started_by: run.started_by, ..Admission::new(Origin::Chat) };
+    let admission = Admission { id: Some(run.id), started_by: run.started_by, ..Admission::new(run.origin) };
     admission::admit_in_batch(tx, executor, admissions, agent, &admission, start)
 }
 

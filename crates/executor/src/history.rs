@@ -104,6 +104,16 @@ impl Executor {
         self.db().read(move |tx| get_run(tx, project, id)).await
     }
 
+    /// Returns the tokens that a run has used.
+    pub async fn token_totals(&self, project: ProjectId, id: RunId) -> Result<TokenTotals> {
+        self.db()
+            .snapshot(move |tx| {
+                get_run(tx, project, id)?;
+                Ok(rows::token_totals(tx, &[id])?.remove(&id).unwrap_or_default())
+            })
+            .await
+    }
+
     /// Returns a run with its totals and its children.
     pub async fn run_detail(&self, project: ProjectId, id: RunId) -> Result<RunDetail> {
         self.db()

@@ -2,7 +2,6 @@
 //! can be started this way.
 
 use emergent_domain::{
-    author::Author,
     ids::AgentId,
     invalid::Invalid,
     run::{Origin, Run},
@@ -12,28 +11,29 @@ use emergent_store::{Tx, agents, idempotency::accept_once};
 
 use crate::{
     Error, Executor, Result, StartOptions,
-    admission::{Admission, admit},
+    admission::{Admission, admit_in_batch, author_token},
+    admission_batch::AdmissionBatch,
 };
 
 impl Executor {
-    /// Starts an external agent and returns at once with the queued run. Any other agent is refused.
-    pub async fn invoke(&self, actor: Actor, agent: AgentId, start: StartOptions) -> Result<Run> {
+    /// Starts an external agent and returns at once. Any other agent is refused. The run starts in the same
+    /// transaction if a slot is free, because its caller often waits for it, and is queued otherwise.
+    pub async fn invoke(&self, actor: Actor, agent_id: AgentId, start: StartOptions) -> Result<Run> {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_queue_capacity(actor.project).await?;
-        let started_by = match actor.author {
-            Author::Token { id } => Some(id),
-            _ => None,
-        };
+        let slots = self.try_acquire_slots(actor.project, 1);
         let (executor, start) = (self.clone(), start.with_trace_context());
-        let work = move |tx: &mut Tx<'_>| {
-            let agent = agents::get(tx, actor.project, agent)?
-                .filter(|agent| agent.deleted_at.is_none())
-                .ok_or_else(|| Error::not_found("agent", agent))?;
-            let admission = Admission { started_by, ..Admission::new(Origin::Invoke) };
-            admit(tx, &executor, &agent, &admission, &start)
+        let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
+            accept_once(tx, |tx| {
+                let agent = agents::get(tx, actor.project, agent_id)?;
+                let agent = agent.ok_or_else(|| Error::not_found("agent", agent_id))?;
+                let admission =
+                    Admission { started_by: author_token(actor), ..Admission::new(Origin::Invoke) };
+                admit_in_batch(tx, &executor, admissions, &agent, &admission, &start)
+            })
         };
-        self.db().write(move |tx| accept_once(tx, &work)).await
+        self.commit_and_drive(slots, work).await
     }
 }

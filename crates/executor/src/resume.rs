@@ -6,7 +6,7 @@ use emergent_domain::{
     run::{MAX_STEPS, Origin, Run, RunStatus},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, idempotency::accept_once, runs, schedules};
+use emergent_store::{Tx, agents, conversations::messages, idempotency::accept_once, runs, schedules};
 
 use crate::{
     Error, Executor, Result, StartOptions,
@@ -26,7 +26,9 @@ impl Executor {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
             check_resume(tx, actor, &paused, &start.input)?;
-            if paused.origin == Origin::Chat {
+            if paused.origin.answers_messages()
+                && messages::conversation_of_run(tx, actor.project, run)?.is_some()
+            {
                 let reason = "answered a message of a conversation: send another message there to go on";
                 return Err(Error::Conflict(format!("run `{run}` {reason}")));
             }

@@ -23,6 +23,8 @@ const COLUMNS: &str = Agent::COLUMNS;
 const VERSIONS: &str = "agent_definition_versions";
 /// The most versions that are compared to find who saved a definition.
 const MAX_COMPARED_VERSIONS: usize = 100;
+/// The most bytes of definitions that a list of external agents reads.
+const MAX_EXTERNAL_BYTES: usize = 16 << 20;
 /// Joins each agent with its current version.
 const FROM: &str = "agent_definitions AS a
      JOIN agent_definition_versions AS v ON v.agent_id = a.id AND v.version = a.version";
@@ -133,6 +135,15 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name"
     );
     tx.query(&sql, params![project], Agent::from_row)
+}
+
+/// The live external agents of a project, by name: at most `limit`, and as many as have this many bytes.
+pub fn list_external(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<Agent>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM}
+         WHERE a.project_id = $1 AND a.deleted_at IS NULL AND a.visibility = 'external' ORDER BY a.name LIMIT $2"
+    );
+    Ok(tx.query_up_to(MAX_EXTERNAL_BYTES, &sql, params![project, limit], Agent::from_row)?.0)
 }
 
 /// The live agents that are marked as default. There is at most one, unless another program wrote to

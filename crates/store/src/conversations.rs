@@ -64,6 +64,12 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ConversationId) -> Result<Op
     select(tx, project, id, "")
 }
 
+/// Whether there is a conversation with this id in any project, or was one that is deleted.
+pub fn exists(tx: &mut Tx<'_>, id: ConversationId) -> Result<bool> {
+    let sql = "SELECT 1 FROM chat_conversations WHERE id = $1";
+    Ok(tx.query_opt(sql, params![id], |_| Ok(()))?.is_some())
+}
+
 /// As [`get`], and locks the conversation until the transaction ends: it gets no message and no answer meanwhile.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ConversationId) -> Result<Option<Conversation>> {
     let lock = tx.for_update();

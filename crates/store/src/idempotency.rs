@@ -48,6 +48,8 @@ pub enum AcceptedWork<'a> {
     Message(ChatMessageId),
 }
 
+/// The kind of [`AcceptedWork::Run`].
+pub const RUN_KIND: &str = "run";
 /// The kind of [`AcceptedWork::Message`].
 pub const MESSAGE_KIND: &str = "message";
 
@@ -74,7 +76,7 @@ impl AsAcceptedWork for Workflow {
 impl AcceptedWork<'_> {
     fn kind(self) -> &'static str {
         match self {
-            Self::Run(_) => "run",
+            Self::Run(_) => RUN_KIND,
             Self::Workflow(_) => "workflow",
             Self::Message(_) => MESSAGE_KIND,
         }

@@ -25,6 +25,7 @@ pub mod envelope;
 mod escalation_action;
 pub mod fields;
 pub mod import;
+pub mod invoke;
 pub mod mcp_server;
 pub mod object;
 pub mod pack;

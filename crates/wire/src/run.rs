@@ -156,7 +156,7 @@ pub struct RunView {
 }
 
 /// Of this run alone: its children have their own.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenSums {
     pub total_input: i64,

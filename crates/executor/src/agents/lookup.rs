@@ -11,6 +11,9 @@ use emergent_store::{Tx, agents as rows};
 use super::find;
 use crate::{Error, Executor, Result};
 
+/// The maximum number of external agents in a list, which anybody may ask for.
+const MAX_EXTERNAL_AGENTS: usize = 500;
+
 impl Executor {
     /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no
     /// tool.
@@ -87,6 +90,11 @@ impl Executor {
         page: Page,
     ) -> Result<ResultPage<Agent>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
+    }
+
+    /// Lists the agents that callers from outside may start, by name. The list has at most [`MAX_EXTERNAL_AGENTS`].
+    pub async fn list_external_agents(&self, project: ProjectId) -> Result<Vec<Agent>> {
+        Ok(self.db().read(move |tx| rows::list_external(tx, project, MAX_EXTERNAL_AGENTS)).await?)
     }
 
     /// Returns the agent that is used when a request names none.

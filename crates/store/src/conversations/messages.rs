@@ -3,7 +3,7 @@
 use emergent_domain::{
     conversation::{ChatMessage, HistoryTurn, MAX_HISTORY_TURNS},
     cursor::{Cursor, Page, ResultPage},
-    ids::{ChatMessageId, ConversationId, ProjectId},
+    ids::{ChatMessageId, ConversationId, ProjectId, RunId},
 };
 use uuid::Uuid;
 
@@ -63,6 +63,17 @@ pub fn get(tx: &mut Tx<'_>, conversation: ConversationId, id: ChatMessageId) -> 
 /// A message of any conversation of a project.
 pub fn get_by_id(tx: &mut Tx<'_>, project: ProjectId, id: ChatMessageId) -> Result<Option<ChatMessage>> {
     find(tx, "id = $1 AND project_id = $2", params![id, project])
+}
+
+/// The conversation of the message that a run answers or has answered, if it does.
+pub fn conversation_of_run(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+) -> Result<Option<ConversationId>> {
+    let sql =
+        "SELECT conversation_id FROM chat_messages WHERE run_id = $1 AND role = 'user' AND project_id = $2";
+    tx.query_opt(sql, params![run, project], |row| row.get(0))
 }
 
 /// The message of a person whose answer has this id, also before there is one.

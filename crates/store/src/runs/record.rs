@@ -159,7 +159,7 @@ fn notify_end(
 ) -> Result<()> {
     let data = json!({ "status": end.status(), "reason": end.reason() });
     insert_event(tx, id, seq, "run_ended", &data, now)?;
-    if origin == Origin::Chat {
+    if origin.answers_messages() {
         conversations::answers::end(tx, project, id, end, now)?;
     }
     tx.wake(&super::ended_channel(id))?;
