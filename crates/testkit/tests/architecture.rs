@@ -16,6 +16,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("rules", &["domain", "documents"]),
     ("store", &["domain", "net"]),
     ("wire", &["domain"]),
+    // The protocols of callers from outside, as functions over values.
+    ("surfaces", &["wire"]),
     ("llm", &["domain", "net"]),
     ("mcp", &["domain", "net"]),
     ("secrets", &["store"]),
@@ -26,7 +28,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("chat", &["executor"]),
     ("coordination", &["executor"]),
     ("products", &["executor"]),
-    ("api", &["chat", "coordination", "products", "wire"]),
+    ("api", &["chat", "coordination", "products", "surfaces"]),
     ("emergent", &["api"]),
     // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),

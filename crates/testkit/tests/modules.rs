@@ -17,6 +17,7 @@ const CHECKED: &[(&str, &[&str])] = &[
     ("rules/src/workflow", &["workflow"]),
     ("coordination/src", &[]),
     ("executor/src", &[]),
+    ("surfaces/src", &[]),
 ];
 
 /// Each module with the modules that it uses.
