@@ -25,6 +25,7 @@ pub(crate) enum Access {
 enum TimeLimit {
     Default,
     Upload,
+    Wait,
 }
 
 impl TimeLimit {
@@ -32,6 +33,7 @@ impl TimeLimit {
         match self {
             Self::Default => limits::TIME,
             Self::Upload => limits::UPLOAD_TIME,
+            Self::Wait => limits::WAIT_TIME,
         }
     }
 }
@@ -64,12 +66,21 @@ impl Routes {
     pub(crate) fn starts_work(
         self,
         scope: Scope,
-        mut route: UtoipaMethodRouter<App>,
+        route: UtoipaMethodRouter<App>,
         answer: idempotency::AnswerFn,
     ) -> Self {
-        route.1.paths.values_mut().for_each(openapi::describe_idempotency_key);
-        let once = middleware::from_fn_with_state(answer, idempotency::handle_once);
-        self.add(Access::Scope(scope), TimeLimit::Default, route.map(|methods| methods.route_layer(once)))
+        self.add(Access::Scope(scope), TimeLimit::Default, once(route, answer))
+    }
+
+    /// Adds a route that starts a run and may wait for its end. A repeated request with the same `Idempotency-Key`
+    /// waits for the same run.
+    pub(crate) fn starts_and_waits(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Scope(scope), TimeLimit::Wait, once(route, idempotency::streamed))
+    }
+
+    /// Adds a route that may wait for the end of a run.
+    pub(crate) fn waits(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Scope(scope), TimeLimit::Wait, route)
     }
 
     /// Adds a route that receives a file, whose duration depends on the caller's connection.
@@ -121,4 +132,11 @@ impl Routes {
         });
         Self(self.0.routes(with_layers))
     }
+}
+
+/// Handles requests to a route with an `Idempotency-Key` once.
+fn once(mut route: UtoipaMethodRouter<App>, answer: idempotency::AnswerFn) -> UtoipaMethodRouter<App> {
+    route.1.paths.values_mut().for_each(openapi::describe_idempotency_key);
+    let once = middleware::from_fn_with_state(answer, idempotency::handle_once);
+    route.map(|methods| methods.route_layer(once))
 }

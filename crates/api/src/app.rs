@@ -1,29 +1,38 @@
 //! The state that all requests share: the services, caches and limits of the API.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use emergent_chat::Chat;
 use emergent_coordination::Dispatcher;
-use emergent_domain::{browser_session::Login, ids::ProjectId};
+use emergent_domain::{
+    browser_session::Login,
+    ids::{ProjectId, TokenId},
+};
 use emergent_executor::Executor;
 use emergent_graph::{Credential, Graph};
 use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::requester::Requester;
+use emergent_wire::invoke::AgentCardView;
 use tokio::sync::watch;
 
 use crate::{
     answer_memory::AnswerMemory,
     byte_budget::ByteBudget,
     diagnostics::{ListenAddress, ServerDescription},
-    failed_logins::FailedLogins,
+    failed_logins::failed_logins,
     hosts::AllowedHosts,
     idempotency::KeysInProgress,
+    invoke_rate::{self, InvokeRate},
     limits,
-    login_rate::LoginRate,
+    login_rate::login_rate,
     metrics::Metrics,
     public_requests::PublicRequests,
+    rate_limit::RateLimit,
     readiness::Readiness,
     routes::mcp::{self, McpCaller},
     shares::{Capacity, Limiter},
@@ -56,8 +65,12 @@ pub struct Inner {
     pub(crate) bodies: ByteBudget,
     pub(crate) public_requests: PublicRequests,
     pub(crate) readiness: Readiness,
-    pub(crate) failed_logins: FailedLogins,
-    pub(crate) login_rate: LoginRate,
+    pub(crate) failed_logins: RateLimit<IpAddr>,
+    pub(crate) login_rate: RateLimit<TokenId>,
+    /// Runs that callers from outside start.
+    pub(crate) invoke_rate: InvokeRate,
+    /// The cards of projects, which anybody may ask for.
+    pub(crate) cards: TtlCache<ProjectId, Arc<AgentCardView>>,
     /// First lookups of tokens, and those from addresses that presented too many unknown ones.
     pub(crate) first_lookups: TokenLookups,
     pub(crate) doubted_lookups: TokenLookups,
@@ -87,6 +100,8 @@ pub struct AppOptions {
     pub requests: Capacity,
     /// The limits of open streams: events, exports and imports.
     pub streams: Capacity,
+    /// How many runs a minute one token may start of one external agent.
+    pub invoke_rate: usize,
     /// The accepted values of the header `Host`; `None` means any.
     pub allowed_hosts: Option<AllowedHosts>,
     /// How the server was built and configured.
@@ -101,6 +116,7 @@ impl Default for AppOptions {
             mcp_host: None,
             requests: Capacity::new(limits::CONCURRENT),
             streams: Capacity::new(limits::STREAMS),
+            invoke_rate: invoke_rate::DEFAULT_PER_MINUTE,
             allowed_hosts: None,
             description: ServerDescription::default(),
         }
@@ -113,8 +129,16 @@ impl App {
     }
 
     pub fn with_options(executor: Executor, secrets: Secrets, options: AppOptions) -> Self {
-        let AppOptions { dispatcher, products, mcp_host, requests, streams, allowed_hosts, description } =
-            options;
+        let AppOptions {
+            dispatcher,
+            products,
+            mcp_host,
+            requests,
+            streams,
+            invoke_rate,
+            allowed_hosts,
+            description,
+        } = options;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
         let products = products.unwrap_or_else(|| Products::new(executor.clone(), Default::default()));
         let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor), Server::new);
@@ -136,8 +160,10 @@ impl App {
             bodies: ByteBudget::new(limits::REQUEST_BODIES),
             public_requests: PublicRequests::default(),
             readiness: Readiness::default(),
-            failed_logins: FailedLogins::default(),
-            login_rate: LoginRate::default(),
+            failed_logins: failed_logins(),
+            login_rate: login_rate(),
+            invoke_rate: InvokeRate::per_minute(invoke_rate),
+            cards: TtlCache::default(),
             first_lookups: TokenLookups::new(Requester::Authentication),
             doubted_lookups: TokenLookups::new(Requester::DoubtedAuthentication),
             keys_in_progress: KeysInProgress::default(),
@@ -156,6 +182,11 @@ impl App {
     /// Closes every open event stream, so that a server that stops does not wait for them.
     pub fn close(&self) {
         self.closing.send_replace(true);
+    }
+
+    /// Whether [`App::close`] was called.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
     }
 
     /// Resolves once [`App::close`] was called.

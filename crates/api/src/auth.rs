@@ -33,7 +33,7 @@ use crate::{
 
 const PROJECT_HEADER: &str = "x-project-id";
 /// The project of a token that spans projects, if the request names none.
-const DEFAULT_PROJECT: &str = "default";
+pub(crate) const DEFAULT_PROJECT: &str = "default";
 
 /// The holder of a valid token with the scope of the route. Only [`authorize`] creates one.
 #[derive(Clone)]
@@ -274,12 +274,10 @@ impl App {
     /// Counts a failed login of an address. Returns `unknown`, or the error that tells the address to wait.
     pub(crate) fn failed_login(&self, address: Option<IpAddr>, unknown: ApiError) -> ApiError {
         let Some(address) = address else { return unknown };
-        // Others of this address may have failed meanwhile.
-        if let Some(wait) = self.failed_logins.must_wait(address) {
-            return ApiError::too_many_failed_logins(wait);
+        match self.failed_logins.take(address) {
+            Ok(()) => unknown,
+            Err(wait) => ApiError::too_many_failed_logins(wait),
         }
-        self.failed_logins.record(address);
-        unknown
     }
 
     /// Looks up a credential that this server does not remember.
@@ -288,7 +286,7 @@ impl App {
         credential: &Credential,
         address: Option<IpAddr>,
     ) -> Result<Option<Login>, ApiError> {
-        let is_doubted = address.is_some_and(|address| self.failed_logins.must_wait(address).is_some());
+        let is_doubted = address.is_some_and(|address| self.failed_logins.must_wait(&address).is_some());
         let lookups = if is_doubted { &self.doubted_lookups } else { &self.first_lookups };
         let pending_read = self.logins.start_read();
         let Some(login) = lookups.look_up(&self.graph, credential).await? else { return Ok(None) };

@@ -207,6 +207,16 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "retryAfterSeconds": wait.as_secs() + 1 }))
     }
 
+    /// A token started an agent from outside more often than it may.
+    pub(crate) fn too_many_invocations(limit: usize, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + 1;
+        let message = format!(
+            "this token started this agent {limit} times within a minute, which is the limit              (EMERGENT_INVOKE_RATE); try again in {seconds} seconds"
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .with_details(json!({ "limit": limit, "retryAfterSeconds": seconds }))
+    }
+
     /// Does not quote the name, because the caller is not authenticated.
     pub(crate) fn unknown_host() -> Self {
         let message = "this server is not known by the name in the header `Host`; \

@@ -22,7 +22,8 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     idempotency::{
-        self, AcceptedRequest, AcceptedWork, Answer, BULK_KIND, KeyedRequest, MESSAGE_KIND, RequestKey,
+        self, AcceptedRequest, AcceptedWork, Answer, BULK_KIND, KeyedRequest, MESSAGE_KIND, RUN_KIND,
+        RequestKey,
         with_request,
     },
 };
@@ -58,7 +59,8 @@ pub(crate) fn started_run(_: &App, work: AcceptedWork<'_>) -> Option<Answer> {
     stored_answer(accepted::<StartedRun>(run.clone()))
 }
 
-/// The answer to a request that sent a message is a stream, which is not stored; see [`AcceptedMessage`].
+/// The answer to a request that is answered with a stream, or that waits for a run, is not stored; see
+/// [`AcceptedMessage`] and [`AcceptedRun`].
 pub(crate) fn streamed(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
     None
 }
@@ -76,6 +78,15 @@ pub(crate) struct AcceptedRuns(pub Vec<RunId>);
 pub(crate) fn answered_later(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
     None
 }
+
+/// Like [`AcceptedMessage`], for a request that started a run without a conversation. The handler answers about the
+/// same run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AcceptedRun(pub RunId);
+
+/// An extension of a request that has a key: whoever repeats it follows the same work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HasKey;
 
 /// The keys of requests that this server handles at this moment.
 #[derive(Default)]
@@ -115,6 +126,7 @@ pub(crate) async fn handle_once(
         return Err(ApiError::internal_text("the router was built without its app"));
     };
     let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(HasKey);
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
     let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
     let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
@@ -221,8 +233,12 @@ async fn replay(
         }
         return Ok(response);
     }
-    if accepted.answer.is_none() && accepted.work.0 == MESSAGE_KIND {
-        parts.extensions.insert(AcceptedMessage(ChatMessageId(accepted.work.1)));
+    let (kind, id) = (accepted.work.0.as_str(), accepted.work.1);
+    if accepted.answer.is_none() && matches!(kind, MESSAGE_KIND | RUN_KIND) {
+        match kind {
+            MESSAGE_KIND => parts.extensions.insert(AcceptedMessage(ChatMessageId(id))).is_some(),
+            _ => parts.extensions.insert(AcceptedRun(RunId(id))).is_some(),
+        };
         let mut response = next.run(Request::from_parts(parts, Body::from(body))).await;
         if response.status().is_success() {
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));

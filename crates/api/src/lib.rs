@@ -22,12 +22,14 @@ mod failed_logins;
 mod hosts;
 mod html_page;
 mod idempotency;
+mod invoke_rate;
 mod login_cookie;
 mod login_rate;
 mod metrics;
 mod middleware;
 mod openapi;
 mod public_requests;
+mod rate_limit;
 mod readiness;
 mod request_context;
 mod response;
@@ -40,6 +42,8 @@ mod stream_limit;
 mod token_lookups;
 mod ttl_cache;
 mod views;
+mod waited_run;
+mod waiting;
 
 pub use app::{App, AppOptions};
 pub use diagnostics::ServerDescription;
@@ -92,6 +96,8 @@ pub mod limits {
     pub const UNREAD_ANSWERS: usize = 256 << 20;
     /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
+    /// The timeout of a request that waits for the end of a run.
+    pub const WAIT_TIME: Duration = Duration::from_secs(660);
     /// The timeout of an upload.
     pub const UPLOAD_TIME: Duration = Duration::from_secs(600);
 }

@@ -149,6 +149,8 @@ pub(crate) fn empty() -> OpenApi {
         ("template packs", "What types a project knows, and what their properties look like."),
         ("documents", "Texts, cut into chunks that a search can find."),
         ("agents", "Who works here: definitions, and how they are started."),
+        ("external", "Agents for callers from outside: who is there, and how one is started."),
+        ("openai", "Agents as models, for clients of OpenAI's chat completions."),
         ("runs", "What agents did and are doing: each run with its messages, tool calls and events."),
         ("approvals", "What waits for a person: calls to approve, questions, discussions, escalations."),
         (

@@ -7,11 +7,13 @@ mod chat;
 mod coordination;
 mod documents;
 mod events;
+mod external;
 mod graph;
 pub(crate) mod mcp;
 mod mcp_servers;
 mod meta;
 mod objects;
+mod openai;
 mod packs;
 mod products;
 mod projects;
@@ -40,6 +42,8 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(packs::routes())
         .merge(documents::routes())
         .merge(agents::routes())
+        .merge(external::routes())
+        .merge(openai::routes())
         .merge(runs::routes())
         .merge(approvals::routes())
         .merge(chat::routes())

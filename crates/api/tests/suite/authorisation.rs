@@ -98,6 +98,7 @@ fn only_these_routes_are_public() {
         "/",
         metadata,
         &format!("{metadata}/mcp"),
+        "/api/agents/card",
         "/api/docs",
         "/api/session",
         "/health",
@@ -297,6 +298,17 @@ both_engines! {
                     if operation.method == Method::GET {
                         operation.call_at(&admin, &operation.path_with(of_runs), body).await.found();
                     }
+                    walked += 1;
+                    continue;
+                }
+                "/v1/models/{model}" => {
+                    operation.call_at(&outsider, "/v1/models/a", "{}").await.refused(404, "not_found");
+                    walked += 1;
+                    continue;
+                }
+                path if path.starts_with("/api/agents/") => {
+                    let body = r#"{"input":"x"}"#;
+                    operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
                     walked += 1;
                     continue;
                 }

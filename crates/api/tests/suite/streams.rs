@@ -48,7 +48,10 @@ impl Frames {
     }
 
     pub(crate) async fn from_request(client: &Client, request: axum::http::request::Builder) -> Self {
-        let response = client.open(request.body(Body::empty()).unwrap()).await;
+        Self::from_response(client.open(request.body(Body::empty()).unwrap()).await)
+    }
+
+    pub(crate) fn from_response(response: axum::response::Response) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
         Self { body: response.into_body().into_data_stream(), rest: String::new() }

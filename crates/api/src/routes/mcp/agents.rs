@@ -18,6 +18,7 @@ use super::{
     host::McpCaller,
     tool_calls::{tool_error, tool_result},
 };
+use crate::waited_run::WaitedRun;
 
 /// Starts the agent, reports its progress, and returns its result. If the client cancels the call or
 /// disconnects, the run is cancelled.
@@ -55,7 +56,7 @@ pub(super) async fn call(
     while let Some(event) = events.next().await {
         let event = event.map_err(Fault::internal)?;
         if let RunEventBody::Ended { status, summary, output, error, .. } = &event.body {
-            waited_run.ended = true;
+            waited_run.keep();
             return run_result(run, *status, summary, output.as_ref(), error.as_deref());
         }
         if let Some(text) = progress_text(&event) {
@@ -75,7 +76,7 @@ async fn start_run(
     start: StartOptions,
 ) -> Result<WaitedRun, Error> {
     let run = executor.invoke(actor, agent, start).await?.id;
-    Ok(WaitedRun { executor, actor, run, ended: false })
+    Ok(WaitedRun::new(executor, actor, run))
 }
 
 /// Returns the result of an ended run as text and as JSON.
@@ -120,33 +121,5 @@ fn progress_text(event: &RunEvent) -> Option<String> {
             Some(format!("waits {:.1} s for the model: {}", retry.wait_ms as f64 / 1000.0, retry.error))
         }
         _ => None,
-    }
-}
-
-/// A run that a client waits for. It is cancelled when the client stops waiting.
-struct WaitedRun {
-    executor: Executor,
-    actor: Actor,
-    run: RunId,
-    ended: bool,
-}
-
-impl Drop for WaitedRun {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let (executor, actor, run) = (self.executor.clone(), self.actor, self.run);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                match executor.cancel(actor, run).await {
-                    // The run has ended by itself in the meantime.
-                    Ok(_) | Err(Error::Conflict(_)) => {}
-                    Err(error) => {
-                        tracing::warn!(run.id = %run, %error, "could not cancel a run that nobody waits for")
-                    }
-                }
-            });
-        }
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn follow(
 }
 
 /// Returns the frame of one event, or the last frame of a stream that failed.
-fn frame(event: executor::Result<RunEvent>) -> Event {
+pub(in crate::routes) fn frame(event: executor::Result<RunEvent>) -> Event {
     match event {
         Ok(event) => {
             let id = event.seq.map(|seq| seq.to_string());

@@ -3,7 +3,7 @@
 mod bulk;
 mod change;
 mod conversation;
-mod events;
+pub(super) mod events;
 mod list;
 mod read;
 

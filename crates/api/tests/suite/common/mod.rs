@@ -57,6 +57,12 @@ impl Server {
 
     /// A server whose agents can use these models. Nobody drives runs until [`Server::drive`].
     pub async fn with_models(db: &TestDb, places: usize, models: Models) -> Self {
+        let options = AppOptions { requests: Capacity::unshared(places), ..AppOptions::default() };
+        Self::with_options(db, models, options).await
+    }
+
+    /// Like [`Server::with_models`], with these options.
+    pub async fn with_options(db: &TestDb, models: Models, options: AppOptions) -> Self {
         let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
         let default_project = graph.ensure_default_project().await.expect("a default project").id;
         graph.ensure_builtin_packs().await.expect("built-in packs");
@@ -71,11 +77,7 @@ impl Server {
             emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
         let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
-        let app = App::with_options(
-            executor.clone(),
-            secrets,
-            AppOptions { requests: Capacity::unshared(places), ..Default::default() },
-        );
+        let app = App::with_options(executor.clone(), secrets, options);
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
     }

@@ -1,0 +1,27 @@
+//! Limits how often one token starts one agent from outside (`EMERGENT_INVOKE_RATE`), over all protocols together.
+//! Each server counts for itself.
+
+use std::time::Duration;
+
+use emergent_domain::ids::{AgentId, TokenId};
+
+use crate::{ApiError, rate_limit::RateLimit};
+
+/// The default of [`crate::AppOptions::invoke_rate`].
+pub(crate) const DEFAULT_PER_MINUTE: usize = 60;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The runs that tokens started from outside lately.
+pub(crate) struct InvokeRate(RateLimit<(TokenId, AgentId)>);
+
+impl InvokeRate {
+    /// Allows so many runs a minute of one agent, for each token.
+    pub(crate) fn per_minute(max: usize) -> Self {
+        Self(RateLimit::new(max, WINDOW))
+    }
+
+    /// Counts a run that a token is about to start, or returns the error that says how long it has to wait.
+    pub(crate) fn take(&self, token: TokenId, agent: AgentId) -> Result<(), ApiError> {
+        self.0.take((token, agent)).map_err(|wait| ApiError::too_many_invocations(self.0.max(), wait))
+    }
+}
