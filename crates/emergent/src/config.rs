@@ -24,6 +24,7 @@ use crate::{
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
 const DEFAULT_MAX_RUNS: usize = 256;
 const DEFAULT_MAX_TASKS: usize = 256;
+const DEFAULT_INVOKE_RATE: usize = 60;
 const DEFAULT_DELETED_PROJECT_RETENTION: &str = "30d";
 const DEFAULT_DATABASE_CONNECTIONS: usize = 32;
 
@@ -85,6 +86,8 @@ pub struct Settings {
     pub allowed_hosts: Option<String>,
     /// Where notices of the inboxes of all projects are sent, and what signs them.
     pub webhook: Option<ServerWebhook>,
+    /// How many runs a minute one token may start of one external agent.
+    pub invoke_rate: usize,
     /// The `emergent.toml` that was read, if there is one.
     pub file: Option<PathBuf>,
     /// Where the values came from.
@@ -117,6 +120,11 @@ impl Settings {
         let max_tasks = env_number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(DEFAULT_MAX_TASKS);
         if max_tasks == 0 {
             return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
+        }
+        let invoke_rate =
+            env_number("EMERGENT_INVOKE_RATE")?.or(file.invoke_rate).unwrap_or(DEFAULT_INVOKE_RATE);
+        if invoke_rate == 0 {
+            return Err(Error::setting("EMERGENT_INVOKE_RATE", "must be 1 or more, in runs a minute"));
         }
         Ok(Self {
             listen: listen
@@ -177,6 +185,7 @@ impl Settings {
                 env_value("EMERGENT_WEBHOOK_URL").or(file.webhook_url),
                 env_value("EMERGENT_WEBHOOK_SECRET"),
             )?,
+            invoke_rate,
             data_dir,
             file: path,
             origins,

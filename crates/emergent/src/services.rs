@@ -114,6 +114,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         dispatcher: Some(dispatcher.clone()),
         allowed_hosts: Some(AllowedHosts::new(settings.allowed_hosts.as_deref(), &settings.listen)),
         description: server_description(settings),
+        invoke_rate: settings.invoke_rate,
         ..Default::default()
     };
     let webhooks = WebhookSettings { secrets: secrets.clone(), server: settings.webhook.clone() };

@@ -29,7 +29,7 @@ use Visibility::{Address, Hidden, Shown};
 /// that only the environment has is named after its variable.
 type Definition = (&'static str, &'static str, Option<&'static str>, Visibility);
 
-const DEFINITIONS: [Definition; 53] = [
+const DEFINITIONS: [Definition; 54] = [
     ("allow-private-hosts", "EMERGENT_ALLOW_PRIVATE_HOSTS", Some("false"), Shown),
     ("allow-stdio", "EMERGENT_ALLOW_STDIO", Some("true"), Shown),
     ("allowed-hosts", "EMERGENT_ALLOWED_HOSTS", None, Shown),
@@ -39,6 +39,7 @@ const DEFINITIONS: [Definition; 53] = [
     ("deleted-project-retention", "EMERGENT_DELETED_PROJECT_RETENTION", Some("30d"), Shown),
     ("embeddings", "EMERGENT_EMBEDDINGS", Some("builtin"), Shown),
     ("github-url", "EMERGENT_GITHUB_URL", None, Address),
+    ("invoke-rate", "EMERGENT_INVOKE_RATE", Some("60"), Shown),
     ("judge-model", "EMERGENT_JUDGE_MODEL", None, Shown),
     ("listen", "EMERGENT_LISTEN", Some(crate::config::DEFAULT_LISTEN), Shown),
     ("max-project-runs", "EMERGENT_MAX_PROJECT_RUNS", None, Shown),

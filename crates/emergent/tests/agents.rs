@@ -182,3 +182,44 @@ fn doctor_tells_which_models_can_be_asked() {
         text(&wrong.stdout)
     );
 }
+
+const OUTSIDE: &str = r#"
+rules:
+  - when: {}
+    answer: { text: "You said: {{last}}" }
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_external_agent_is_invoked_with_a_token_that_may_do_nothing_else() {
+    let home = home();
+    std::fs::write(home.data().join("rehearsals/outside.yaml"), OUTSIDE).expect("a script");
+    let model = json!({ "provider": "rehearsal", "name": "outside" });
+    let agent = json!({ "name": "guide", "visibility": "external", "model": model });
+    std::fs::write(home.folder().join("guide.json"), agent.to_string()).expect("a file");
+    command_output(home.run(&["agent", "create", "guide.json"]));
+    // On the data folder, the command drives the run itself.
+    let said = command_output(home.run(&["agent", "invoke", "guide", "--input", "hello there"]));
+    assert_eq!(said, "You said: hello there\n");
+
+    let server = home.start().await;
+    let token = command_output(home.run(&["token", "create", "partner", "--scopes", "agents:invoke"]));
+    let outside = ["--server", server.url(), "--token", token.trim()];
+    let invoke = |more: &[&str]| home.run(&[&["agent", "invoke", "guide"], more, &outside].concat());
+    assert_eq!(command_output(invoke(&["--input", "hello"])), "You said: hello\n");
+    assert_eq!(command_output(invoke(&["--input", "hello", "--wait", "30"])), "You said: hello\n");
+    let result = json_of(invoke(&["--input", "hello", "--wait", "30", "--json"]));
+    assert_eq!((&result["status"], &result["text"]), (&json!("completed"), &json!("You said: hello")));
+    let conversation = result["conversationId"].as_str().expect("an id");
+    let more = ["--input", "more", "--conversation", conversation, "--wait", "30", "--json"];
+    assert_eq!(json_of(invoke(&more))["conversationId"], conversation);
+    let events = command_output(invoke(&["--input", "hello", "--json"]));
+    let last: Value = serde_json::from_str(events.lines().last().expect("an end")).expect("JSON");
+    assert_eq!(last["type"], "run_ended");
+    for flags in [&["--input", "hello", "--idempotency-key", "k", "--wait", "30", "--json"][..]; 2] {
+        json_of(invoke(flags));
+    }
+    let runs = json_of(home.run(&["run", "list", "--agent", "guide", "--json"]));
+    assert_eq!(runs.as_array().map(Vec::len), Some(7), "the repeated request started one run: {runs}");
+    let refused = failed(&home.run(&[&["agent", "invoke", "lead", "--input", "x"], &outside[..]].concat()));
+    assert!(refused.contains("lead"), "{refused}");
+}

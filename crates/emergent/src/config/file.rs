@@ -41,6 +41,7 @@ pub(super) struct ConfigFile {
     pub tls_key: Option<PathBuf>,
     pub allowed_hosts: Option<String>,
     pub webhook_url: Option<String>,
+    pub invoke_rate: Option<usize>,
 }
 
 /// The content of the configuration file, also as a table, with its path; defaults without a path when there

@@ -59,6 +59,8 @@ pages! {
     extraction: "docs/extraction.md",
     graph: "docs/graph.md",
     installation: "docs/installation.md",
+    integrations: "docs/integrations.md",
+    invoke: "docs/invoke.md",
     mcp: "docs/mcp.md",
     mcp_servers: "docs/mcp-servers.md",
     models: "docs/models.md",

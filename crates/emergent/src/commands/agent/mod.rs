@@ -3,6 +3,7 @@
 mod change;
 mod definition;
 mod history;
+mod invoke;
 
 use std::path::PathBuf;
 
@@ -74,6 +75,10 @@ pub enum Agent {
     },
     /// Start an agent
     Trigger(Trigger),
+    /// Start an external agent as a caller from outside, and print its answer
+    ///
+    /// The answer is printed as it is written. Needs the scope agents:invoke and no other.
+    Invoke(invoke::Invoke),
 }
 
 #[derive(Debug, clap::Args)]
@@ -151,6 +156,7 @@ impl Agent {
                 }
             }
             Agent::Trigger(trigger) => trigger.run(client, as_json).await,
+            Agent::Invoke(invoke) => invoke.run(client, as_json).await,
         }
     }
 }
@@ -158,13 +164,7 @@ impl Agent {
 impl Trigger {
     async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let agent = resolve_id(client, &AGENTS, &self.agent).await?;
-        let context = match &self.context {
-            Some(context) => Some(
-                serde_json::from_str(context)
-                    .map_err(|error| Error::Usage(format!("--context is not JSON: {error}")))?,
-            ),
-            None => None,
-        };
+        let context = parse_context(self.context.as_deref())?;
         let model = self.model.as_deref().map(parse_model).transpose()?;
         let body = TriggerRun {
             input: self.input,
@@ -180,6 +180,12 @@ impl Trigger {
         let started: Received<StartedRun> = client.post_once(&path, &body, key).await?.data().await?;
         watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await
     }
+}
+
+/// Reads the JSON of an option `--context`.
+fn parse_context(text: Option<&str>) -> Result<Option<Value>> {
+    let parsed = text.map(serde_json::from_str).transpose();
+    parsed.map_err(|error| Error::Usage(format!("--context is not JSON: {error}")))
 }
 
 /// Reads the model of an option `--model`.

@@ -27,8 +27,7 @@ use crate::{
 };
 use children::Children;
 pub use events::{Event, Events, Frames};
-use view::View;
-pub use view::unavailable_server;
+pub use view::{View, unavailable_server};
 
 /// How often the tree of child runs is loaded, because a run's events do not cover its children.
 const TREE_POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,134 @@
+//! `emergent agent invoke`: starts an external agent, as a caller from outside does. Unlike `trigger`, this needs no
+//! other scope than `agents:invoke`.
+
+use emergent_domain::{agent::is_valid_name, run::RunStatus};
+use emergent_wire::{
+    invoke::{InvocationView, InvokeAgent},
+    run_event::{BodyView, RunEventView},
+};
+use uuid::Uuid;
+
+use super::parse_context;
+use crate::{
+    client::{Client, Received},
+    commands::watch_run::{self, Event, Events, Spinner, View, listen_for_interrupt},
+    commands::watch_workflow,
+    error::{Error, Result},
+    output,
+    text::is_id,
+};
+
+#[derive(Debug, clap::Args)]
+pub struct Invoke {
+    /// The name or the id of an external agent
+    agent: String,
+    /// What to do
+    #[arg(long, value_name = "TEXT")]
+    input: String,
+    /// More to know, as JSON
+    #[arg(long, value_name = "JSON")]
+    context: Option<String>,
+    /// Go on with this conversation: the `conversationId` of an earlier answer
+    #[arg(long, value_name = "ID")]
+    conversation: Option<Uuid>,
+    /// Print only the result, after at most this time
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+    /// A name for this request: sent again with it, it starts nothing more
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl Invoke {
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        // The agents are not listed to find the name: that would need another scope.
+        if !is_id(&self.agent) && !is_valid_name(&self.agent) {
+            return Err(Error::Usage(format!("`{}` is neither the name nor the id of an agent", self.agent)));
+        }
+        let body = InvokeAgent {
+            input: self.input,
+            context: parse_context(self.context.as_deref())?,
+            conversation_id: self.conversation,
+            wait: self.wait,
+            stream: false,
+        };
+        let path = format!("/api/agents/{}/invoke", self.agent);
+        let driver = client.drive_runs();
+        let invoked = async {
+            let started = client.post_once(&path, &body, self.idempotency_key.as_deref()).await?;
+            let started: Received<InvocationView> = started.data().await?;
+            match self.wait {
+                Some(_) => Ok(Some(started)),
+                None if follow(client, &started, as_json).await? => {
+                    client.get(&started.links.result).await?.data().await.map(Some)
+                }
+                None => {
+                    let run = started.run_id.to_string();
+                    output::print_notice(&watch_workflow::interrupted_message(client, "run", &run));
+                    Ok(None)
+                }
+            }
+        };
+        let invoked: Result<Option<Received<InvocationView>>> = invoked.await;
+        driver.stop().await;
+        let Some(result) = invoked? else { return Err(Error::Interrupted) };
+        print_result(&result, self.wait.is_some(), as_json)
+    }
+}
+
+/// Prints the events of a run until it ends: its text, or with `as_json` each event as a line. Returns false after
+/// Ctrl-C.
+async fn follow(client: &Client, started: &InvocationView, as_json: bool) -> Result<bool> {
+    let mut view = View::new(output::use_colour(), output::terminal_width());
+    let (mut events, mut spinner) = (Events::new(client, &started.links.result), Spinner::default());
+    let mut interrupt = listen_for_interrupt().await;
+    loop {
+        if !as_json && !view.is_mid_line() {
+            spinner.show(view.activity());
+        }
+        let event: Event<RunEventView> = tokio::select! {
+            event = events.next() => event?,
+            _ = &mut interrupt => {
+                spinner.hide();
+                output::print_part(&view.lines(&[]))?;
+                return Ok(false);
+            }
+        };
+        spinner.hide();
+        if as_json {
+            output::print_line(&event.raw.to_string())?;
+        }
+        // Kinds of events that only a newer server knows are not shown.
+        let Some(event) = event.parsed else { continue };
+        if matches!(event.body, BodyView::RunEnded { .. }) {
+            output::print_part(&view.lines(&[]))?;
+            return Ok(true);
+        }
+        if !as_json {
+            output::print_part(&view.event(&event.body))?;
+        }
+    }
+}
+
+/// Prints what was not printed while the run was followed. Fails when the run failed or was cancelled.
+fn print_result(result: &Received<InvocationView>, is_alone: bool, as_json: bool) -> Result<()> {
+    let status = watch_run::status(result.status, result.reason);
+    if is_alone && as_json {
+        output::print_json(result)?;
+    } else if is_alone && let Some(text) = &result.text {
+        output::print_text(text)?;
+    }
+    match result.status {
+        RunStatus::Completed => {}
+        RunStatus::Failed | RunStatus::Cancelled => {
+            let error = result.error_message.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+            return Err(Error::Usage(format!("run {} {status}{error}", result.run_id)));
+        }
+        _ if as_json => return Ok(()),
+        _ => output::print_notice(&format!("run {} is {status}: {}", result.run_id, result.links.result)),
+    }
+    if !as_json && output::terminal_width().is_some() {
+        output::print_notice(&format!("to go on: --conversation {}", result.conversation_id));
+    }
+    Ok(())
+}
