@@ -6,7 +6,7 @@
 import json
 import sys
 
-import httpx
+import httpx2 as httpx
 import openai
 
 BASE_URL, TOKEN = sys.argv[1:]
