@@ -178,7 +178,7 @@ both_engines! {
         assert!(!serde_json::to_string(&again).unwrap().contains("You are a secret."));
         let seen = end["seq"].as_i64().unwrap() - 1;
         let rest = all(Frames::open(&caller, &path, Some(&seen.to_string())).await).await.1;
-        assert_eq!(rest, [end.clone()]);
+        assert_eq!(rest, std::slice::from_ref(end));
     }
 
     async fn a_conversation_goes_on_from_a_run_or_from_a_chat(db: TestDb) {

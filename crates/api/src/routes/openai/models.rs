@@ -1,7 +1,7 @@
 //! The external agents of the project as models.
 
 use axum::{Json, extract::State};
-use emergent_domain::agent::Agent;
+use emergent_domain::{agent::Agent, ids::ProjectId};
 use emergent_surfaces::openai::models::{Model, ModelList, model, model_list};
 
 use crate::{ApiError, App, auth::InProject, extract::Path, routes::external::invoke::check_external};
@@ -33,11 +33,7 @@ pub(super) async fn get(
 }
 
 /// Returns the external agent with this name.
-pub(super) async fn find_model(
-    app: &App,
-    project: emergent_domain::ids::ProjectId,
-    name: &str,
-) -> Result<Agent, ApiError> {
+pub(super) async fn find_model(app: &App, project: ProjectId, name: &str) -> Result<Agent, ApiError> {
     let found = match name.contains('\0') {
         true => None,
         false => match app.executor.find_agent(project, name).await {
