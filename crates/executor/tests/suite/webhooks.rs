@@ -11,7 +11,7 @@ use emergent_domain::{
     approval::{ApprovalStatus, Choice, NewDecision},
     cursor::Page,
     ids::{ObjectId, RunId, TokenId},
-    inbox::{InboxNotice, Webhook},
+    inbox::{InboxItem, InboxItemKind, InboxNotice, Webhook},
     project::ProjectPatch,
     redact::Redactor,
     run::RunStatus,
@@ -298,9 +298,11 @@ both_engines! {
         let notices = move |tx: &mut Tx<'_>| {
             for (project, count) in projects.into_iter().zip([40, 3]) {
                 for _ in 0..count {
-                    let (pending, now) = (ApprovalStatus::Pending, Timestamp::now());
-                    let notice = InboxNotice::for_discussion(project, ObjectId::new(), "topic", pending, now);
-                    emergent_store::webhooks::enqueue(tx, &notice)?;
+                    let created_at = Timestamp::now();
+                    let (id, kind) = (ObjectId::new().0, InboxItemKind::Discussion);
+                    let (title, status) = ("topic".to_owned(), ApprovalStatus::Pending);
+                    let item = InboxItem { id, project, kind, title, status, decision: None, created_at };
+                    emergent_store::webhooks::enqueue(tx, &InboxNotice::for_item(&item, created_at))?;
                 }
             }
             Ok::<_, emergent_store::Error>(())

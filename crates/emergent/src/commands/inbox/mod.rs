@@ -20,7 +20,6 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    hints,
     output::{self, first_line},
     text::short_id,
 };
