@@ -82,7 +82,7 @@ impl RunDriver {
         let tokens_before = self.context.estimated_tokens();
         let mut old_turns: Vec<Turn> = self.context.turns()[..turn_count].to_vec();
         old_turns.push(Turn::user(SUMMARY_PROMPT));
-        let input = budget::estimate_tokens(&self.system_prompt, &[], &old_turns);
+        let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old_turns);
         let estimate = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
         let BudgetCheck::Granted(reservation) = self.reserve_call(estimate, deadline).await? else {
             return Ok(false);
@@ -91,7 +91,8 @@ impl RunDriver {
         let step = self.run.steps_before + self.machine.step();
         let request = ChatRequest {
             model: &self.run.model.name,
-            system: &self.system_prompt,
+            // Without the output schema, which is not for this answer.
+            system: &self.definition.system_prompt,
             turns: &old_turns,
             tools: &[],
             temperature: self.run.model.temperature,

@@ -86,10 +86,10 @@ async fn settings_of_the_answer_are_passed_on() {
 
 #[tokio::test]
 async fn a_schema_that_the_server_may_not_support_is_left_out() {
-    let turns = [Turn::user("Hi")];
+    let (turns, tools) = ([Turn::user("Hi")], tools());
     let (object, list) = (json!({ "type": "object" }), json!({ "type": "array" }));
     // This is not OpenAI's own server: the grammar of the schema would make calls impossible.
-    let beside_tools = ChatRequest { output_schema: Some(&object), ..request(&turns, &tools()) };
+    let beside_tools = ChatRequest { output_schema: Some(&object), ..request(&turns, &tools) };
     assert!(asked(openai, beside_tools).await.body.get("response_format").is_none());
     let no_object = ChatRequest { output_schema: Some(&list), ..request(&turns, &[]) };
     assert!(asked(openai, no_object).await.body.get("response_format").is_none());
