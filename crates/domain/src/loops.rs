@@ -3,17 +3,24 @@
 //! The third repetition of a call, or of a cycle of calls, is answered with a warning instead of being
 //! made. The warning holds for the rest of the run: the same loop again ends the run, whatever lies
 //! between. Only an answer that the model wrote after it had read the warning can end the run: the other
-//! calls of the warned loop in the same answer get the warning as well. A repetition is excused while its results change, and once after a change was made that may
-//! have changed them. Polling and looking again after a write are therefore no loops.
+//! calls of the warned loop in the same answer get the warning as well. A repetition is excused while its
+//! results change, and once after a change was made that may have changed them. Polling and looking again
+//! after a write are therefore no loops.
+//!
+//! Other calls may lie between the repetitions. They excuse them only if they bring something new: a result
+//! that their tool has not returned in this run, or a change. Failures are compared without the arguments, so
+//! a tool that always fails in the same way is a loop as well.
 //!
 //! The guard sees only what the record of the run contains, so a recovered run has the same guard.
 
+mod failures;
 mod fingerprint;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
+use failures::{FailureCheck, Failures};
 use serde_json::Value;
 
 use crate::{agent::string_enum, ids::ToolCallId};
@@ -27,6 +34,9 @@ const MAX_CYCLE: usize = 32;
 const MAX_STALE_CALLS: usize = 8;
 /// So many reads in a row that differ only in spelling and have the same result count as a loop.
 const MAX_SIMILAR_CALLS: usize = 5;
+/// A call that was made this often with the same result counts as a loop if no other call brought anything
+/// new in between.
+const MAX_REVISITS: usize = 5;
 /// A run that was warned about this many loops without progress ends at the next one.
 const MAX_WARNINGS: usize = 5;
 /// The number of earlier results of a call that a new one is compared with.
@@ -76,8 +86,12 @@ pub enum LoopKind {
     Cycle(usize),
     /// Calls in any order, all of which return what they have returned before.
     KnownResults,
-    /// Reads that differ only in spelling and return the same.
+    /// Reads that differ only in spelling, or in how many results they ask for, and return the same.
     SameQuestion,
+    /// The same call again and again, between other calls that bring nothing new either.
+    NothingNew,
+    /// Calls of one tool with any arguments, all of which fail in the same way.
+    SameFailure,
 }
 
 /// Observes all tool calls of a run and their results, in order.
@@ -90,6 +104,11 @@ pub struct LoopGuard {
     warned: Vec<WarnedLoop>,
     /// How many calls were made that changed something. The repetition of a call does not count.
     changes: u64,
+    /// The results that each tool has returned.
+    known_results: HashSet<(u64, u64)>,
+    /// How many results were new, and how many changes were made.
+    news: u64,
+    failures: Failures,
     /// How many answers with tool calls the model has given.
     answers: u64,
     /// The loops without progress that the model was warned about.
@@ -103,6 +122,8 @@ struct RecentCall {
     id: ToolCallId,
     exact: u64,
     similar: u64,
+    tool: u64,
+    input: Value,
     effect: CallEffect,
     /// False if the call was refused.
     executed: bool,
@@ -123,6 +144,10 @@ struct CallHistory {
     has_succeeded: bool,
     /// `LoopGuard::changes` when the newest result arrived.
     changes: u64,
+    /// `LoopGuard::news` when the newest result arrived.
+    news: u64,
+    /// How many results in a row were the same while no call brought anything new.
+    revisits: usize,
 }
 
 /// A loop that the model was warned about.
@@ -161,6 +186,8 @@ impl LoopGuard {
             id: call.id,
             exact,
             similar,
+            tool: fingerprint::tool(call.tool),
+            input: call.input.clone(),
             effect: call.effect,
             executed: true,
             result: None,
@@ -197,7 +224,27 @@ impl LoopGuard {
             let count = self.history.get(&similar).map_or(count, |call| call.count);
             return self.warn(vec![similar], count, LoopKind::SameQuestion);
         }
-        LoopCheck::None
+        if self.has_nothing_new(exact) {
+            return self.warn(vec![exact], count, LoopKind::NothingNew);
+        }
+        self.check_failures()
+    }
+
+    /// Returns whether the call was made often with one result while nothing else brought anything new.
+    fn has_nothing_new(&self, exact: u64) -> bool {
+        let is_stale = |call: &CallHistory| call.news == self.news && call.revisits >= MAX_REVISITS - 1;
+        self.history.get(&exact).is_some_and(is_stale)
+    }
+
+    /// Checks whether the tool of the newest call always fails in the same way.
+    fn check_failures(&mut self) -> LoopCheck {
+        let Some(tool) = self.recent.back().map(|call| call.tool) else { return LoopCheck::None };
+        match self.failures.check(tool, self.answers) {
+            FailureCheck::None => LoopCheck::None,
+            FailureCheck::Warn { count } => self.warn(Vec::new(), count, LoopKind::SameFailure),
+            FailureCheck::WarnAgain { count } => LoopCheck::Warn { count, kind: LoopKind::SameFailure },
+            FailureCheck::End { count } => LoopCheck::End { count },
+        }
     }
 
     /// Checks a call of loops that the model was warned about. The model has not read a warning of its
@@ -290,19 +337,32 @@ impl LoopGuard {
     /// Records the result of a call. The result of a call that the guard refused is ignored.
     pub fn record_result(&mut self, id: ToolCallId, output: &Value, failed: bool) {
         let Some(index) = self.recent.iter().rposition(|call| call.id == id && call.executed) else { return };
-        let RecentCall { exact, similar, effect, .. } = self.recent[index];
+        let RecentCall { exact, similar, tool, effect, .. } = self.recent[index];
         let result = fingerprint::result(effect, output, failed);
         let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
-        if effect != CallEffect::Reads && !failed && !is_repetition {
+        let is_change = effect != CallEffect::Reads && !failed && !is_repetition;
+        if is_change {
             self.changes += 1;
         }
+        let is_new_result = !failed && self.known_results.insert((tool, result));
+        if is_change || is_new_result {
+            self.record_news();
+        }
         for key in [exact, similar] {
-            let changes = self.changes;
+            let (changes, news) = (self.changes, self.news);
             let history = self.history.entry(key).or_default();
-            history.add_result(result, failed, changes);
+            history.add_result(result, failed, changes, news);
             if history.has_changed {
                 let repeated = self.warned.iter_mut().filter(|warned| warned.has_call(key));
                 repeated.for_each(WarnedLoop::record_progress);
+            }
+        }
+        match failed {
+            false => self.failures.record_success(tool),
+            // A call that fails in another way than before may be on its way: it waits for something.
+            true if self.history.get(&exact).is_some_and(|call| call.has_changed) => {}
+            true => {
+                self.failures.record(tool, fingerprint::failure(output, &self.recent[index].input), effect)
             }
         }
         let unchanged = self.history.get(&exact).map_or(0, |call| call.unchanged);
@@ -311,9 +371,24 @@ impl LoopGuard {
     }
 }
 
+impl LoopGuard {
+    /// A call brought something new. What the model was told to be without progress is not any more.
+    fn record_news(&mut self) {
+        self.news += 1;
+        self.failures.record_news();
+        let count = self.warned.len();
+        self.warned.retain(|warned| warned.kind != LoopKind::NothingNew || warned.has_progressed);
+        self.idle_warnings -= count - self.warned.len();
+        self.read_idle_warnings = self.read_idle_warnings.min(self.idle_warnings);
+    }
+}
+
 impl CallHistory {
-    fn add_result(&mut self, result: u64, failed: bool, changes: u64) {
+    fn add_result(&mut self, result: u64, failed: bool, changes: u64, news: u64) {
         let is_known = self.results.contains(&result);
+        let is_revisit = self.news == news && self.results.back() == Some(&result);
+        self.revisits = if is_revisit { self.revisits + 1 } else { 1 };
+        self.news = news;
         self.has_changed = !is_known && !self.results.is_empty();
         self.unchanged = if is_known { self.unchanged + 1 } else { 0 };
         self.has_succeeded |= !failed;
@@ -349,9 +424,16 @@ pub fn loop_warning(tool: &str, count: usize, kind: LoopKind) -> String {
              returned nothing that they had not returned before."
         ),
         LoopKind::SameQuestion => format!(
-            "You have called {tool} {count} times with arguments that differ only in spelling, and the result was \
-             always the same."
+            "You have called {tool} {count} times with arguments that differ only in spelling or in the number of results, \
+             and the result was always the same."
         ),
+        LoopKind::NothingNew => format!(
+            "You have called {tool} with identical arguments {count} times with the same result, and no other tool call in \
+             between returned anything new."
+        ),
+        LoopKind::SameFailure => {
+            format!("You have called {tool} {count} times, and it always failed with the same error.")
+        }
     };
     format!(
         "LOOP DETECTED: {repeated} This tool call will not be executed. Please try a different approach or summarize \

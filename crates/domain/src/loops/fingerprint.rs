@@ -10,16 +10,56 @@ use super::CallEffect;
 const VOLATILE_FIELDS: [&str; 8] =
     ["took", "tookMs", "took_ms", "durationMs", "duration_ms", "requestId", "request_id", "traceId"];
 
+/// Arguments that say how many results are wanted, and not what is asked.
+const SIZE_ARGUMENTS: [&str; 9] =
+    ["limit", "topK", "top_k", "pageSize", "page_size", "perPage", "per_page", "maxResults", "max_results"];
+/// Shorter arguments may be part of any word, so they stay in the text of a failure.
+const MIN_REMOVED_VALUE: usize = 3;
+
 /// Hashes a call. Calls of the same tool with equal arguments have the same hash, regardless of the
 /// order of their keys.
 pub(super) fn exact_call(tool: &str, input: &Value) -> u64 {
     hash_call(tool, input, Text::Exact)
 }
 
-/// Hashes a call like [`exact_call`], but ignores letter case, spaces and final punctuation in texts, so
-/// that the same question in another spelling has the same hash.
+/// Hashes a call like [`exact_call`], but ignores letter case, spaces and final punctuation in texts, and how
+/// many results are asked for, so that the same question in another spelling has the same hash.
 pub(super) fn similar_call(tool: &str, input: &Value) -> u64 {
     hash_call(tool, input, Text::Folded)
+}
+
+/// Hashes the name of a tool.
+pub(super) fn tool(tool: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tool.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Hashes the words of a failure without what differs from call to call: values of the arguments, and words
+/// with digits (ids, numbers, times).
+pub(super) fn failure(output: &Value, input: &Value) -> u64 {
+    let mut text = match output.get("error").and_then(Value::as_str) {
+        Some(error) => error.to_owned(),
+        None => output.to_string(),
+    };
+    remove_values(input, &mut text);
+    let mut hasher = DefaultHasher::new();
+    for word in text.split_whitespace() {
+        match word.contains(|c: char| c.is_ascii_digit()) {
+            true => "#".hash(&mut hasher),
+            false => word.to_lowercase().hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+fn remove_values(input: &Value, text: &mut String) {
+    match input {
+        Value::String(value) if value.chars().count() >= MIN_REMOVED_VALUE => *text = text.replace(value, ""),
+        Value::Array(items) => items.iter().for_each(|item| remove_values(item, text)),
+        Value::Object(map) => map.values().for_each(|value| remove_values(value, text)),
+        _ => {}
+    }
 }
 
 /// Hashes a result. That a write succeeded twice is no news, even if it returned another id.
@@ -42,7 +82,11 @@ fn hash_call(tool: &str, input: &Value, text: Text) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     tool.hash(&mut hasher);
-    hash_value(input, text, &[], &mut hasher);
+    let ignored: &[&str] = match text {
+        Text::Exact => &[],
+        Text::Folded => &SIZE_ARGUMENTS,
+    };
+    hash_value(input, text, ignored, &mut hasher);
     hasher.finish()
 }
 

@@ -164,6 +164,12 @@ fn a_question_in_other_spellings_is_the_same_question() {
 }
 
 #[test]
+fn a_call_again_and_again_between_others_that_bring_nothing_new_is_a_loop() {
+    check("abacadaeafag", "........!.#.");
+    check("abacadae a b1 acad", "........!.....");
+}
+
+#[test]
 fn a_run_that_finds_a_new_loop_after_every_warning_ends() {
     check("aaabbbcccdddeeefff", "..!..!..!..!..!..#");
 }
@@ -209,7 +215,13 @@ fn the_warning_says_what_is_repeated_and_what_follows() {
     assert!(known.contains("your last 8 tool calls returned nothing"), "{known}");
     let similar = loop_warning("search", 5, LoopKind::SameQuestion);
     assert!(similar.contains("differ only in spelling") && !similar.contains("identical"), "{similar}");
-    for warning in [same, cycle, known, similar] {
+    let revisited = first_warning("abcabdabeabfabgabh");
+    assert!(revisited.is_empty(), "each of the tools brings something new: {revisited}");
+    let nothing_new = loop_warning("search", 5, LoopKind::NothingNew);
+    assert!(nothing_new.contains("no other tool call in between returned anything new"), "{nothing_new}");
+    let failing = loop_warning("search", 9, LoopKind::SameFailure);
+    assert!(failing.contains("9 times, and it always failed with the same error"), "{failing}");
+    for warning in [same, cycle, known, similar, nothing_new, failing] {
         assert!(warning.starts_with("LOOP DETECTED: ") && warning.ends_with("your run ends."), "{warning}");
     }
 }

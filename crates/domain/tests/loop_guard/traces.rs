@@ -1,5 +1,7 @@
 //! Generates the labelled set: loops of many shapes, and honest work that looks like a loop.
 
+mod without_progress;
+
 use emergent_domain::loops::CallEffect::{self, External, Reads, Writes};
 use serde_json::{Value, json};
 
@@ -35,6 +37,11 @@ pub fn labelled_set() -> Vec<Trace> {
     loops_with_other_calls(&mut traces);
     loops_of_writes(&mut traces);
     loops_without_order(&mut traces);
+    without_progress::loops_of_failures(&mut traces);
+    without_progress::loops_of_limits(&mut traces);
+    without_progress::loops_of_revisits(&mut traces);
+    without_progress::honest_exploration(&mut traces);
+    without_progress::honest_mending(&mut traces);
     honest_polling(&mut traces);
     honest_paging(&mut traces);
     honest_retries(&mut traces);

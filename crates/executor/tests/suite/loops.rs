@@ -167,4 +167,47 @@ both_engines! {
         assert_eq!((call_count, loops(&harness, &run).await), (2, 1));
         harness.close().await;
     }
+
+    async fn a_tool_that_does_not_exist_ends_the_run_whatever_its_arguments_are(db: TestDb) {
+        let (run, _, harness) = play(&db, (0..40).map(|n| calls("nosuch", json!({ "n": n }))).collect()).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!((run.step_count, loops(&harness, &run).await), (11, 2));
+        let answers = harness.answers(run.id).await;
+        assert!(error(&answers[8]).contains("it always failed with the same error"), "{}", answers[8]);
+        harness.close().await;
+    }
+
+    async fn arguments_that_are_never_valid_end_the_run(db: TestDb) {
+        let wrong = |n: i64| calls("entities_query", json!({ "typ": format!("x{n}") }));
+        let (run, _, harness) = play(&db, (0..40).map(wrong).collect()).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!((run.step_count, loops(&harness, &run).await), (11, 2));
+        harness.close().await;
+    }
+
+    async fn the_same_question_with_another_limit_ends_the_run(db: TestDb) {
+        let look = |n: i64| calls("entities_query", json!({ "type": "Zzz", "limit": n }));
+        let (run, _, harness) = play(&db, (1..40).map(look).collect()).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!((run.step_count, loops(&harness, &run).await), (6, 2));
+        harness.close().await;
+    }
+
+    async fn a_call_between_others_that_bring_nothing_new_ends_the_run(db: TestDb) {
+        let look = |type_: String| calls("entities_query", json!({ "type": type_ }));
+        let script = (0..40).flat_map(|n| [look("Zzz".into()), look(format!("Z{n}"))]).collect();
+        let (run, _, harness) = play(&db, script).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!((run.step_count, loops(&harness, &run).await), (11, 2));
+        harness.close().await;
+    }
+
+    async fn a_model_that_mends_its_arguments_is_not_warned(db: TestDb) {
+        let wrong = |n: i64| calls("entities_query", json!({ "typ": format!("x{n}") }));
+        let right = calls("entities_query", json!({ "type": "Zzz" }));
+        let (run, _, harness) = play(&db, vec![wrong(1), wrong(2), right, says("Done.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(loops(&harness, &run).await, 0);
+        harness.close().await;
+    }
 }
