@@ -21,8 +21,8 @@ use serde_json::Value;
 
 pub use prompts::TRUNCATED_CALL_RESULT;
 use prompts::{
-    BUDGET_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT, STEP_LIMIT_PROMPT,
-    TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
+    BUDGET_PROMPT, CONTINUE_EMPTY_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT,
+    STEP_LIMIT_PROMPT, TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
 };
 use typed_output::OutputDecision;
 
@@ -284,6 +284,7 @@ impl Machine {
             StopReason::MaxTokens => {
                 incomplete.text.push_str(answer.text);
                 incomplete.truncated += 1;
+                incomplete.asked_again &= is_empty;
                 if incomplete.truncated > MAX_CONTINUATIONS {
                     return self.end_with(self.truncated_end());
                 }
@@ -291,8 +292,15 @@ impl Machine {
                 let text = if incomplete.text.trim().is_empty() { SHORTER_PROMPT } else { CONTINUE_PROMPT };
                 NextAction::AskAgain { reason: Reason::Truncated, text: text.into() }
             }
-            // Nothing remained to be said after a truncated answer: it is complete.
-            _ if !is_empty || !incomplete.text.trim().is_empty() => self.on_final_answer(),
+            _ if !is_empty => self.on_final_answer(),
+            // The model did not continue a truncated answer. Nobody knows whether anything is missing.
+            _ if !incomplete.text.trim().is_empty() => {
+                if std::mem::replace(&mut incomplete.asked_again, true) {
+                    return self.end_with(self.not_continued_end());
+                }
+                incomplete.continues_step = true;
+                NextAction::AskAgain { reason: Reason::Empty, text: CONTINUE_EMPTY_PROMPT.into() }
+            }
             _ if incomplete.asked_again => self.end_with(RunEnd::Failed {
                 reason: Reason::Empty,
                 error: "the model answered with nothing, twice in a row".to_owned(),
@@ -332,6 +340,12 @@ impl Machine {
             self.incomplete.truncated
         );
         RunEnd::Failed { reason: Reason::Truncated, error, summary: self.last_text.clone() }
+    }
+
+    fn not_continued_end(&self) -> RunEnd {
+        let error = "the answer was truncated at the maximum length, and the model did not continue it, although it was \
+                     asked twice; raise `model.maxTokens`, or ask for less";
+        RunEnd::Failed { reason: Reason::Truncated, error: error.to_owned(), summary: self.last_text.clone() }
     }
 
     /// The model called tools. The arguments of the `truncated` call are incomplete.

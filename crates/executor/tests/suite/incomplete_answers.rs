@@ -49,6 +49,24 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_truncated_answer_that_is_never_continued_fails_with_its_text(db: TestDb) {
+        let (run, harness) = play(&db, vec![says("One, ").truncated(), says(""), says("")]).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::Truncated));
+        assert_eq!((run.summary.as_deref(), run.step_count), (Some("One, "), 1));
+        assert!(run.error.as_deref().unwrap().contains("did not continue it"), "{:?}", run.error);
+        assert_eq!(incomplete(&harness, &run).await, [Reason::Truncated, Reason::Empty]);
+        harness.close().await;
+    }
+
+    async fn a_truncated_answer_whose_continuation_was_empty_once_is_continued(db: TestDb) {
+        let (run, harness) = play(&db, vec![says("One, ").truncated(), says(""), says("two.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(run.summary.as_deref(), Some("One, two."));
+        let request = harness.model.requests().pop().unwrap();
+        assert!(request.turns.iter().all(|turn| !turn.text().is_empty()), "no empty turn is sent: {request:?}");
+        harness.close().await;
+    }
+
     async fn a_call_whose_arguments_were_truncated_is_not_made(db: TestDb) {
         let create = || calls("entities_create", json!({}));
         let whole = calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "n" }] }));

@@ -29,6 +29,8 @@ Your response MUST include:
 
 pub(super) const CONTINUE_PROMPT: &str = "Your answer reached the maximum length and was truncated. Continue exactly where it stops. Do not \
                                repeat what you have written already, and add no remark about this message.";
+pub(super) const CONTINUE_EMPTY_PROMPT: &str = "Your answer was truncated at the maximum length, and its continuation was empty. Continue exactly where \
+                                     it stops. If nothing is missing, repeat its last sentence.";
 pub(super) const SHORTER_PROMPT: &str = "Your answer reached the maximum length before it had any text. Answer again, with less reasoning \
                               and in fewer words.";
 pub(super) const EMPTY_PROMPT: &str =

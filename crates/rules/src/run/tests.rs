@@ -224,11 +224,18 @@ fn an_answer_that_is_truncated_again_and_again_is_a_failure_with_its_text() {
 }
 
 #[test]
-fn a_truncated_answer_with_nothing_to_add_is_complete() {
+fn a_truncated_answer_that_is_not_continued_is_asked_for_once_more_and_then_a_failure() {
     let mut machine = Machine::new(None, 0);
-    truncated(&mut machine, "all of it", "");
-    let NextAction::End { end, .. } = answer(&mut machine, "", "") else { panic!() };
-    assert_eq!(end, RunEnd::completed("all of it"));
+    truncated(&mut machine, "one, ", "");
+    let next = answer(&mut machine, "", "");
+    assert!(matches!(next, NextAction::AskAgain { reason: Reason::Empty, .. }), "{next:?}");
+    let mut other = machine.clone();
+    let NextAction::End { end, .. } = answer(&mut other, "two", "") else { panic!() };
+    assert_eq!(end, RunEnd::completed("one, two"));
+    let NextAction::End { end, .. } = answer(&mut machine, " ", "") else { panic!() };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Truncated)));
+    assert_eq!(end.summary(), "one, ", "what is known is kept");
+    assert_eq!(machine.steps(), 1, "all of it is one step");
 }
 
 #[test]
