@@ -23,8 +23,7 @@ use emergent_store::{
     Tx,
     idempotency::{
         self, AcceptedRequest, AcceptedWork, Answer, BULK_KIND, KeyedRequest, MESSAGE_KIND, RUN_KIND,
-        RequestKey,
-        with_request,
+        RequestKey, with_request,
     },
 };
 use parking_lot::Mutex;

@@ -86,7 +86,7 @@ impl Chat {
     pub async fn run_of_message(&self, project: ProjectId, id: ChatMessageId) -> Result<RunId> {
         let message = self.db().read(move |tx| messages::get_by_id(tx, project, id)).await?;
         let run = message.and_then(|message| message.run);
-        run.ok_or_else(|| Error::NotFound { what: "message", id: id.to_string() })
+        run.ok_or_else(|| Error::NotFound { what: "message", id: id.to_string(), similar: None })
     }
 }
 

@@ -66,6 +66,7 @@ pub fn invocation(run: &Run, conversation: Option<Uuid>, usage: Option<TokenSums
         status: run.status,
         reason: run.reason,
         text: run.summary.clone().filter(|text| has_ended && !text.is_empty()),
+        output: run.output.clone(),
         error_message: run.error.clone(),
         waiting_for: run.waiting_for,
         conversation_id: conversation.unwrap_or(run.id.0),

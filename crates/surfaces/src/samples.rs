@@ -56,6 +56,7 @@ pub(crate) fn run(status: RunStatus) -> Run {
         owner: None,
         seq: 1,
         summary: None,
+        output: None,
         error: None,
         started_by: None,
         created_at: at(),

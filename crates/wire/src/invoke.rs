@@ -75,6 +75,9 @@ pub struct InvocationView {
     /// What the agent answered, once the run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The answer as a value that matches the output schema of the agent, if it has one and the run completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// What a `waiting` run waits for: a person who approves a call or answers a question.

@@ -192,6 +192,10 @@ mod tests {
             reason: None,
             parent: None,
             workflow: None,
+            title: None,
+            tool: None,
+            expires_at: None,
+            is_overdue: None,
             at: Timestamp::from_micros(0),
         })));
         assert!(frame(&[EventType::Graph], entry(&event, 0)).is_none(), "its token may not read runs");

@@ -133,7 +133,7 @@ impl ChunkState {
                 self.push_reasoning(format!("Waits for a person: {what} (`/api/approvals/{approval}`).\n"));
             }
             RunEventBody::Continued => self.push_reasoning("Goes on.\n".to_owned()),
-            RunEventBody::Ended { status, reason, summary, error } => {
+            RunEventBody::Ended { status, reason, summary, error, .. } => {
                 (self.run.status, self.run.reason, self.run.error) = (status, reason, error);
                 self.on_end(&summary);
             }
@@ -318,7 +318,7 @@ mod tests {
             RunStatus::Failed => (Some(Reason::DoomLoop), Some("it repeats itself".to_owned())),
             _ => (None, None),
         };
-        RunEventBody::Ended { status, reason, summary: summary.to_owned(), error }
+        RunEventBody::Ended { status, reason, summary: summary.to_owned(), output: None, error }
     }
 
     #[test]
@@ -385,6 +385,7 @@ mod tests {
             call: ToolCallId::new(),
             tool: "entities_delete".to_owned(),
             kind,
+            child: None,
         };
         let events = vec![
             requested(ApprovalKind::Approval),
