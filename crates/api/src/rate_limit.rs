@@ -54,8 +54,8 @@ impl<K: Eq + Hash> RateLimit<K> {
     pub(crate) fn must_wait(&self, key: &K) -> Option<Duration> {
         let mut windows = self.windows.lock();
         let window = windows.get(key)?;
-        let remaining = self.length.checked_sub(window.since.elapsed())?;
-        (window.count >= self.max).then_some(remaining)
+        let remaining = self.length.saturating_sub(window.since.elapsed());
+        (window.count >= self.max && !remaining.is_zero()).then_some(remaining)
     }
 }
 
