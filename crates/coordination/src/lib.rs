@@ -31,6 +31,7 @@ mod planning;
 mod prepare_attempt;
 mod run_hooks;
 mod service;
+mod session_end;
 pub mod sessions;
 mod standing_workflow;
 mod submission_tools;

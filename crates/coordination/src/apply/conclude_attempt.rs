@@ -2,22 +2,21 @@
 
 use emergent_domain::{
     ids::ObjectId,
-    object::ObjectPatch,
-    run::{Run, RunStatus},
+    run::Run,
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
-use emergent_graph::objects;
 use emergent_rules::workflow::{
     question::truncate,
     transition::{Transition, TransitionTo},
 };
-use emergent_store::{relationships, runs, workflows};
+use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
 use super::AttemptEnd;
 use crate::{
     error::{Error, Result},
+    session_end::end_session,
     workflow_tx::{NewEdge, WorkflowTx, run_author},
 };
 
@@ -30,31 +29,14 @@ impl WorkflowTx<'_, '_> {
         let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
-        let (tokens_in, tokens_out, _) = workflows::conversation_stats(self.tx, end.run)?;
         let author = run_author(end.run);
         if let Some(session) = end.session {
-            let status = match end.status {
-                RunStatus::Completed | RunStatus::Paused => "completed",
-                RunStatus::Cancelled => "cancelled",
-                _ => "failed",
-            };
-            // Resumed attempts share a session, so the messages are counted in the graph.
-            let messages = relationships::count_from(self.tx, self.workflow.project, session, "has_message")?;
-            let properties = json!({
-                "status": status,
-                "completed_at": self.now,
-                "message_count": messages,
-                "tokens_in": tokens_in,
-                "tokens_out": tokens_out,
-            });
-            let Value::Object(properties) = properties else { return Ok(()) };
-            let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-            let mut writer = self.writer.clone();
-            (writer.author, writer.embed) = (author, false);
-            objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
-                // The session was deleted in the meantime. Loading the workflow again finds no session.
-                emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
-                other => other.into(),
+            end_session(self.tx, &self.writer, session, end.run, end.status, self.now).map_err(|error| {
+                match error {
+                    // The session was deleted in the meantime. Loading the workflow again finds no session.
+                    Error::Graph(emergent_graph::Error::NotFound { .. }) => Error::Stale(self.workflow.id),
+                    other => other,
+                }
             })?;
             if let Some(verdict) = &end.verdict {
                 let result = ObjectId::new();

@@ -29,9 +29,13 @@ use emergent_store::{Tx, workflows};
 use crate::{
     discussion,
     error::{Error, Result},
+    session_end,
     sessions::{self, GraphDrafts},
     workflow_tx::{CommitResult, WorkflowTx},
 };
+
+/// How many sessions one write ends, besides those of the attempts that it concludes.
+const MAX_SESSIONS_ENDED: usize = 64;
 
 /// The writes of one pass over a workflow, decided on a snapshot at `revision`.
 pub(crate) struct WriteBatch {
@@ -214,7 +218,10 @@ impl WorkflowTx<'_, '_> {
                 self.push_event(Some(step.task), None, &event);
                 Ok(())
             }
-            WorkflowWrite::AdvanceDiscussion(step) => discussion::write_discussion(self, step),
+            WorkflowWrite::AdvanceDiscussion(step) => {
+                discussion::write_discussion(self, step)?;
+                self.end_open_sessions()
+            }
             WorkflowWrite::StartPlanner { agent, prompt, run } => self.start_planner(*agent, prompt, *run),
             WorkflowWrite::ReportWait { task, why } => {
                 let waiting = WorkflowEventBody::TaskWaiting { reason: why.clone() };
@@ -228,7 +235,8 @@ impl WorkflowTx<'_, '_> {
                 Ok(())
             }
             WorkflowWrite::MoveWorkflow { to, why, summary, escalation } => {
-                self.move_to(*to, why, summary.clone(), escalation.as_ref())
+                self.move_to(*to, why, summary.clone(), escalation.as_ref())?;
+                self.end_open_sessions()
             }
             WorkflowWrite::RejectPlan { why } => {
                 let run = self.workflow.planner_run;
@@ -240,5 +248,11 @@ impl WorkflowTx<'_, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// Ends the sessions of attempts whose runs have ended and which are concluded later.
+    fn end_open_sessions(&mut self) -> Result<()> {
+        session_end::end_open_sessions(self.tx, &self.writer, self.workflow.id, MAX_SESSIONS_ENDED)?;
+        Ok(())
     }
 }

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     dispatcher::Dispatcher,
     error::{Error, Result},
+    session_end::end_open_sessions,
     transactions::{lock_workflow, new_event, update_properties},
     workflow_runs::cancel_workflow_runs,
 };
@@ -167,7 +168,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Ends at most `limit` tasks of a workflow that is being cancelled, and returns their number.
+    /// Ends at most `limit` tasks and sessions of a workflow that is being cancelled, and returns their number.
     async fn end_some_tasks(&self, actor: Actor, id: WorkflowId, limit: usize) -> Result<usize> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
@@ -211,7 +212,8 @@ fn lock_active(tx: &mut Tx<'_>, actor: Actor, id: WorkflowId) -> Result<Workflow
     Ok(workflow)
 }
 
-/// Ends at most `limit` tasks of a workflow and their discussions. Returns the number of the tasks.
+/// Ends at most `limit` tasks and sessions of a workflow, and the discussions of the tasks. Returns the number of the
+/// tasks and sessions.
 fn end_tasks(tx: &mut Tx<'_>, graph: &Graph, actor: Actor, id: WorkflowId, limit: usize) -> Result<usize> {
     let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
     writer.reason = Some(CANCELLED_REASON.to_owned());
@@ -229,7 +231,8 @@ fn end_tasks(tx: &mut Tx<'_>, graph: &Graph, actor: Actor, id: WorkflowId, limit
         let all = tasks::list_keys(tx, actor.project, id)?;
         abandon_discussions(tx, &writer, &all.into_iter().map(|(_, id)| id).collect::<Vec<_>>())?;
     }
-    Ok(tasks.len())
+    let sessions = end_open_sessions(tx, &writer, id, limit - tasks.len())?;
+    Ok(tasks.len() + sessions)
 }
 
 /// Ends the discussions of these tasks that are not decided: nobody conducts them any more.

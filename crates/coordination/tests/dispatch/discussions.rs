@@ -71,6 +71,9 @@ both_engines! {
         assert!(escalation.reason.contains("did not come to an end by itself: "), "{}", escalation.reason);
         let discussion = escalation.discussion.unwrap();
         assert_eq!(shown.tasks[0].task.status, TaskStatus::InProgress, "its task waits");
+        let session = house.beyond(shown.tasks[0].task.id, "has_session").await.remove(0);
+        assert_eq!(text(&session, "status"), "completed", "its run has ended");
+        assert_eq!(session.properties.to_map()["message_count"], 3);
         house.dispatcher
             .decide(house.actor(), discussion, json!("Take the second proposal."), Some("it is simpler".into()))
             .await

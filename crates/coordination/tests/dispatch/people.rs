@@ -14,7 +14,7 @@ use emergent_testkit::{
     scripted::{ScriptedModel, hangs, says},
 };
 
-use crate::harness::{House, task};
+use crate::harness::{House, task, text};
 
 both_engines! {
     async fn cancelling_reaches_every_run(db: TestDb) {
@@ -36,6 +36,14 @@ both_engines! {
                 let found: Result<_, emergent_store::Error> = found;
                 assert_eq!(found.unwrap().unwrap().status, RunStatus::Cancelled);
             }
+        }
+        for key in ["a", "b"] {
+            let task = shown.tasks.iter().find(|one| one.task.key == key).unwrap();
+            let sessions = house.beyond(task.task.id, "has_session").await;
+            assert_eq!(text(&sessions[0], "status"), "cancelled");
+            let properties = sessions[0].properties.to_map();
+            assert_eq!(properties["message_count"], 2, "the prompts: {properties:?}");
+            assert!(properties["completed_at"].is_string(), "{properties:?}");
         }
         let again = house.dispatcher.cancel(house.actor(), id).await;
         assert!(matches!(again, Err(Error::Conflict(_))));
