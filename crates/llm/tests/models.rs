@@ -213,6 +213,14 @@ fn emergent_model_goes_before_the_definition_and_keeps_its_temperature() {
 fn a_setting_that_cannot_be_used_is_named_at_start() {
     let wrong = |settings| Models::from_settings(&settings).err().unwrap().to_string();
     assert!(wrong(ModelSettings { model: Some("gemini".into()), ..settings() }).contains("EMERGENT_MODEL"));
+    for unknown in ["gogle/gemini-2.5-flash", "record/gogle/gemini-2.5-flash"] {
+        let said = wrong(ModelSettings { model: Some(unknown.into()), ..settings() });
+        assert!(said.contains("EMERGENT_MODEL") && said.contains("unknown provider `gogle`"), "{said}");
+    }
+    for unset in ["anthropic/x", "replay/all", "record/google/x"] {
+        let unset = ModelSettings { model: Some(unset.into()), ..settings() };
+        assert!(Models::from_settings(&unset).is_ok(), "its key may be set later: {unset:?}");
+    }
     let zero = ModelSettings { calls_at_once: Some("0".into()), ..settings() };
     assert!(wrong(zero).contains("EMERGENT_MODEL_CALLS"));
     let prices = ModelSettings { prices: Some("/no/such/file".into()), ..settings() };

@@ -96,6 +96,16 @@ impl Models {
         builtin.chain(others).collect()
     }
 
+    /// Returns an error if the model has a provider that there is not, configured or not.
+    pub(super) fn check_provider(&self, model: &ModelConfig) -> Result<(), Error> {
+        let provider = match model.provider.as_str() {
+            RECORD => model.name.split('/').next().unwrap_or_default(),
+            provider => provider,
+        };
+        let is_known = PROVIDERS.iter().any(|(name, _)| *name == provider);
+        if is_known { Ok(()) } else { Err(self.not_configured(model, provider)) }
+    }
+
     /// Asks a configured provider whether it accepts the credentials; `None` if there is nothing to ask.
     /// The caller limits the time.
     pub async fn probe(&self, provider: &str) -> Option<Result<String, Error>> {

@@ -73,7 +73,11 @@ impl Models {
             models = models.with_limit(calls.ok_or_else(wrong)?);
         }
         if let Some(text) = non_empty(&settings.model) {
-            let model = text.parse().map_err(|error| Error::Config(format!("`EMERGENT_MODEL`: {error}")))?;
+            let wrong = |error: String| Error::Config(format!("`EMERGENT_MODEL`: {error}"));
+            let model = text.parse().map_err(|error| wrong(format!("{error}")))?;
+            // Without the key of a provider the server starts, because it may be set later. A name that is misspelt
+            // would fail every run.
+            models.check_provider(&model).map_err(|error| wrong(error.to_string()))?;
             models = models.with_model(model);
         }
         if let Some(path) = non_empty(&settings.prices) {
