@@ -20,12 +20,15 @@ use crate::{
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
     hints,
+    server_file::{self, ServerFile},
     services::{self, Services},
 };
 pub use received::Received;
 pub use transport::{ApiResponse, http_client, refusal};
 use transport::{Content, stream_error};
 
+/// How long a server on PostgreSQL has to answer; after that, a command works on the database itself.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Items per request when a whole list is read.
 const PAGE_SIZE: u32 = 100;
 /// How long `LocalDriver::stop` waits for the runs of this process to be released.
@@ -91,8 +94,9 @@ impl Client {
             let transport = http_transport(server)?;
             // The folder's admin token is sent only to the folder's own server.
             let local_server = datadir::running_server(&settings.data_dir)
-                .filter(|(address, _)| matches!(&transport, Transport::Http { base, .. } if base == address));
-            let token = flags.token.clone().or_else(|| local_server.and_then(|(_, token)| token));
+                .filter(|found| matches!(&transport, Transport::Http { base, .. } if *base == found.address));
+            let local_token = || local_server.and_then(|_| datadir::server_token(&settings.data_dir));
+            let token = flags.token.clone().or_else(local_token);
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
@@ -320,12 +324,12 @@ impl Client {
     }
 }
 
-/// Fails unless the data folder has a database, or the database is elsewhere.
+/// Fails unless the data folder has a database or a running server, or the database is elsewhere.
 fn check_data_exists(settings: &Settings) -> Result<()> {
     let path = &settings.data_dir;
     // A path that cannot be looked at, such as one below a file, gets its own error when it is opened.
     let is_missing = matches!(path.join(datadir::DATABASE).try_exists(), Ok(false));
-    if settings.database_url.is_some() || !is_missing {
+    if settings.database_url.is_some() || !is_missing || datadir::running_server(path).is_some() {
         return Ok(());
     }
     Err(Error::NoData { path: path.clone(), start: hints::local_command("serve") })
@@ -358,6 +362,9 @@ enum DataDirOwner {
 async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut settings = settings.clone();
+    if let Some(address) = usable_server(&settings).await {
+        return Ok(DataDirOwner::Server { address, token: datadir::server_token(&settings.data_dir) });
+    }
     if settings.database_url.is_none() {
         // The lock on the folder means that nobody waits for the writes of this command.
         settings.time_limits = TimeLimits::ALONE;
@@ -365,8 +372,11 @@ async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
     loop {
         match services::open_services(&settings).await {
             Ok(services) => return Ok(DataDirOwner::ThisProcess(Box::new(services))),
-            Err(Error::Locked { path }) => match datadir::running_server(&path) {
-                Some((address, token)) => return Ok(DataDirOwner::Server { address, token }),
+            // Whoever has the lock wrote the file: another process would have removed it.
+            Err(Error::Locked { path }) => match server_file::read(&path) {
+                Some(ServerFile { address, .. }) => {
+                    return Ok(DataDirOwner::Server { address, token: datadir::server_token(&path) });
+                }
                 // Another command, or a server that does not listen yet, has the lock: try again shortly.
                 None if Instant::now() < deadline => tokio::time::sleep(LOCK_RETRY_INTERVAL).await,
                 None => return Err(Error::Locked { path }),
@@ -374,6 +384,20 @@ async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The address of the server that uses the folder and its database. On PostgreSQL, the database can be used without
+/// the server, so one that cannot be reached from here, such as one in a container, is left alone.
+async fn usable_server(settings: &Settings) -> Option<String> {
+    let url = settings.database_url.as_deref();
+    let server = datadir::running_server(&settings.data_dir).filter(|server| server.has_database(url))?;
+    if url.is_none() {
+        return Some(server.address);
+    }
+    let health = format!("{}/health", server.address);
+    let request = http_client(&server.address).ok()?.get(health).timeout(HEALTH_TIMEOUT);
+    let response = request.send().await.ok()?;
+    response.status().is_success().then_some(server.address)
 }
 
 fn http_transport(server: &str) -> Result<Transport> {

@@ -5,6 +5,7 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Write},
     path::{Path, PathBuf},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -16,10 +17,13 @@ use rand::RngCore;
 use crate::{
     config::env_value,
     error::{Error, Result},
+    server_file::{self, ServerFile},
 };
 
 /// The file name of the embedded database in the data folder.
 pub const DATABASE: &str = "emergent.db";
+/// The file name of the admin token.
+pub const ADMIN_TOKEN_FILE: &str = "admin-token";
 /// The file name of the key of the secrets.
 pub const KEY_FILE: &str = "secret-key";
 /// How long a server or a command waits for another process to release the data folder.
@@ -47,13 +51,24 @@ pub struct DataDir {
     /// The locked file `lock`; the operating system releases it however the process ends. `None` with
     /// PostgreSQL, where several processes share the folder; the embedded database allows only one.
     lock: Option<File>,
+    /// The file with the address of the server of this process; it is locked while the process runs.
+    server_file: OnceLock<File>,
 }
 
 impl DataDir {
     /// Opens the folder without a lock, for use with PostgreSQL. Creates it if needed.
     pub fn open_shared(path: &Path) -> Result<Self> {
         create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), lock: None })
+        Ok(Self::new(path, None))
+    }
+
+    fn new(path: &Path, lock: Option<File>) -> Self {
+        Self { path: path.to_owned(), lock, server_file: OnceLock::new() }
+    }
+
+    /// Opens the folder of a database that exists, and locks it for this process; creates no database.
+    pub fn open_existing(path: &Path) -> Result<Self> {
+        Self::lock(path)
     }
 
     /// Opens the folder and locks it for this process. Creates it if needed; fails with `Error::Locked` when
@@ -86,10 +101,10 @@ impl DataDir {
             .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
-                let data_dir = Self { path: path.to_owned(), lock: Some(lock) };
-                // A server that was killed leaves its address behind, and nobody listens there now.
-                data_dir.remove_address();
-                Ok(data_dir)
+                // A server that was killed leaves its address behind, and nobody listens there now. A server on
+                // PostgreSQL may use the folder too.
+                server_file::remove_stale(path);
+                Ok(Self::new(path, Some(lock)))
             }
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
@@ -104,7 +119,7 @@ impl DataDir {
     /// The admin token: from the environment, from the folder, or created now. The flag is true when it was
     /// created now; the caller then shows it, once.
     pub fn admin_token(&self) -> Result<(String, bool)> {
-        let path = self.path.join("admin-token");
+        let path = self.path.join(ADMIN_TOKEN_FILE);
         if let Some(token) = env_value("EMERGENT_ADMIN_TOKEN") {
             check_admin_token(&token, &path)?;
             return Ok((token, false));
@@ -130,19 +145,17 @@ impl DataDir {
     }
 
     /// Writes the server's address to the file where commands on this folder find it.
-    pub fn write_address(&self, address: &str) -> Result<()> {
-        if !self.is_exclusive() {
-            return Ok(());
-        }
-        let path = self.path.join("server");
-        std::fs::write(&path, address).map_err(|source| Error::File { path, source })
+    pub fn write_address(&self, address: &str, database_url: Option<&str>) -> Result<()> {
+        let file = server_file::write(&self.path, address, database_url)?;
+        // A server writes its address once.
+        let _ = self.server_file.set(file);
+        Ok(())
     }
 
     pub fn remove_address(&self) {
-        if !self.is_exclusive() {
-            return;
+        if let Some(file) = self.server_file.get() {
+            server_file::remove_own(&self.path, file);
         }
-        let _ = std::fs::remove_file(self.path.join("server"));
     }
 }
 
@@ -206,7 +219,7 @@ pub fn sync_folder_of(file: &Path) -> std::io::Result<()> {
 fn create_private_folder(path: &Path) -> std::io::Result<()> {
     let is_empty = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
     let is_data_folder =
-        is_empty || [DATABASE, "admin-token", KEY_FILE].iter().any(|name| path.join(name).exists());
+        is_empty || [DATABASE, ADMIN_TOKEN_FILE, KEY_FILE].iter().any(|name| path.join(name).exists());
     std::fs::create_dir_all(path)?;
     #[cfg(unix)]
     if is_data_folder {
@@ -234,15 +247,19 @@ fn create_private_database(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The address of the server that uses this folder, and the admin token if it is readable. `None` when no
-/// server has written its address.
-pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
-    let address = std::fs::read_to_string(path.join("server")).ok()?;
-    let token =
-        env_value("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&path.join("admin-token")).ok().flatten());
-    // A server that listens on every address is reached on the loopback address.
-    let address = address.trim().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-    Some((address, token))
+/// The server that uses this folder now; `None` when none does.
+pub fn running_server(folder: &Path) -> Option<ServerFile> {
+    server_file::read(folder).filter(|server| server.is_running)
+}
+
+/// The admin token that commands on this folder send to its server, if it is readable.
+pub fn server_token(folder: &Path) -> Option<String> {
+    env_value("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&folder.join(ADMIN_TOKEN_FILE)).ok().flatten())
+}
+
+/// Whether there is an embedded database in the folder. A file without content is none yet.
+pub fn has_database(folder: &Path) -> bool {
+    folder.join(DATABASE).metadata().is_ok_and(|found| found.len() > 0)
 }
 
 /// Reads a secret from a file; `None` when the file is missing or empty.

@@ -58,6 +58,10 @@ pub enum Error {
     /// The command cannot be carried out as it was given, or what it followed did not succeed.
     #[error("{0}")]
     Usage(String),
+    /// Other programs do what was asked for. Lines that begin with spaces are command lines to copy, and are never
+    /// broken.
+    #[error("{0}")]
+    OtherPrograms(String),
     /// A command that needs existing data was started where there is none.
     #[error(
         "there is no data in `{}`; --data-dir names another folder, --server a running server, and `{start}` \

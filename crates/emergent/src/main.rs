@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod sample;
 mod serve;
+mod server_file;
 mod services;
 mod settings_report;
 mod table;
@@ -187,7 +188,7 @@ fn main() -> std::process::ExitCode {
         }
     };
     let telemetry = Telemetry::from_env(runtime.handle());
-    start_logging(matches!(cli.command, Command::Serve(_)), &telemetry);
+    start_logging(default_log_level(&cli.command), &telemetry);
     telemetry.log_problems();
     protect_memory();
     let outcome = runtime.block_on(run(cli));
@@ -205,7 +206,11 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::FAILURE
         }
         Err(error) => {
-            output::print_error(&format!("error: {}", logs::redactor().redact_text(&error.describe())));
+            let text = format!("error: {}", logs::redactor().redact_text(&error.describe()));
+            match error {
+                Error::OtherPrograms(_) => output::print_error_with_commands(&text),
+                _ => output::print_error(&text),
+            }
             std::process::ExitCode::FAILURE
         }
     }
@@ -285,11 +290,20 @@ async fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// Sets up logging to stderr: from level `info` for the server and `warn` for other commands, unless
-/// `EMERGENT_LOG` sets another filter.
+/// The level from which a command logs. Most commands tell people themselves what concerns them, such as a server that
+/// cannot be reached: the same as a line of the log would stand among their output.
+fn default_log_level(command: &Command) -> &'static str {
+    match command {
+        Command::Serve(_) => "info",
+        // Its client shows the log, and nothing else of its output is read by people.
+        Command::Mcp => "warn",
+        _ => "error",
+    }
+}
+
+/// Sets up logging to stderr, from the given level on unless `EMERGENT_LOG` sets another filter.
 #[expect(clippy::expect_used, reason = "the directive is built from a constant, so it always parses")]
-fn start_logging(server: bool, telemetry: &Telemetry) {
-    let default = if server { "info" } else { "warn" };
+fn start_logging(default: &str, telemetry: &Telemetry) {
     let filter = EnvFilter::try_from_env("EMERGENT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     // Spans of agents may carry prompts and answers: they are exported as telemetry and never logged.
     let agent_spans_off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");

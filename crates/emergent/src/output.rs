@@ -2,15 +2,14 @@
 
 use std::io::{IsTerminal, Write};
 
-use console::measure_text_width;
 use serde::Serialize;
 
 use crate::{
     config,
     error::{Error, Result},
     hints,
-    table::table_lines,
-    text::{fit_line, shorten_ids, wrap},
+    table::{table_lines, without_empty_columns},
+    text::{fit_line, shorten_ids, wrap, wrap_item},
 };
 
 /// The width of the labels of `print_fact`.
@@ -79,7 +78,23 @@ pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
         print_line(&bold(&headers.join("  ")))?;
         return print_line(&dim("(none)"));
     }
-    let mut lines = table_lines(headers, rows, terminal_width()).into_iter();
+    print_table_lines(table_lines(headers, rows, &[], terminal_width()))
+}
+
+/// Prints a table like [`print_table`]. On a terminal, columns without a value are left out, and the columns `whole`
+/// are not made narrower.
+pub fn print_compact_table(headers: &[&str], rows: &[Vec<String>], whole: &[&str]) -> Result<()> {
+    match terminal_width() {
+        Some(_) => {
+            let (headers, rows) = without_empty_columns(headers, rows);
+            print_table_lines(table_lines(&headers, &rows, whole, terminal_width()))
+        }
+        None => print_table(headers, rows),
+    }
+}
+
+fn print_table_lines(lines: Vec<String>) -> Result<()> {
+    let mut lines = lines.into_iter();
     if let Some(headers) = lines.next() {
         print_line(&bold(&headers))?;
     }
@@ -152,6 +167,18 @@ pub fn print_error(text: &str) {
     }
 }
 
+/// Prints an error in which lines that begin with spaces are commands. They are never broken, so that they can be
+/// copied.
+pub fn print_error_with_commands(text: &str) {
+    for line in text.lines() {
+        if line.is_empty() || line.starts_with(' ') {
+            eprintln!("{line}");
+        } else {
+            print_error(line);
+        }
+    }
+}
+
 /// Prints lines to the terminal that standard error is.
 fn print_wrapped(text: &str) {
     let columns = usize::from(console::Term::stderr().size().1).max(MIN_COLUMNS);
@@ -167,19 +194,17 @@ pub fn print_fact(label: &str, value: &str) -> Result<()> {
 
 /// Prints a text after a label; on a terminal, the text is wrapped beside the label.
 pub fn print_item(label: &str, text: &str) -> Result<()> {
-    let indent = measure_text_width(label);
+    print_painted_item(label, text, str::to_owned)
+}
+
+/// Prints a text after a label like [`print_item`], each line painted. Lines are painted after they are wrapped, so
+/// that no colour code is broken.
+pub fn print_painted_item(label: &str, text: &str, paint: fn(&str) -> String) -> Result<()> {
     let lines = match terminal_width() {
-        Some(width) => wrap(text, width.saturating_sub(indent).max(MIN_COLUMNS)),
-        None => vec![text.to_owned()],
+        Some(width) => wrap_item(label, text, width),
+        None => vec![format!("{label}{text}")],
     };
-    for (index, line) in lines.iter().enumerate() {
-        if index == 0 {
-            print_line(&format!("{label}{line}"))?;
-        } else {
-            print_line(&format!("{:indent$}{line}", ""))?;
-        }
-    }
-    Ok(())
+    lines.iter().try_for_each(|line| print_line(&paint(line)))
 }
 
 /// The first line of a text, truncated between words to `max_chars` with an ellipsis.

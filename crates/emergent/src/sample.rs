@@ -2,11 +2,13 @@
 //! default agents, one of which answers questions about it.
 
 use emergent_domain::{author::Author, cursor::Page, query::ObjectFilter};
+use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
 use emergent_products::Products;
+use emergent_store::agents;
 use tracing::warn;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 const SAMPLE: &str = include_str!("sample.ndjson");
 
@@ -32,4 +34,28 @@ pub async fn install_default_agents(graph: &Graph, products: &Products) -> Resul
         warn!("the default agents were not installed: {error}");
     }
     Ok(())
+}
+
+/// Lines about the triggers of the default project whose agents have no usable model. Nobody waits for what they start,
+/// so without these lines nobody would learn that it is refused.
+pub async fn trigger_notes(graph: &Graph, executor: &Executor) -> Result<String> {
+    let project = graph.ensure_default_project().await?.id;
+    let triggers = executor.list_triggers(project).await.map_err(Error::Triggers)?;
+    let agents = graph.db().read(move |tx| agents::list_all(tx, project)).await?;
+    let has_model = |agent: &emergent_domain::agent::Agent| {
+        let own = agent.definition.model.as_ref();
+        let pinned = own.filter(|_| agent.definition.pins_model());
+        executor.models().choose_for_run(pinned, own).is_ok()
+    };
+    let mut notes = String::new();
+    for trigger in triggers.events.iter().filter(|trigger| trigger.dispatch.is_none()) {
+        let agent = agents.iter().find(|agent| agent.id == trigger.agent);
+        if let Some(agent) = agent.filter(|agent| !has_model(agent)) {
+            notes.push_str(&format!(
+                "  Without a model, the agent {} does not start at {}: each time is refused.\n",
+                agent.definition.name, trigger.event
+            ));
+        }
+    }
+    Ok(notes)
 }

@@ -12,9 +12,9 @@ use tracing::{info, warn};
 use crate::{
     commands::login_link,
     config::{self, Settings, StoreFlags},
-    datadir::{LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
+    datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    output, sample,
+    hints, output, sample,
     services::{self, Services},
     settings_report,
 };
@@ -56,13 +56,20 @@ impl Serve {
         // whether there is a webhook.
         let has_webhook = settings.webhook.is_some();
         services.executor.set_server_webhook(has_webhook).await.map_err(Error::Webhook)?;
+        let mut sample_notes = None;
         if self.sample {
             sample::import_sample(&services.graph).await?;
             sample::install_default_agents(&services.graph, &services.app.products).await?;
+            sample_notes = Some(sample::trigger_notes(&services.graph, &services.executor).await?);
+        }
+        if settings.model.is_some()
+            && let Err(error) = services.executor.models().choose(None)
+        {
+            warn!("no agent can use the model of EMERGENT_MODEL: {error}");
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         services.app.set_listen_address(address, settings.tls.is_some());
-        services.data.write_address(&format!("{scheme}://{address}"))?;
+        services.data.write_address(&format!("{scheme}://{address}"), settings.database_url.as_deref())?;
         if settings.tls.is_none() && !emergent_api::is_loopback(address) {
             warn!(
                 "listening beyond this machine without TLS: tokens travel in the clear; set \
@@ -73,7 +80,8 @@ impl Serve {
             warn!("the admin token {}", ended_token_message(&settings));
         }
         let login_path = services.login_path().await?;
-        print_welcome(&settings, &services, &format!("{scheme}://{address}"), login_path, self.sample);
+        let address = format!("{scheme}://{address}");
+        print_welcome(&settings, &services, &address, login_path, sample_notes.as_deref());
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
@@ -243,20 +251,18 @@ fn print_welcome(
     services: &Services,
     address: &str,
     login_path: Option<String>,
-    sample: bool,
+    sample: Option<&str>,
 ) {
     let engine = services.graph.db().engine().name();
     info!(%address, engine, "listening");
     let mut text = format!("Emergent listens on {address}  ({engine})\n");
-    let token_file = settings.data_dir.join("admin-token");
+    let token_file = settings.data_dir.join(datadir::ADMIN_TOKEN_FILE);
     if services.admin_token_ended {
         text.push_str(&format!("  admin token  {}\n", ended_token_message(settings)));
-    } else if services.token_is_new || sample {
+    } else if services.token_is_new {
         text.push_str(&format!("  admin token  {}\n", services.admin_token));
-    }
-    if services.token_is_new {
         text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));
-    } else if !services.admin_token_ended && !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
+    } else if config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
@@ -267,27 +273,44 @@ fn print_welcome(
              `emergent login-link` prints another)\n",
         );
     }
-    if sample {
-        let data_dir_flag = if settings.data_dir.as_os_str() == "data" {
-            String::new()
-        } else {
-            format!(" --data-dir {}", settings.data_dir.display())
-        };
-        let model_hint = if can_answer(services.executor.models()) {
-            ""
-        } else {
-            "\n      (needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL=provider/name, and start the server again)"
-        };
-        let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
-        text.push_str(&format!(
-            "\nTry, in another terminal:\n\
-             \x20 {program} graph search \"who shaped early computing\"{data_dir_flag}\n\
-             \x20 {program} graph traverse Person/ada-lovelace --depth 2{data_dir_flag}\n\
-             \x20 {program} chat \"Who worked with Ada Lovelace?\"{data_dir_flag}{model_hint}\n\
-             \x20 curl -s -H 'Authorization: Bearer {}' '{address}/api/graph/objects?type=Person'\n",
-            services.admin_token
-        ));
+    if let Some(notes) = sample {
+        text.push_str(&commands_to_try(settings, services, address));
+        text.push_str(notes);
     }
     // Standard output may be closed, and the server works without it.
     let _ = output::print_line(&text);
+}
+
+/// The commands that a person can try on the sample.
+fn commands_to_try(settings: &Settings, services: &Services, address: &str) -> String {
+    let data_dir_flag = match settings.data_dir.as_os_str() == "data" {
+        true => String::new(),
+        false => format!(" --data-dir {}", hints::quoted(&settings.data_dir.to_string_lossy())),
+    };
+    let model_hint = if can_answer(services.executor.models()) {
+        ""
+    } else {
+        "\n      (needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL=provider/name, and start the server again)"
+    };
+    let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
+    // The token itself is printed only once, so the shell reads it from its place.
+    let token = match config::env_value("EMERGENT_ADMIN_TOKEN") {
+        Some(_) => "$EMERGENT_ADMIN_TOKEN".to_owned(),
+        None => {
+            let file = settings.data_dir.join(datadir::ADMIN_TOKEN_FILE);
+            format!("$(cat {})", hints::quoted(&file.to_string_lossy()))
+        }
+    };
+    let mut text = format!(
+        "\nTry, in another terminal:\n\
+         \x20 {program} graph search \"who shaped early computing\"{data_dir_flag}\n\
+         \x20 {program} graph traverse Person/ada-lovelace --depth 2{data_dir_flag}\n\
+         \x20 {program} chat \"Who worked with Ada Lovelace?\"{data_dir_flag}{model_hint}\n"
+    );
+    if !services.admin_token_ended {
+        text.push_str(&format!(
+            "  curl -s -H \"Authorization: Bearer {token}\" '{address}/api/graph/objects?type=Person'\n"
+        ));
+    }
+    text
 }

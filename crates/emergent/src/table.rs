@@ -13,8 +13,13 @@ const MIN_COLUMN_WIDTH: usize = 6;
 const MINUTES_LENGTH: usize = 16;
 
 /// The lines of a table, the headers first. `width` is that of the terminal, if there is one. Each column is as
-/// wide as its widest cell; the last one is not padded.
-pub fn table_lines(headers: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+/// wide as its widest cell; the last one is not padded. The columns `whole` are not made narrower.
+pub fn table_lines(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    whole: &[&str],
+    width: Option<usize>,
+) -> Vec<String> {
     let rows: Vec<Vec<String>> = match width {
         Some(_) => rows.iter().map(|row| row.iter().map(|cell| short_cell(cell)).collect()).collect(),
         None => rows.to_vec(),
@@ -26,25 +31,40 @@ pub fn table_lines(headers: &[&str], rows: &[Vec<String>], width: Option<usize>)
         }
     }
     if let Some(width) = width {
-        shrink(&mut widths, headers, width);
+        shrink(&mut widths, headers, whole, width);
     }
     let headers = headers.iter().map(|header| (*header).to_owned()).collect();
     std::iter::once(headers).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
 }
 
 /// Makes the widest columns narrower until the table fits, or nothing more can be taken away.
-fn shrink(widths: &mut [usize], headers: &[&str], available: usize) {
+fn shrink(widths: &mut [usize], headers: &[&str], whole: &[&str], available: usize) {
     let gaps = COLUMN_GAP * widths.len().saturating_sub(1);
     let available = available.saturating_sub(gaps);
     let least = |column: usize| {
         headers.get(column).map_or(0, |header| measure_text_width(header)).max(MIN_COLUMN_WIDTH)
     };
     while widths.iter().sum::<usize>() > available {
-        let shrinkable = (0..widths.len()).filter(|column| widths[*column] > least(*column));
+        let is_whole = |column: usize| headers.get(column).is_some_and(|header| whole.contains(header));
+        let shrinkable =
+            (0..widths.len()).filter(|column| widths[*column] > least(*column) && !is_whole(*column));
         // Of columns of the same width, the last one: it has the text, and the first ones have names.
         let Some(widest) = shrinkable.max_by_key(|column| (widths[*column], *column)) else { return };
         widths[widest] -= 1;
     }
+}
+
+/// The table without the columns in which no row has a value. A dash is no value.
+pub fn without_empty_columns<'a>(
+    headers: &[&'a str],
+    rows: &[Vec<String>],
+) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let has_value = |column: &usize| {
+        rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty() && cell != "–"))
+    };
+    let kept: Vec<usize> = (0..headers.len()).filter(has_value).collect();
+    let row = |row: &Vec<String>| kept.iter().filter_map(|column| row.get(*column).cloned()).collect();
+    (kept.iter().map(|column| headers[*column]).collect(), rows.iter().map(row).collect())
 }
 
 fn table_line(cells: &[String], widths: &[usize], terminal: Option<usize>) -> String {
@@ -99,11 +119,11 @@ mod tests {
     #[test]
     fn a_table_fits_the_terminal_without_breaking_words() {
         for width in [200, 80, 60, 40] {
-            let lines = table_lines(&HEADERS, &runs(), Some(width));
+            let lines = table_lines(&HEADERS, &runs(), &[], Some(width));
             assert!(lines.iter().all(|line| measure_text_width(line) <= width), "{width}: {lines:#?}");
         }
         assert_eq!(
-            table_lines(&HEADERS, &runs(), Some(72)),
+            table_lines(&HEADERS, &runs(), &[], Some(72)),
             [
                 "ID        AGENT       CREATED           SUMMARY",
                 "deadbeef  researcher  2026-01-31 10:11  It found three patterns that…",
@@ -113,8 +133,22 @@ mod tests {
     }
 
     #[test]
+    fn a_column_that_has_to_be_whole_is_not_made_narrower() {
+        let lines = table_lines(&HEADERS, &runs(), &["SUMMARY"], Some(80));
+        assert!(lines[1].ends_with("It found three patterns that fit the knowledge base"), "{lines:#?}");
+        assert!(lines.iter().all(|line| measure_text_width(line) <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn columns_without_values_are_left_out() {
+        let rows = [vec!["a".to_owned(), String::new(), "–".to_owned(), "b".to_owned()]];
+        let (headers, rows) = without_empty_columns(&["A", "B", "C", "D"], &rows);
+        assert_eq!((headers, rows), (vec!["A", "D"], vec![vec!["a".to_owned(), "b".to_owned()]]));
+    }
+
+    #[test]
     fn cells_are_whole_where_there_is_no_terminal() {
-        let lines = table_lines(&HEADERS, &runs(), None);
+        let lines = table_lines(&HEADERS, &runs(), &[], None);
         assert!(
             lines[1]
                 .starts_with("0198c0de-0000-7000-8000-0000deadbeef  researcher  2026-01-31T10:11:12.123Z")

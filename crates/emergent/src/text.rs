@@ -76,6 +76,20 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     text.lines().flat_map(|line| wrap_line(line, width.max(1))).collect()
 }
 
+/// The fewest columns for the text beside a label.
+const MIN_TEXT_COLUMNS: usize = 20;
+
+/// The lines of a text after a label. The text is wrapped beside the label, which may have colour codes.
+pub fn wrap_item(label: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = measure_text_width(label);
+    let lines = wrap(text, width.saturating_sub(indent).max(MIN_TEXT_COLUMNS));
+    let whole = |(index, line): (usize, String)| match index {
+        0 => format!("{label}{line}"),
+        _ => format!("{:indent$}{line}", ""),
+    };
+    lines.into_iter().enumerate().map(whole).collect()
+}
+
 /// Wraps one line. The following lines repeat its indentation.
 fn wrap_line(line: &str, width: usize) -> Vec<String> {
     if measure_text_width(line) <= width {
@@ -191,6 +205,14 @@ mod tests {
         assert_eq!(wrap("one two three\nfour", 8), ["one two", "three", "four"]);
         assert_eq!(wrap("  - one two three", 10), ["  - one", "  two", "  three"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+    }
+
+    #[test]
+    fn a_text_is_wrapped_beside_its_label() {
+        let lines = wrap_item("  ? host  ", "one two three four five", 30);
+        assert_eq!(lines, ["  ? host  one two three four", "          five"]);
+        assert_eq!(wrap_item("\x1b[31m✗\x1b[0m ", "one", 30), ["\x1b[31m✗\x1b[0m one"]);
+        assert!(wrap_item("label ", "", 30).is_empty());
     }
 
     #[test]

@@ -115,7 +115,7 @@ async fn list(
     )?;
     if discussions.iter().any(|discussion| discussion.status == "escalated") {
         let decide = hints::command("discussion decide ID DECISION");
-        output::print_text(&dim(&format!("Escalated ones wait for you: {decide}")))?;
+        output::print_dim(&format!("Escalated ones wait for you: {decide}"))?;
     }
     Ok(())
 }

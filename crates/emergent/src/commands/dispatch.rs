@@ -121,9 +121,7 @@ impl Dispatch {
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
             if let Some(judge) = judge {
-                output::print_text(&dim(&format!(
-                    "{judge} judges: it chooses agents and evaluates results"
-                )))?;
+                output::print_dim(&format!("{judge} judges: it chooses agents and evaluates results"))?;
             }
         }
         watch_workflow::warn_if_not_driven(client, &id);
@@ -245,7 +243,7 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
         }
     }
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
-    output::print_text(&dim(&format!("first: {}", checked.first.join(", "))))?;
+    output::print_dim(&format!("first: {}", checked.first.join(", ")))?;
     print_judge(checked)
 }
 

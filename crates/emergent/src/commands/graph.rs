@@ -331,7 +331,7 @@ fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
     output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
     for version in versions {
         if let Some(reason) = &version.reason {
-            output::print_text(&dim(&format!("version {}: {reason}", version.version)))?;
+            output::print_dim(&format!("version {}: {reason}", version.version))?;
         }
     }
     Ok(())

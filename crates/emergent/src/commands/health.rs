@@ -41,6 +41,7 @@ pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Res
 fn local_address(settings: &Settings) -> String {
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let configured = || format!("{scheme}://{}", settings.listen);
-    let address = datadir::running_server(&settings.data_dir).map_or_else(configured, |(address, _)| address);
+    let address =
+        datadir::running_server(&settings.data_dir).map_or_else(configured, |server| server.address);
     login_link::browser_address(&address)
 }

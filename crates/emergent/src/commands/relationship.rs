@@ -7,7 +7,7 @@ use super::graph::author_text;
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output::{self, dim, first_line},
+    output::{self, first_line},
     text::is_id,
 };
 
@@ -78,7 +78,7 @@ fn print_history(versions: &[Received<RelationshipView>]) -> Result<()> {
     output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
     for version in versions {
         if let Some(reason) = &version.reason {
-            output::print_text(&dim(&format!("version {}: {reason}", version.version)))?;
+            output::print_dim(&format!("version {}: {reason}", version.version))?;
         }
     }
     Ok(())

@@ -140,7 +140,8 @@ fn show(triggers: &TriggersView) -> Result<()> {
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
-        output::print_table(&["SCHEDULE", "STARTS", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
+        let headers = ["SCHEDULE", "STARTS", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"];
+        output::print_compact_table(&headers, &rows, &["CRON", "NEXT"])?;
         for schedule in schedules {
             if let Some(error) = &schedule.error {
                 output::print_text(&format!(
@@ -191,26 +192,50 @@ fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
             }
             None => format!("schedule {}", time_text(firing.scheduled_at, "")),
         };
-        let outcome = firing
-            .run_id
-            .or(firing.workflow_id)
-            .map(|id| id.to_string())
-            .or_else(|| firing.reason.clone())
-            .unwrap_or_default();
+        let started = firing.run_id.or(firing.workflow_id).map(|id| id.to_string());
+        // On a terminal, the reasons follow below the table, because a cell has no room for them.
+        let reason = firing.reason.clone().filter(|_| output::terminal_width().is_none());
         vec![
             time_text(Some(firing.created_at), ""),
-            firing.trigger_name.clone().unwrap_or_else(|| firing.agent_name.clone()),
+            firing_name(firing).to_owned(),
             cause,
             firing.status.to_string(),
-            first_line(&outcome, 80),
+            started.or(reason).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = firings.iter().map(cells).collect();
-    output::print_list(
-        &["AT", "AGENT OR TRIGGER", "WHAT", "STATUS", "STARTED OR REASON"],
-        &rows,
-        ("trigger list", "lists what would fire"),
-    )
+    if rows.is_empty() {
+        return output::print_list(&FIRING_HEADERS, &rows, ("trigger list", "lists what would fire"));
+    }
+    output::print_compact_table(&FIRING_HEADERS, &rows, &["STATUS"])?;
+    if output::terminal_width().is_some() {
+        for (reason, count) in firing_reasons(firings.iter().map(|firing| &**firing)) {
+            let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+            output::print_item(&format!("{} ", output::red("✗")), &format!("{reason}{times}"))?;
+        }
+    }
+    Ok(())
+}
+
+const FIRING_HEADERS: [&str; 5] = ["AT", "AGENT OR TRIGGER", "WHAT", "STATUS", "STARTED OR REASON"];
+
+/// The trigger that fired: its own name, or that of its agent.
+fn firing_name(firing: &FiringView) -> &str {
+    firing.trigger_name.as_deref().unwrap_or(&firing.agent_name)
+}
+
+/// Why firings started nothing, each reason once, with how many firings have it.
+fn firing_reasons<'a>(firings: impl Iterator<Item = &'a FiringView>) -> Vec<(String, usize)> {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for firing in firings.filter(|firing| firing.run_id.is_none() && firing.workflow_id.is_none()) {
+        let Some(reason) = &firing.reason else { continue };
+        let text = format!("{} was {}: {reason}", firing_name(firing), firing.status);
+        match reasons.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((text, 1)),
+        }
+    }
+    reasons
 }
 
 /// A time without fractions of a second; `fallback` when there is none.

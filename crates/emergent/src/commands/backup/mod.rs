@@ -46,7 +46,7 @@ impl Backup {
     pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
         let settings = Settings::load(store, None)?;
         if let Some(url) = &settings.database_url {
-            return Err(Error::Usage(postgres::backup_advice(url, &self.file)));
+            return Err(Error::OtherPrograms(postgres::backup_advice(url, &self.file)));
         }
         let database = settings.data_dir.join(DATABASE);
         if !database.metadata().is_ok_and(|found| found.len() > 0) {

@@ -60,7 +60,7 @@ impl Restore {
     pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
         let settings = Settings::load(store, None)?;
         if let Some(url) = &settings.database_url {
-            return Err(Error::Usage(postgres::restore_advice(url, &self.file)));
+            return Err(Error::OtherPrograms(postgres::restore_advice(url, &self.file)));
         }
         let folder = settings.data_dir.as_path();
         datadir::check_restorable(folder)?;

@@ -5,11 +5,13 @@ use emergent_store::{Db, secrets as rows};
 use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
 
 use super::{
-    Finding, agents, ok_finding, problem_finding, products, secrets, servers, setup::DataLocation, triggers,
+    Finding, agents, neutral_finding, ok_finding, problem_finding, products, secrets, servers,
+    setup::DataLocation, triggers, usable_models::UsableModels,
 };
 use crate::{
     client::Client,
     config::{Settings, env_value},
+    datadir,
     error::{Error, Result},
     hints,
 };
@@ -44,6 +46,14 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
             Err(finding) => return vec![finding],
         },
     };
+    let has_token = env_value("EMERGENT_ADMIN_TOKEN").is_some()
+        || settings.data_dir.join(datadir::ADMIN_TOKEN_FILE).exists();
+    if !has_token && datadir::running_server(&settings.data_dir).is_none() {
+        // To open the services would create a token, and a check must not do that.
+        let found = "not checked: there is no admin token yet; it is made at the first start";
+        return vec![neutral_finding("projects", found)];
+    }
+    let models = UsableModels::from_settings(settings);
     // Other checks report problems with these settings; without them the services open anyway.
     let settings = Settings {
         embeddings: "off".to_owned(),
@@ -66,13 +76,13 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
         Err(Error::Locked { .. }) => return Vec::new(),
         Err(error) => return vec![not_checked(&error)],
     };
-    let projects = check_projects(client, &key_location).await;
+    let projects = check_projects(client, &key_location, models.as_ref()).await;
     projects.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
 /// Checks every project of a server.
-pub async fn check_server_contents(client: Client) -> Vec<Finding> {
-    let projects = check_projects(client, "the server has the key").await;
+pub async fn check_server_contents(client: Client, models: Option<&UsableModels>) -> Vec<Finding> {
+    let projects = check_projects(client, "the server has the key", models).await;
     projects.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
@@ -116,7 +126,11 @@ async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
 }
 
 /// Checks each project. `key_location` is the text about the key for the finding on secrets.
-async fn check_projects(mut client: Client, key_location: &str) -> Result<Vec<Finding>> {
+async fn check_projects(
+    mut client: Client,
+    key_location: &str,
+    models: Option<&UsableModels>,
+) -> Result<Vec<Finding>> {
     let mut projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
     // The API lists the newest first.
     projects.reverse();
@@ -131,7 +145,7 @@ async fn check_projects(mut client: Client, key_location: &str) -> Result<Vec<Fi
         findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
         findings.extend(agents::check_agents(&client, &label).await?);
         findings.extend(products::check_products(&client, &label).await?);
-        findings.extend(triggers::check_triggers(&client, &label).await?);
+        findings.extend(triggers::check_triggers(&client, &label, models).await?);
     }
     findings.push(ok_finding("secrets", format!("{secret_count} set; {key_location}")));
     // Findings are grouped by section and not by project.

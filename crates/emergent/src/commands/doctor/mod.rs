@@ -10,8 +10,10 @@ mod server_state;
 mod servers;
 mod setup;
 mod triggers;
+mod usable_models;
 
 use serde::Serialize;
+use usable_models::UsableModels;
 
 use crate::{
     build_info,
@@ -102,15 +104,19 @@ async fn check_server(server: &ServerFlags, store: &StoreFlags, address: &str) -
 
 /// Checks what a server says about itself, then its projects.
 async fn check_client(client: Client, fix: &str) -> Vec<Finding> {
-    let (mut findings, settings) = match server_state::load(&client).await {
-        Ok(Some(state)) => (server_state::findings(&state), server_state::settings(&state.settings)),
+    let (mut findings, settings, models) = match server_state::load(&client).await {
+        Ok(Some(state)) => (
+            server_state::findings(&state),
+            server_state::settings(&state.settings),
+            Some(UsableModels::from_server(&state)),
+        ),
         Ok(None) => {
             let found = "it does not describe its settings, because it is of an older version";
-            (vec![ok_finding("server", found)], Vec::new())
+            (vec![ok_finding("server", found)], Vec::new(), None)
         }
         Err(error) => return vec![problem_finding("server", error.describe(), fix)],
     };
-    findings.extend(contents::check_server_contents(client).await);
+    findings.extend(contents::check_server_contents(client, models.as_ref()).await);
     findings.extend(settings);
     findings
 }

@@ -13,30 +13,34 @@ use crate::{
     config::Settings,
     datadir::{self, DataDir},
     error::Error,
-    hints, logs,
+    hints, logs, server_file,
 };
 
 /// How long a provider of models has to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks the data folder. Returns it opened, or `None` when it is missing, in use or unusable.
+/// Checks the data folder. Returns it opened, or `None` when it has no database, is in use or unusable. Nothing is
+/// created: a check must not leave a database behind that later commands would use.
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
     if !settings.data_dir.exists() {
         return (ok_finding("data folder", format!("{path} (made at the first start)")), None);
     }
     let opened = match settings.database_url {
-        Some(_) => DataDir::open_shared(&settings.data_dir),
-        None => DataDir::open_exclusive(&settings.data_dir),
+        Some(_) => DataDir::open_shared(&settings.data_dir).map(Some),
+        None if datadir::has_database(&settings.data_dir) => {
+            DataDir::open_existing(&settings.data_dir).map(Some)
+        }
+        None => Ok(None),
     };
     match opened {
         Ok(data_dir) => match check_writable(&settings.data_dir) {
-            Ok(()) => (ok_finding("data folder", format!("{path}, writable")), Some(data_dir)),
+            Ok(()) => (ok_finding("data folder", format!("{path}, writable")), data_dir),
             Err(error) => {
                 let fix =
                     "make the folder writable and the disk large enough, or choose another with --data-dir";
                 let found = format!("{path} cannot be written: {error}");
-                (problem_finding("data folder", found, fix), Some(data_dir))
+                (problem_finding("data folder", found, fix), data_dir)
             }
         },
         Err(Error::Locked { .. }) => (ok_finding("data folder", format!("{path}, in use by a server")), None),
@@ -58,8 +62,9 @@ fn check_writable(folder: &Path) -> std::io::Result<()> {
 /// Checks the database. Also returns where its contents can be checked.
 pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Finding, DataLocation) {
     let embedded = settings.database_url.is_none();
-    if embedded && !settings.data_dir.join(datadir::DATABASE).exists() {
-        return (ok_finding("database", "embedded SQLite in the data folder"), DataLocation::None);
+    if embedded && !datadir::has_database(&settings.data_dir) {
+        let found = "no database yet: embedded SQLite, made at the first start";
+        return (ok_finding("database", found), DataLocation::None);
     }
     // Only the process that holds the lock of the folder may open the embedded database.
     if embedded && data_dir.is_none() {
@@ -93,9 +98,20 @@ pub enum DataLocation {
 
 /// Checks whether a server runs on the data folder and responds. The flag is true when it does.
 pub async fn server(settings: &Settings) -> (Finding, bool) {
-    let Some((address, _)) = datadir::running_server(&settings.data_dir) else {
+    let Some(found) = server_file::read(&settings.data_dir) else {
         return (ok_finding("server", "none on this data folder"), false);
     };
+    let address = found.address.clone();
+    if !found.has_database(settings.database_url.as_deref()) {
+        let database = found.database.as_deref().unwrap_or("the embedded database");
+        let state = if found.is_running { "runs" } else { "ran" };
+        let text =
+            format!("none on this database; the one of the data folder, {address}, {state} on {database}");
+        return (ok_finding("server", text), false);
+    }
+    if !found.is_running && found.database.is_some() {
+        return (ok_finding("server", format!("none (the last one listened on {address})")), false);
+    }
     let response = match client::http_client(&address) {
         Ok(client) => client.get(format!("{address}/health")).send().await,
         Err(error) => {

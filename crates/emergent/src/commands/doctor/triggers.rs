@@ -1,4 +1,5 @@
-//! Checks the triggers of a project: schedules that will not fire again, and firings that are overdue.
+//! Checks the triggers of a project: schedules that will not fire again, agents that have no usable model, and firings
+//! that are overdue.
 
 use std::time::Duration;
 
@@ -6,9 +7,15 @@ use emergent_domain::{
     text::counted,
     time::{Clock, Timestamp},
 };
-use emergent_wire::trigger::{FiringView, ScheduleView, TriggersView};
+use emergent_wire::{
+    agent::AgentView,
+    trigger::{FiringView, ScheduleView, TriggersView},
+};
 
-use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
+use super::{
+    Finding, contents::ProjectLabel, ok_finding, problem_finding, usable_models::UsableModels,
+    warning_finding,
+};
 use crate::{client::Client, error::Result};
 
 const SECTION: &str = "triggers";
@@ -17,21 +24,50 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 /// How many pending firings are loaded and counted.
 const MAX_COUNTED: usize = 100;
 
-pub async fn check_triggers(client: &Client, label: &ProjectLabel) -> Result<Vec<Finding>> {
+pub async fn check_triggers(
+    client: &Client,
+    label: &ProjectLabel,
+    models: Option<&UsableModels>,
+) -> Result<Vec<Finding>> {
     let TriggersView { schedules, events } = client.get("/api/admin/triggers").await?.data().await?;
     let mut findings: Vec<_> =
         schedules.iter().filter_map(|schedule| suspended_finding(schedule, label)).collect();
     findings.extend(schedules.iter().filter_map(|schedule| waiting_schedule_finding(schedule, label)));
-    if schedules.len() + events.len() > 0 {
+    let of_schedules = schedules.iter().map(|schedule| (schedule.agent_id, schedule.cron.clone()));
+    let of_events = events.iter().map(|trigger| (trigger.agent_id, trigger.event.to_string()));
+    let starts: Vec<_> = of_schedules.chain(of_events).collect();
+    if !starts.is_empty() {
         let (schedules, events) =
             (counted(schedules.len(), "schedule"), counted(events.len(), "event trigger"));
         let found = format!("{schedules}, {events}{}", label.suffix());
         findings.push(ok_finding(SECTION, found));
+        if let Some(models) = models {
+            let agents: Vec<AgentView> =
+                client.get_all_pages("/api/admin/agents?include_internal=true").await?;
+            for (id, when) in &starts {
+                let agent = agents.iter().find(|agent| Some(agent.id) == *id);
+                findings.extend(agent.and_then(|agent| no_model_finding(agent, when, models, label)));
+            }
+        }
     }
     let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
     let pending: Vec<FiringView> = client.get(&path).await?.data().await?;
     findings.extend(overdue_finding(client.is_sole_driver(), &pending, Clock::system().now(), label));
     Ok(findings)
+}
+
+/// A warning for an agent that a trigger starts and that has no usable model: each firing is refused, and nobody waits
+/// for an answer that says so.
+fn no_model_finding(
+    agent: &AgentView,
+    when: &str,
+    models: &UsableModels,
+    label: &ProjectLabel,
+) -> Option<Finding> {
+    let problem = models.problem(agent)?;
+    let found = format!("`{}` ({when}) cannot start: {problem}{}", agent.name, label.suffix());
+    let fix = "set that key, or EMERGENT_MODEL=provider/name, and start the server again";
+    Some(Finding { fix: Some(fix.to_owned()), ..warning_finding(SECTION, found) })
 }
 
 /// A problem for a schedule that has no next time or cannot be read; `None` for one that will fire.

@@ -9,7 +9,7 @@ use super::show;
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output, progress,
+    progress,
 };
 
 /// Shown while a product is changed: its source may have to be fetched, and its servers to be asked.
@@ -44,9 +44,7 @@ pub async fn post<B: Serialize>(
         return Err(Error::Unexpected("what is to be accepted is not in the plan; try again".to_owned()));
     };
     if !as_json {
-        for line in show::plan_lines(&outcome.plan) {
-            output::print_text(&line)?;
-        }
+        show::print_lines(&show::plan_lines(&outcome.plan))?;
     }
     let name = &outcome.plan.name;
     let answer = if as_json { None } else { ask(name)? };

@@ -162,9 +162,7 @@ fn print_change(changed: &ProductChange, dry_run: bool, as_json: bool) -> Result
         return output::print_json(outcome);
     }
     if !is_plan_shown {
-        for line in show::plan_lines(&outcome.plan) {
-            output::print_text(&line)?;
-        }
+        show::print_lines(&show::plan_lines(&outcome.plan))?;
     }
     if dry_run {
         return output::print_line(&output::dim("nothing was changed (--dry-run)"));

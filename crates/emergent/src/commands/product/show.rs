@@ -92,7 +92,7 @@ pub fn print_product(detail: &ProductDetailView) -> Result<()> {
             continue;
         }
         output::print_line(&yellow(&format!("\n! the agent {agent} was changed by hand")))?;
-        field_lines(fields).iter().try_for_each(|line| output::print_text(line))?;
+        print_lines(&field_lines(fields))?;
     }
     Ok(())
 }
@@ -109,54 +109,71 @@ fn source_text(product: &ProductView) -> String {
     }
 }
 
+/// A line of a plan. It is painted when it is printed, after it was wrapped, so that no colour code is broken.
+pub struct PlanLine {
+    /// What stands before the text; following lines are indented by its width.
+    label: String,
+    text: String,
+    paint: fn(&str) -> String,
+}
+
+impl PlanLine {
+    fn new(label: impl Into<String>, text: impl Into<String>, paint: fn(&str) -> String) -> Self {
+        Self { label: label.into(), text: text.into(), paint }
+    }
+}
+
+/// Prints the lines of a plan. On a terminal they are wrapped between words.
+pub fn print_lines(lines: &[PlanLine]) -> Result<()> {
+    lines.iter().try_for_each(|line| output::print_painted_item(&line.label, &line.text, line.paint))
+}
+
 /// A plan as a diff, line by line.
-pub fn plan_lines(plan: &PlanView) -> Vec<String> {
+pub fn plan_lines(plan: &PlanView) -> Vec<PlanLine> {
     let versions = match (&plan.from, &plan.to) {
         (Some(from), Some(to)) if from != to => format!("{from} → {to}"),
         (Some(version), _) | (None, Some(version)) => version.clone(),
         (None, None) => String::new(),
     };
-    let mut lines = vec![format!("{}  {versions}  {}", bold(&plan.name), dim(&plan.direction))];
+    let heading = format!("{}  {versions}  {}", plan.name, plan.direction);
+    let mut lines = vec![PlanLine::new("", heading, bold)];
     let mut unchanged = 0;
     for step in &plan.steps {
         let label = format!("{} {}", step.what.replace('_', " "), step.name);
         match step.change.as_str() {
-            "add" => lines.push(green(&format!("+ {label}"))),
-            "remove" => lines.push(red(&format!("- {label}"))),
+            "add" => lines.push(PlanLine::new("+ ", label, green)),
+            "remove" => lines.push(PlanLine::new("- ", label, red)),
             "update" => {
-                lines.push(yellow(&format!("~ {label}")));
+                lines.push(PlanLine::new("~ ", label, yellow));
                 lines.extend(field_lines(&step.fields));
             }
             _ => unchanged += 1,
         }
     }
     match (unchanged, plan.steps.len()) {
-        (0, 0) => lines.push(dim("  nothing to do")),
+        (0, 0) => lines.push(PlanLine::new("  ", "nothing to do", dim)),
         (0, _) => {}
-        (unchanged, _) => lines.push(dim(&format!("  {unchanged} unchanged"))),
+        (unchanged, _) => lines.push(PlanLine::new("  ", format!("{unchanged} unchanged"), dim)),
     }
-    lines.extend(plan.warnings.iter().map(|warning| yellow(&format!("! {}", warning.message))));
+    lines.extend(plan.warnings.iter().map(|warning| PlanLine::new("! ", warning.message.clone(), yellow)));
     lines.extend(use_lines(plan));
     lines
 }
 
 /// What a product uses of the world outside; what has to be accepted is marked.
-fn use_lines(plan: &PlanView) -> Vec<String> {
+fn use_lines(plan: &PlanView) -> Vec<PlanLine> {
     let uses = labelled_uses(&plan.uses);
     if uses.is_empty() {
         return Vec::new();
     }
     let adds = plan.consent.as_ref().map(|consent| labelled_uses(&consent.adds)).unwrap_or_default();
-    let mut lines = vec!["uses".to_owned()];
-    lines.extend(uses.into_iter().map(|(label, what)| {
-        let line = format!("{label:<9} {what}");
-        match adds.contains(&(label, what)) {
-            true => yellow(&format!("  ? {line}")),
-            false => format!("    {line}"),
-        }
+    let mut lines = vec![PlanLine::new("", "uses", str::to_owned)];
+    lines.extend(uses.into_iter().map(|(label, what)| match adds.contains(&(label, what.clone())) {
+        true => PlanLine::new(format!("  ? {label:<9} "), what, yellow),
+        false => PlanLine::new(format!("    {label:<9} "), what, str::to_owned),
     }));
     if !adds.is_empty() {
-        lines.push(dim("  ? has to be accepted"));
+        lines.push(PlanLine::new("  ? ", "has to be accepted", dim));
     }
     lines
 }
@@ -175,10 +192,10 @@ fn labelled_uses(uses: &UsesView) -> Vec<(&'static str, String)> {
 }
 
 /// The changed fields as a diff.
-fn field_lines(fields: &[FieldChangeView]) -> Vec<String> {
+fn field_lines(fields: &[FieldChangeView]) -> Vec<PlanLine> {
     let mut lines = Vec::new();
     for field in fields {
-        lines.push(dim(&format!("    {}", field.pointer)));
+        lines.push(PlanLine::new("    ", field.pointer.clone(), dim));
         let (before, after) = (value_lines(field.before.as_ref()), value_lines(field.after.as_ref()));
         // Lines that both values begin or end with are left out.
         let same_start = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
@@ -195,11 +212,11 @@ fn field_lines(fields: &[FieldChangeView]) -> Vec<String> {
             [("-", changed(&before), red as fn(&str) -> String), ("+", changed(&after), green)]
         {
             let hidden = changed_lines.len().saturating_sub(MAX_LINES);
-            lines.extend(
-                changed_lines.iter().take(MAX_LINES).map(|line| colour(&format!("    {mark} {line}"))),
-            );
+            let label = format!("    {mark} ");
+            let shown = changed_lines.into_iter().take(MAX_LINES);
+            lines.extend(shown.map(|line| PlanLine::new(label.clone(), line, colour)));
             if hidden > 0 {
-                lines.push(dim(&format!("      … {hidden} more lines")));
+                lines.push(PlanLine::new("      ", format!("… {hidden} more lines"), dim));
             }
         }
     }
@@ -248,6 +265,7 @@ mod tests {
             "consent": { "digest": "d", "adds": { "programs": [], "hosts": ["https://b.test"], "schedules": [],
                 "secrets": [{ "name": "KEY", "target": "https://b.test" }], "events": [] } } });
         let lines = plan_lines(&serde_json::from_value(plan).unwrap());
+        let lines: Vec<_> = lines.into_iter().map(|line| line.label + &line.text).collect();
         assert_eq!(
             lines,
             [
