@@ -240,7 +240,12 @@ impl<'a> Answer<'a> {
     /// What becomes of an answer that is not followed to its end.
     pub fn print_left(&self) {
         if let Some(run) = self.run {
-            output::print_notice(&watch_workflow::interrupted_message(self.client, "run", &run.to_string()));
+            output::print_notice(&watch_workflow::interrupted_message(
+                self.client.other_driver(),
+                "run",
+                &run.to_string(),
+                None,
+            ));
         }
     }
 

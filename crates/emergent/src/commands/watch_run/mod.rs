@@ -91,10 +91,18 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
         }
         Some(_) => Ok(()),
         None => {
-            output::print_notice(&watch_workflow::interrupted_message(client, "run", run));
+            let ended = ended_status(client, &path).await;
+            let driver = client.other_driver();
+            output::print_notice(&watch_workflow::interrupted_message(driver, "run", run, ended.as_deref()));
             Err(Error::Interrupted)
         }
     }
+}
+
+/// The status of a run that has ended, which it may have while this process stopped; `None` for one that goes on.
+async fn ended_status(client: &Client, path: &str) -> Option<String> {
+    let run: RunDetailView = client.get(path).await.ok()?.data().await.ok()?;
+    run.facts.status.is_terminal().then(|| status(run.facts.status, run.facts.reason))
 }
 
 /// A future that ends with Ctrl-C. The signal is listened for from now on, and not only once the future is awaited:

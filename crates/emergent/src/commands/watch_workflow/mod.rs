@@ -45,7 +45,10 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let ended = watch(client, id, as_json).await;
     driver.stop().await;
     let Some(workflow) = ended? else {
-        output::print_notice(&interrupted_message(client, "workflow", id));
+        // It may have ended while this process stopped.
+        let status = get(client, id).await.ok().map(|workflow| workflow.facts.status);
+        let ended = status.filter(|status| status.is_terminal()).map(|status| status.to_string());
+        output::print_notice(&interrupted_message(client.other_driver(), "workflow", id, ended.as_deref()));
         return Err(Error::Interrupted);
     };
     match workflow.facts.status {
@@ -55,11 +58,16 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
     }
 }
 
-/// What becomes of a run or workflow that is not followed any more, and what the user can do.
-pub fn interrupted_message(client: &Client, noun: &str, id: &str) -> String {
+/// What becomes of a run or workflow that is not followed any more, and what the user can do. `ended` is its status
+/// if it has ended meanwhile.
+pub fn interrupted_message(driver: OtherDriver, noun: &str, id: &str, ended: Option<&str>) -> String {
+    if let Some(status) = ended {
+        let show = hints::command(&format!("{noun} show {id}"));
+        return format!("Interrupted. The {noun} has ended meanwhile, it is {status}: `{show}` shows it.");
+    }
     let follow = hints::command(&format!("{noun} follow {id}"));
     let cancel = hints::command(&format!("{noun} cancel {id}"));
-    match client.other_driver() {
+    match driver {
         OtherDriver::Server => format!(
             "Interrupted. The server goes on with the {noun}: `{follow}` watches it again, `{cancel}` ends it."
         ),
@@ -317,5 +325,19 @@ impl Screen {
                 lines.iter().try_for_each(|line| output::print_line(line))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_meanwhile_is_not_said_to_wait() {
+        let left = |ended| interrupted_message(OtherDriver::Nobody, "run", "abc", ended);
+        assert!(left(None).contains("Nobody drives the run now"), "{}", left(None));
+        let ended = left(Some("completed"));
+        assert!(ended.contains("it is completed: `emergent run show abc`"), "{ended}");
+        assert!(!ended.contains("Nobody drives") && !ended.contains("cancel"), "{ended}");
     }
 }
