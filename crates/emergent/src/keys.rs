@@ -11,8 +11,74 @@ pub use other::Keys;
 pub const INTERRUPT: char = '\u{3}';
 /// Ctrl-D.
 pub const END: char = '\u{4}';
+/// Ctrl-U, which erases the line.
+const ERASE_LINE: char = '\u{15}';
 #[cfg(unix)]
 const ESCAPE: u8 = 0x1b;
+
+/// Asks for a line that is not shown; `None` after Ctrl-C, or Ctrl-D before anything was typed. Ctrl-C is a key here: as
+/// a signal, it would end the process before the terminal shows again what is typed.
+pub fn read_hidden_line(prompt: &str) -> std::io::Result<Option<String>> {
+    let terminal = console::Term::stderr();
+    // The mode is set before the prompt is shown, so that nothing that is typed after it appears.
+    let (mut keys, typed) = Keys::open()?;
+    terminal.write_str(prompt)?;
+    let (mut typed, mut line) =
+        (typed.chars().collect::<std::collections::VecDeque<_>>(), HiddenLine::default());
+    loop {
+        let key = match typed.pop_front() {
+            Some(key) => key,
+            None => keys.read()?,
+        };
+        if let Some(end) = line.push(key) {
+            terminal.write_line("")?;
+            return Ok(end);
+        }
+    }
+}
+
+/// The line that was typed so far.
+#[derive(Default)]
+struct HiddenLine(String);
+
+impl HiddenLine {
+    /// Adds a key. Returns the line when it is complete, with `None` inside when it was given up.
+    fn push(&mut self, key: char) -> Option<Option<String>> {
+        match key {
+            '\n' | '\r' => return Some(Some(std::mem::take(&mut self.0))),
+            INTERRUPT => return Some(None),
+            END if self.0.is_empty() => return Some(None),
+            // Backspace, as terminals send it.
+            '\u{8}' | '\u{7f}' => {
+                self.0.pop();
+            }
+            ERASE_LINE => self.0.clear(),
+            other if other.is_control() => {}
+            other => self.0.push(other),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(keys: &str) -> Option<Option<String>> {
+        let mut line = HiddenLine::default();
+        keys.chars().find_map(|key| line.push(key))
+    }
+
+    #[test]
+    fn a_hidden_line_can_be_corrected_and_given_up() {
+        assert_eq!(typed("sekret\n"), Some(Some("sekret".to_owned())));
+        assert_eq!(typed("ab\u{7f}c\r"), Some(Some("ac".to_owned())));
+        assert_eq!(typed("wrong\u{15}right\n"), Some(Some("right".to_owned())));
+        assert_eq!(typed("ab\u{3}"), Some(None));
+        assert_eq!(typed("\u{4}"), Some(None));
+        assert_eq!(typed("ab"), None);
+    }
+}
 
 #[cfg(unix)]
 mod unix {

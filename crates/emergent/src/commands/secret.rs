@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    hints, output,
+    hints, keys, output,
 };
 
 /// Longer targets are shortened to this many characters.
@@ -145,9 +145,12 @@ fn path(name: &str) -> String {
 /// break.
 fn read_secret(name: &str) -> Result<SecretValue> {
     if std::io::stdin().is_terminal() {
-        let terminal = console::Term::stderr();
-        terminal.write_str(&format!("Value of {name} (not shown): "))?;
-        return Ok(SecretValue::new(terminal.read_secure_line()?));
+        let value = keys::read_hidden_line(&format!("Value of {name} (not shown): "))?;
+        let Some(value) = value else {
+            output::print_notice("Nothing was set.");
+            return Err(Error::Interrupted);
+        };
+        return Ok(SecretValue::new(value));
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
