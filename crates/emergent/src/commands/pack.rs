@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use emergent_wire::pack::PackView;
+use emergent_wire::pack::{CreatePack, PackView};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
+    hints,
     output::{self, bold},
     text::is_id,
 };
@@ -74,15 +75,7 @@ impl Pack {
             }
             Pack::Add { file, assign } => {
                 let pack: Value = super::read_json_file(&file)?;
-                let added: Received<PackView> = client.post(PATH, &pack).await?.data().await?;
-                if assign {
-                    client.post(&format!("{PATH}/{}/assign", added.id), &json!({})).await?;
-                }
-                if as_json {
-                    return output::print_json(&added);
-                }
-                let assigned = if assign { " and assigned" } else { "" };
-                output::print_line(&format!("{}@{} is added{assigned}", added.name, added.version))
+                add(client, &pack, assign, as_json).await
             }
             Pack::Assign { pack } => {
                 let path = pack_path(client, &pack).await?;
@@ -101,6 +94,55 @@ impl Pack {
             }
         }
     }
+}
+
+/// Stores a pack. One that is stored with the same content stays as it is.
+async fn add(client: &Client, pack: &Value, assign: bool, as_json: bool) -> Result<()> {
+    let (stored, outcome) = match client.post(PATH, pack).await {
+        Ok(response) => (response.data().await?, "added"),
+        Err(error @ Error::Refused { .. }) if is_conflict(&error) => {
+            (find_same(client, pack, error).await?, "unchanged")
+        }
+        Err(error) => return Err(error),
+    };
+    if assign {
+        client.post(&format!("{PATH}/{}/assign", stored.id), &json!({})).await?;
+    }
+    if as_json {
+        return output::print_json(&stored);
+    }
+    let assigned = if assign { " and assigned" } else { "" };
+    output::print_line(&format!("{}@{} is {outcome}{assigned}", stored.name, stored.version))
+}
+
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Refused { code, .. } if code == "conflict")
+}
+
+/// The stored pack of the same name and version, if it has the same content; else an error that says what to do.
+async fn find_same(client: &Client, pack: &Value, refusal: Error) -> Result<Received<PackView>> {
+    let Ok(pack) = serde_json::from_value::<CreatePack>(pack.clone()) else { return Err(refusal) };
+    let packs: Vec<Received<PackView>> = client.get_all_pages(PATH).await?;
+    let mut same_version =
+        packs.into_iter().filter(|stored| stored.name == pack.name && stored.version == pack.version);
+    let Some(stored) = same_version.next() else { return Err(refusal) };
+    if has_content(&stored, &pack) {
+        return Ok(stored);
+    }
+    let reference = format!("{}@{}", pack.name, pack.version);
+    Err(Error::Usage(format!(
+        "`{reference}` is stored with other content: give the changed pack a new `version`, or use the stored one with \
+         `{}`",
+        hints::command(&format!("pack assign {reference}"))
+    )))
+}
+
+fn has_content(stored: &PackView, pack: &CreatePack) -> bool {
+    stored.description == pack.description
+        && stored.object_type_schemas == pack.object_type_schemas
+        && stored.relationship_type_schemas == pack.relationship_type_schemas
+        && stored.ui_configs == pack.ui_configs
+        && stored.extraction_prompts == pack.extraction_prompts
 }
 
 /// The API path of the pack that a person names.
