@@ -17,7 +17,7 @@ use super::{status, tokens, tree};
 use crate::{
     hints,
     output::first_line,
-    text::{StreamWrap, fit_line, short_id},
+    text::{StreamWrap, fit_line, short_id, wrap_item},
 };
 
 /// The tool whose calls start child runs.
@@ -129,10 +129,11 @@ impl View {
             BodyView::ToolStarted { tool_call } => self.tool_started(tool_call),
             BodyView::ToolCompleted { tool_call } => self.tool_completed(tool_call),
             BodyView::ServersUnavailable { servers, missing_tools } => {
-                let mut lines: Vec<String> = servers.iter().map(unavailable_server).collect();
+                let mut notes: Vec<String> = servers.iter().map(unavailable_server).collect();
                 if !missing_tools.is_empty() {
-                    lines.push(format!("⚠ no such tool: {}", missing_tools.join(", ")));
+                    notes.push(format!("⚠ no such tool: {}", missing_tools.join(", ")));
                 }
+                let lines: Vec<String> = notes.iter().flat_map(|note| self.wrap_note(note)).collect();
                 self.lines(&lines)
             }
             BodyView::LoopDetected { tool_name, count, .. } => self.push_line(&format!(
@@ -295,8 +296,16 @@ impl View {
     }
 
     fn push_line(&mut self, line: &str) -> String {
-        let line = self.paint("2", line);
-        self.lines(&[line])
+        let lines: Vec<String> = self.wrap_note(line).iter().map(|line| self.paint("2", line)).collect();
+        self.lines(&lines)
+    }
+
+    /// The lines of a note that begins with a mark. On a terminal it is wrapped beside the mark, before it is painted.
+    fn wrap_note(&self, note: &str) -> Vec<String> {
+        match (self.width, note.split_once(' ')) {
+            (Some(width), Some((mark, text))) => wrap_item(&format!("{mark} "), text, width),
+            _ => vec![note.to_owned()],
+        }
     }
 
     fn push_text(&mut self, text: &str) -> String {
