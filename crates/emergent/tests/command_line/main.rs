@@ -14,6 +14,8 @@ mod chat_terminal;
 mod interrupt;
 mod login;
 mod names;
+mod newcomer;
+mod newcomer_postgres;
 mod packaging;
 mod resources;
 mod terminal;

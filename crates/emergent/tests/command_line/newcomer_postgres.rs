@@ -1,0 +1,50 @@
+//! What a newcomer meets who follows the docs on PostgreSQL.
+
+use crate::{
+    ECHO,
+    common::{Home, command_output, text},
+    terminal::{on_terminal, written_lines},
+    write,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_find_the_server_of_the_folder() {
+    let home = Home::postgres().await;
+    let server = home.start().await;
+    write(&home, "echo.json", ECHO);
+    command_output(home.run(&["agent", "apply", "echo.json"]));
+    let link = command_output(home.run(&["login-link"]));
+    assert!(link.starts_with(server.url()), "{link}");
+    let started = home.run(&["agent", "trigger", "echo", "--input", "x"]);
+    assert!(!text(&started.stderr).contains("waits for a server"), "{}", text(&started.stderr));
+    let told = text(&home.run(&["doctor"]).stdout);
+    assert!(told.contains(&format!("{} answers", server.url())), "{told}");
+    assert!(!told.contains("in use by another program"), "{told}");
+
+    // In another terminal, without the address of the database.
+    let mut command = home.command(&["agent", "list"]);
+    command.env_remove("EMERGENT_DATABASE_URL");
+    let listed = command_output(crate::common::finish(command));
+    assert!(listed.contains("echo"), "{listed}");
+    assert!(!home.data().join("emergent.db").exists());
+
+    // A server that was killed leaves its file behind, which misleads nobody.
+    server.kill();
+    assert!(home.data().join("server").exists());
+    assert!(command_output(home.run(&["agent", "list"])).contains("echo"));
+    let told = text(&home.run(&["doctor"]).stdout);
+    assert!(told.contains("none (the last one listened on"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_for_a_backup_are_not_broken() {
+    let url = "postgres://somebody@a-host-with-a-rather-long-name.example:5432/emergent";
+    let home = Home::on(url.to_owned());
+    for (args, commands) in [(["backup", "copy.dump"], 1), (["restore", "copy.dump"], 2)] {
+        let shown = text(&on_terminal(&home, (24, 80), "", &args).stdout);
+        let lines = written_lines(&shown);
+        let whole = lines.iter().filter(|line| line.starts_with("  ") && line.contains(url));
+        assert_eq!(whole.count(), commands, "{shown}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("  ")).count(), commands, "{shown}");
+    }
+}
