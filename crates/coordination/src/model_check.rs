@@ -11,6 +11,7 @@ use emergent_domain::{
     task::{Task, TaskStatus},
     workflow::WorkflowSettings,
 };
+use emergent_llm::Models;
 use emergent_store::{Tx, agents, projects};
 
 use crate::{
@@ -71,27 +72,88 @@ impl Dispatcher {
         let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
         let names = startable_names(&all, &coordination, &tasks, planner);
         let settings = &created.workflow.settings;
-        // One message for all agents with the same problem.
-        let mut agents_by_problem: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let models = self.executor().models();
+        let mut uncallable = UncallableModels::default();
         for agent in all.iter().filter(|agent| names.contains(agent.definition.name.as_str())) {
             let (requested, own) = (settings.model.as_ref(), agent.definition.model.as_ref());
-            if let Err(error) = self.executor().models().choose_for_run(requested, own) {
-                let name = format!("`{}`", agent.definition.name);
-                agents_by_problem.entry(error.to_string()).or_default().push(name);
+            if let Err(error) = models.choose_for_run(requested, own) {
+                let setting = missing_setting(models, requested.or(own), &error.to_string());
+                uncallable.add(&agent.definition.name, setting, error.to_string());
             }
         }
-        let problems = agents_by_problem.into_iter().map(|(problem, names)| {
-            let more = names.len().saturating_sub(MAX_NAMES);
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            let names = names.into_iter().take(MAX_NAMES).collect::<Vec<_>>().join(", ");
+        Ok(Invalid::if_any(uncallable.problems())?)
+    }
+}
+
+/// The model, and the setting that its provider needs and does not have. `None` if something else is wrong, or if the
+/// error is about another model, such as that of `EMERGENT_MODEL`.
+fn missing_setting<'a>(
+    models: &Models,
+    model: Option<&'a ModelConfig>,
+    error: &str,
+) -> Option<(&'a ModelConfig, &'static str)> {
+    let model = model.filter(|model| error.contains(&format!("`{model}`")))?;
+    let provider = models.status().into_iter().find(|status| status.name == model.provider)?;
+    Some((model, provider.setting.filter(|_| !provider.configured)?))
+}
+
+/// The agents whose models cannot be called, by what is wrong.
+#[derive(Default)]
+struct UncallableModels {
+    /// The agents by model, and the settings that the providers of the models need.
+    without_credentials: BTreeMap<String, Vec<String>>,
+    settings: BTreeSet<&'static str>,
+    /// The agents by other problems.
+    others: BTreeMap<String, Vec<String>>,
+}
+
+impl UncallableModels {
+    fn add(&mut self, agent: &str, missing: Option<(&ModelConfig, &'static str)>, problem: String) {
+        let agents = match missing {
+            Some((model, setting)) => {
+                self.settings.insert(setting);
+                self.without_credentials.entry(format!("`{model}`")).or_default()
+            }
+            None => self.others.entry(problem).or_default(),
+        };
+        agents.push(format!("`{agent}`"));
+    }
+
+    /// One problem for all models without credentials, because the ways out are the same, and one for each other
+    /// problem.
+    fn problems(self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !self.without_credentials.is_empty() {
+            let by_model = self.without_credentials.into_iter();
+            let agents: Vec<_> =
+                by_model.map(|(model, agents)| format!("{} ({model})", names_text(agents))).collect();
+            let settings: Vec<_> = self.settings.iter().map(|setting| format!("`{setting}`")).collect();
             let reason = format!(
-                "this workflow could start {names}{more}, which cannot run: {problem}; or give `model` for the \
-                 whole workflow (`emergent dispatch --model provider/name`)"
+                "this workflow could start {}, whose models have no credentials: give `model` for the whole workflow \
+                 (`emergent dispatch --model provider/name`; `rehearsal/echo` needs no key), or set {} and start the \
+                 server again, or start it with `EMERGENT_MODEL=provider/name` to use another model for everything",
+                agents.join(", "),
+                settings.join(" and ")
+            );
+            problems.push(Problem::new("model", reason));
+        }
+        problems.extend(self.others.into_iter().map(|(problem, agents)| {
+            let reason = format!(
+                "this workflow could start {}, which cannot run: {problem}; or give `model` for the whole workflow \
+                 (`emergent dispatch --model provider/name`)",
+                names_text(agents)
             );
             Problem::new("model", reason)
-        });
-        Ok(Invalid::if_any(problems.collect())?)
+        }));
+        problems
     }
+}
+
+/// The first names of a list, and how many more there are.
+fn names_text(names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(MAX_NAMES);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", names.into_iter().take(MAX_NAMES).collect::<Vec<_>>().join(", "))
 }
 
 /// The names of the agents that a workflow could start: those that it names, and where one has to be chosen, all that
