@@ -19,7 +19,7 @@ use crate::{
     config::{Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    hints,
+    hints, messages,
     server_file::{self, ServerFile},
     services::{self, Services},
 };
@@ -117,6 +117,7 @@ impl Client {
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
         match open_or_connect(settings).await? {
             DataDirOwner::ThisProcess(services) => {
+                messages::set_rehearsals(&settings.rehearsals);
                 let router = emergent_api::router(services.app.clone());
                 let token = match token {
                     Some(token) => token,
@@ -308,10 +309,7 @@ impl Client {
                 ApiResponse { status: head.status, headers: head.headers, body: body.boxed() }
             }
             Transport::Http { base, http } => {
-                let unreachable = |source: reqwest::Error| Error::Unreachable {
-                    server: base.clone(),
-                    source: Box::new(source),
-                };
+                let unreachable = |source: reqwest::Error| Error::unreachable(base, source);
                 let request = request.uri(format!("{base}{path}")).body(content).map_err(unusable)?;
                 let request = reqwest::Request::try_from(request).map_err(unreachable)?;
                 let response = http.execute(request).await.map_err(unreachable)?;

@@ -15,7 +15,10 @@ use emergent_secrets::Secret;
 use emergent_store::TimeLimits;
 
 use self::environment::{env_bool, env_number, seconds, similarity};
-pub use self::environment::{env_names, env_value, parse_duration};
+pub use self::{
+    environment::{env_names, env_value, parse_duration},
+    file::log_settings,
+};
 use crate::{
     error::{Error, Result},
     settings_report::SettingOrigins,

@@ -15,6 +15,12 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error("could not listen on `{address}`; is another server running? `--listen` chooses another address")]
+    AddressInUse {
+        address: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("could not listen on `{address}`; `--listen` chooses another address")]
     Listen {
         address: String,
         #[source]
@@ -27,6 +33,12 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("could not open the store")]
     Store(#[from] emergent_store::Error),
+    #[error("could not open the database of `{setting}`")]
+    Database {
+        setting: String,
+        #[source]
+        source: emergent_store::Error,
+    },
     #[error("the backup was not made")]
     Backup(#[source] emergent_store::Error),
     #[error("nothing was restored")]
@@ -46,6 +58,14 @@ pub enum Error {
     #[error("the server at `{server}` does not answer; is it running? (`emergent serve`)")]
     Unreachable {
         server: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Something answered, and not in HTTP. A server with a certificate does so.
+    #[error("`{server}` does not answer in HTTP; if the server has a certificate, write `{https}`")]
+    NotHttp {
+        server: String,
+        https: String,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -87,12 +107,51 @@ impl Error {
         Self::Setting { name: name.to_owned(), reason: reason.to_string() }
     }
 
+    /// Whether the API did not find what a request named.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "not_found")
+    }
+
+    /// The error for a request that a server did not answer.
+    pub fn unreachable(server: &str, source: reqwest::Error) -> Self {
+        let is_connected = !source.is_connect() && !source.is_timeout() && !source.is_builder();
+        let (server, source) = (server.to_owned(), Box::new(source));
+        match server.strip_prefix("http://").filter(|_| is_connected) {
+            Some(rest) => Self::NotHttp { https: format!("https://{rest}"), server, source },
+            None => Self::Unreachable { server, source },
+        }
+    }
+
+    /// The error for an address that a server cannot listen on.
+    pub fn listen(address: &str, source: std::io::Error) -> Self {
+        use std::io::ErrorKind::{AddrInUse, InvalidInput};
+        let address = address.to_owned();
+        match source.kind() {
+            InvalidInput => Self::Usage(format!(
+                "could not listen on `{address}`: it is not ADDRESS:PORT, such as {}",
+                crate::config::DEFAULT_LISTEN
+            )),
+            AddrInUse => Self::AddressInUse { address, source },
+            _ => Self::Listen { address, source },
+        }
+    }
+
     /// Adds the command that lists what there is, if the API did not find what was named.
     pub fn with_list(self, list_command: &str) -> Self {
         match self {
             Self::Refused { code, message, details } if code == "not_found" => {
                 let list = hints::command(list_command);
                 Self::Refused { code, message: format!("{message} (`{list}` lists them)"), details }
+            }
+            other => other,
+        }
+    }
+
+    /// Adds a command that helps, if the API refused the request with this code.
+    pub fn with_way_out(self, refusal: &str, command: &str, purpose: &str) -> Self {
+        match self {
+            Self::Refused { code, message, details } if code == refusal => {
+                Self::Refused { code, message: format!("{message} (`{command}` {purpose})"), details }
             }
             other => other,
         }

@@ -7,6 +7,7 @@ mod client;
 mod commands;
 mod config;
 mod dag;
+mod database_error;
 mod datadir;
 mod demo;
 mod error;
@@ -14,6 +15,7 @@ mod examples;
 mod hints;
 mod keys;
 mod logs;
+mod messages;
 mod output;
 mod progress;
 mod sample;
@@ -75,7 +77,7 @@ enum Command {
     /// List, follow, cancel and resume workflows
     #[command(subcommand)]
     Workflow(commands::workflow::Workflow),
-    /// List, add, retry, reassign and skip tasks
+    /// List, show, add, retry, reassign and skip tasks
     #[command(subcommand)]
     Task(commands::task::Task),
     /// List and show discussions, and decide escalated ones
@@ -96,7 +98,7 @@ enum Command {
     /// List, create, change, delete and restore objects of the graph
     #[command(subcommand)]
     Object(commands::object::Object),
-    /// List the versions of relationships, and restore deleted ones
+    /// List relationships and their versions, and restore deleted ones
     #[command(subcommand)]
     Relationship(commands::relationship::Relationship),
     /// Add, list, show and delete documents
@@ -174,8 +176,10 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
         return code;
     }
-    let matches = command().get_matches();
+    let parser = command();
+    let matches = parser.clone().get_matches();
     hints::set_flags(&matches);
+    messages::set_flags(&parser, &matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command()).exit());
     if let Command::ExtractDocument { media_type } = &cli.command {
         return commands::extract_document::run(media_type);
@@ -301,15 +305,17 @@ fn default_log_level(command: &Command) -> &'static str {
     }
 }
 
-/// Sets up logging to stderr, from the given level on unless `EMERGENT_LOG` sets another filter.
+/// Sets up logging to stderr, from the given level on unless `EMERGENT_LOG`, or `log` in the file, sets another filter.
 #[expect(clippy::expect_used, reason = "the directive is built from a constant, so it always parses")]
 fn start_logging(default: &str, telemetry: &Telemetry) {
-    let filter = EnvFilter::try_from_env("EMERGENT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let (filter, format) = config::log_settings();
+    let filter = filter.and_then(|filter| EnvFilter::try_new(filter).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(default));
     // Spans of agents may carry prompts and answers: they are exported as telemetry and never logged.
     let agent_spans_off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");
     let filter = filter.add_directive(agent_spans_off);
     let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::RedactingWriter);
-    let logs = if config::env_value("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
+    let logs = if format.as_deref() == Some("json") {
         logs.json().with_filter(filter).boxed()
     } else {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());

@@ -43,7 +43,7 @@ impl Serve {
         for sentence in settings_report::unknown_variables(&config::env_names()) {
             warn!("{sentence}");
         }
-        let failed = |source| Error::Listen { address: settings.listen.clone(), source };
+        let failed = |source| Error::listen(&settings.listen, source);
         // The port is bound before the folder is opened: the admin token is shown only once, so a start that
         // cannot listen must not create it. Clients that connect now wait until the store is open.
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;

@@ -18,6 +18,7 @@ use tracing::warn;
 use crate::{
     build_info,
     config::Settings,
+    database_error,
     datadir::DataDir,
     demo,
     error::{Error, Result},
@@ -60,7 +61,9 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     }
     let (name, script) = demo::SCRIPT;
     models.add_script(name, Script::parse(script).map_err(|error| Error::setting(name, error))?);
-    let db = Db::open_with(settings.database(), settings.time_limits).await?;
+    database_error::check_address(settings)?;
+    let opened = Db::open_with(settings.database(), settings.time_limits).await;
+    let db = opened.map_err(|error| database_error::describe_open_error(settings, error))?;
     let clock = Clock::system();
     if data.is_exclusive() {
         let now = clock.now();

@@ -38,10 +38,12 @@ const DEFINITIONS: [Definition; 54] = [
     ("database-url", "EMERGENT_DATABASE_URL", None, Address),
     ("deleted-project-retention", "EMERGENT_DELETED_PROJECT_RETENTION", Some("30d"), Shown),
     ("embeddings", "EMERGENT_EMBEDDINGS", Some("builtin"), Shown),
-    ("github-url", "EMERGENT_GITHUB_URL", None, Address),
+    ("github-url", "EMERGENT_GITHUB_URL", Some("https://github.com"), Address),
     ("invoke-rate", "EMERGENT_INVOKE_RATE", Some("60"), Shown),
     ("judge-model", "EMERGENT_JUDGE_MODEL", None, Shown),
     ("listen", "EMERGENT_LISTEN", Some(crate::config::DEFAULT_LISTEN), Shown),
+    ("log", "EMERGENT_LOG", Some("info"), Shown),
+    ("log-format", "EMERGENT_LOG_FORMAT", Some("text"), Shown),
     ("max-project-runs", "EMERGENT_MAX_PROJECT_RUNS", None, Shown),
     ("max-runs", "EMERGENT_MAX_RUNS", Some("256"), Shown),
     ("max-tasks", "EMERGENT_MAX_TASKS", Some("256"), Shown),
@@ -66,8 +68,6 @@ const DEFINITIONS: [Definition; 54] = [
     variable("EMERGENT_ANTHROPIC_BASE_URL", Address),
     variable("EMERGENT_ANTHROPIC_VERSION", Shown),
     variable("EMERGENT_GOOGLE_BASE_URL", Address),
-    variable("EMERGENT_LOG", Shown),
-    variable("EMERGENT_LOG_FORMAT", Shown),
     variable("EMERGENT_OPENAI_BASE_URL", Address),
     variable("EMERGENT_SECRET_KEY", Hidden),
     variable("EMERGENT_VERTEX_BASE_URL", Address),
@@ -92,6 +92,14 @@ const SQLITE_WRITE_TIMEOUT: &str = "2.5";
 
 const fn variable(name: &'static str, visibility: Visibility) -> Definition {
     (name, name, None, visibility)
+}
+
+/// The variable of a setting that only the environment has, for its name as the file would have it, such as
+/// `admin-token`.
+pub fn environment_variable(name: &str) -> Option<&'static str> {
+    let variable = format!("EMERGENT_{}", name.to_ascii_uppercase().replace('-', "_"));
+    let definition = DEFINITIONS.iter().find(|definition| definition.1 == variable)?;
+    Some(definition.1).filter(|variable| definition.0 == *variable)
 }
 
 /// The variables that only commands read.

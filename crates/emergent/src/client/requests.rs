@@ -4,7 +4,10 @@ use axum::http;
 use serde::Serialize;
 
 use super::{Client, Transport, json_content, transport::ApiResponse};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    output,
+};
 
 impl Client {
     /// Posts a request that starts work. Sent again with the same key, it starts nothing more.
@@ -23,7 +26,12 @@ impl Client {
         }
         let content = json_content(body)?;
         let json = Some("application/json");
-        self.send_request(http::Method::POST, path, json, &headers, content).await?.error_for_status().await
+        let response = self.send_request(http::Method::POST, path, json, &headers, content).await?;
+        let response = response.error_for_status().await?;
+        if response.headers.contains_key("idempotency-replayed") {
+            output::print_notice("This request was sent before with the same key: nothing more was started.");
+        }
+        Ok(response)
     }
 
     /// The address of the server; `None` when the data folder is open in this process.

@@ -7,7 +7,10 @@ use futures_util::{StreamExt, stream::BoxStream};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    messages,
+};
 
 /// How much of a response that is not the API's is shown in an error.
 const MAX_SHOWN_BODY_CHARS: usize = 200;
@@ -42,7 +45,11 @@ pub fn refusal(error: FailureBody) -> Error {
             lines.push_str(&format!("\n  `{field}`: {reason}"));
         }
     }
-    Error::Refused { code: code.into_owned(), message, details: lines }
+    Error::Refused {
+        code: code.into_owned(),
+        message: messages::translate(&message),
+        details: messages::translate(&lines),
+    }
 }
 
 /// The body of a request.

@@ -8,7 +8,7 @@ use super::watch_workflow;
 use crate::{
     client::Client,
     config::{Settings, StoreFlags},
-    demo,
+    database_error, demo,
     error::{Error, Result},
     hints,
     output::{self, bold, dim},
@@ -37,8 +37,9 @@ pub struct Demo {
 
 impl Demo {
     pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
-        if store.database_url.is_some() {
-            return Err(Error::Usage("the demo plays on a data folder: leave --database-url out".to_owned()));
+        if let Some(url) = &store.database_url {
+            let advice = database_error::removal_advice(url);
+            return Err(Error::Usage(format!("the demo plays on a data folder: {advice}")));
         }
         let mut settings = Settings::load(store, None)?;
         settings.database_url = None;

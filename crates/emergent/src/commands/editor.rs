@@ -10,6 +10,9 @@ use crate::{
     error::{Error, Result},
 };
 
+/// What a shell ends with if it does not find a program.
+const COMMAND_NOT_FOUND: i32 = 127;
+
 /// Opens a text in the editor, under a file name that ends with `name`. `None` if it was not changed.
 pub fn edit_text(name: &str, text: &str) -> Result<Option<String>> {
     let file = write_private_file(&std::env::temp_dir(), name, text)?;
@@ -45,6 +48,11 @@ pub fn open_editor(file: &Path) -> Result<()> {
         .map_err(Error::Io)?;
     if status.success() {
         return Ok(());
+    }
+    if status.code() == Some(COMMAND_NOT_FOUND) {
+        return Err(Error::Usage(format!(
+            "could not start the editor `{editor}`: set $EDITOR to one that is installed; nothing was changed"
+        )));
     }
     Err(Error::Usage(format!(
         "the editor `{editor}` ended with {status}, so nothing was changed; $EDITOR chooses another one"

@@ -54,6 +54,8 @@ impl Embeddings {
         let Self::Measure { embeddings } = self;
         let mut settings = Settings::load(store, None)?;
         if let Some(embeddings) = embeddings {
+            let parsed: Result<EmbedderSpec, _> = embeddings.parse();
+            parsed.map_err(|error| Error::Usage(format!("--embeddings: {error}")))?;
             settings.embeddings = embeddings;
         }
         let measured = progress::show_while("measuring", measure(&settings)).await?;

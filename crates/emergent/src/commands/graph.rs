@@ -133,8 +133,14 @@ impl Graph {
                     as_of: parse_flag("--as-of", as_of.as_deref())?,
                     ..traverse_from(id)
                 };
-                let traversal: Received<TraversalView> =
-                    client.post("/api/graph/traverse", &body).await?.data().await?;
+                let response = client.post("/api/graph/traverse", &body).await;
+                let response = response.map_err(|error| match &as_of {
+                    Some(time) if error.is_not_found() => {
+                        Error::Usage(format!("`{object}` did not exist at {time}"))
+                    }
+                    _ => error,
+                })?;
+                let traversal: Received<TraversalView> = response.data().await?;
                 if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
             Graph::Show { object } => {
@@ -190,7 +196,7 @@ pub async fn any_object_path(client: &Client, object: &str) -> Result<String> {
 }
 
 /// A traversal from one object with the defaults of the server.
-fn traverse_from(id: Uuid) -> Traverse {
+pub fn traverse_from(id: Uuid) -> Traverse {
     Traverse {
         start_ids: vec![ObjectId(id).into()],
         direction: Direction::default(),

@@ -112,8 +112,13 @@ impl McpServer {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             McpServer::Add { file } => {
-                let created: Received<McpServerView> =
-                    client.post(PATH, &read_description(&file)?).await?.data().await?;
+                let description = read_description(&file)?;
+                let name = description["name"].as_str().unwrap_or("NAME").to_owned();
+                let response = client.post(PATH, &description).await.map_err(|error| {
+                    let remove = hints::command(&format!("mcp-server remove {}", hints::quoted(&name)));
+                    error.with_way_out("conflict", &remove, "removes it, to add it again with other settings")
+                })?;
+                let created: Received<McpServerView> = response.data().await?;
                 if as_json {
                     return output::print_json(&created);
                 }

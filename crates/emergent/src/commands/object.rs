@@ -10,7 +10,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    output,
+    hints, output,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -130,9 +130,16 @@ impl Object {
                     flags.map(|(name, value)| format!("&{name}={}", encode(value))).collect();
                 let objects: Vec<Received<ObjectView>> =
                     client.get(&format!("/api/graph/objects?limit={limit}{filter}")).await?.data().await?;
-                return if as_json { output::print_json(&objects) } else { print_objects(&objects) };
+                return match as_of {
+                    _ if as_json => output::print_json(&objects),
+                    Some(time) if objects.is_empty() => {
+                        output::print_text(&format!("There were none at {time}."))
+                    }
+                    _ => print_objects(&objects),
+                };
             }
             Object::Create { object_type, key, content } => {
+                check_type(&object_type, key.as_deref())?;
                 let body = CreateObject {
                     type_: object_type,
                     key,
@@ -155,10 +162,11 @@ impl Object {
                     status: content.status.map(Some),
                     expected_version,
                 };
-                let id = resolve_object(client, &object).await?;
-                let updated: Received<ObjectView> =
-                    client.patch(&format!("/api/graph/objects/{id}"), &body).await?.data().await?;
-                (updated, "saved")
+                let path = format!("/api/graph/objects/{}", resolve_object(client, &object).await?);
+                let before: Received<ObjectView> = client.get(&path).await?.data().await?;
+                let updated: Received<ObjectView> = client.patch(&path, &body).await?.data().await?;
+                let outcome = if updated.version == before.version { "unchanged" } else { "saved" };
+                (updated, outcome)
             }
             Object::Delete { object, expected_version } => {
                 let id = resolve_object(client, &object).await?;
@@ -184,6 +192,16 @@ impl Object {
             object.type_, object.id, object.version
         ))
     }
+}
+
+/// Refuses `TYPE/KEY`, which names objects elsewhere.
+fn check_type(object_type: &str, key: Option<&str>) -> Result<()> {
+    let Some((type_, own_key)) = object_type.split_once('/') else { return Ok(()) };
+    let create = format!("object create {} {}", hints::quoted(type_), hints::quoted(key.unwrap_or(own_key)));
+    Err(Error::Usage(format!(
+        "`{object_type}` is not a type: write the type and the key as two words, `{}`",
+        hints::command(&create)
+    )))
 }
 
 fn print_objects(objects: &[Received<ObjectView>]) -> Result<()> {

@@ -1,9 +1,16 @@
-//! `emergent relationship`: the versions of relationships, and restoring deleted ones.
+//! `emergent relationship`: the relationships of an object, their versions, and restoring deleted ones.
 
-use emergent_wire::relationship::RelationshipView;
+use emergent_wire::{
+    relationship::RelationshipView,
+    traverse::{TraversalView, Traverse},
+};
 use serde_json::Map;
+use uuid::Uuid;
 
-use super::graph::author_text;
+use super::{
+    encode,
+    graph::{author_text, resolve_object, traverse_from},
+};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
@@ -13,6 +20,17 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Relationship {
+    /// List the relationships of an object, from it and to it
+    List {
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
+        object: String,
+        /// Only relationships of this type (may be repeated)
+        #[arg(long = "type", value_name = "TYPE")]
+        types: Vec<String>,
+        /// Which ones: those that leave the object, those that reach it, or both
+        #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
+        direction: String,
+    },
     /// List every version of a relationship, newest first, also of a deleted one
     History {
         /// Its id, as `graph show --json` and the change feed have it
@@ -28,6 +46,25 @@ pub enum Relationship {
 impl Relationship {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
+            Relationship::List { object, types, direction } => {
+                let id = resolve_object(client, &object).await?;
+                let filter: String = types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
+                let list = async |end: &str| {
+                    let path = format!("/api/graph/relationships?{end}={id}{filter}");
+                    client.get_all_pages::<Received<RelationshipView>>(&path).await
+                };
+                let mut edges = if direction == "in" { Vec::new() } else { list("fromId").await? };
+                if direction != "out" {
+                    let reaching = list("toId").await?.into_iter();
+                    // A relationship of the object with itself is in both lists.
+                    edges.extend(reaching.filter(|edge| direction == "in" || edge.from_id != id));
+                }
+                if as_json {
+                    output::print_json(&edges)
+                } else {
+                    print_edges(client, id, types, &edges).await
+                }
+            }
             Relationship::History { relationship } => {
                 let path = format!("/api/graph/relationships/{}/history", parse_id(&relationship)?);
                 let versions: Vec<Received<RelationshipView>> = client.get_all_pages(&path).await?;
@@ -47,6 +84,34 @@ impl Relationship {
             }
         }
     }
+}
+
+/// Prints relationships with the types and keys of their ends, as far as a traversal of the default size shows them.
+async fn print_edges(
+    client: &Client,
+    object: Uuid,
+    relationship_types: Vec<String>,
+    edges: &[Received<RelationshipView>],
+) -> Result<()> {
+    let body = Traverse { max_depth: Some(1), relationship_types, ..traverse_from(object) };
+    let around: TraversalView = client.post("/api/graph/traverse", &body).await?.data().await?;
+    let label = |id: Uuid| {
+        let node = around.nodes.iter().find(|node| node.id == id);
+        let label = node.and_then(|node| Some(format!("{}/{}", node.type_, node.key.as_ref()?)));
+        label.unwrap_or_else(|| id.to_string())
+    };
+    let cells = |edge: &Received<RelationshipView>| {
+        vec![
+            edge.id.to_string(),
+            label(edge.from_id),
+            edge.type_.clone(),
+            label(edge.to_id),
+            edge.version.to_string(),
+            edge.updated_at.to_string(),
+        ]
+    };
+    let rows: Vec<_> = edges.iter().map(cells).collect();
+    output::print_table(&["ID", "FROM", "TYPE", "TO", "VERSION", "WRITTEN"], &rows)
 }
 
 fn parse_id(text: &str) -> Result<String> {

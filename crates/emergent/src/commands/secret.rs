@@ -85,7 +85,14 @@ impl Secret {
             Secret::Allow { name, mcp_server } => {
                 let body = BindSecret { server: mcp_server };
                 let path = format!("{}/bindings", path(&name));
-                let bound: Received<SecretView> = client.post(&path, &body).await?.data().await?;
+                let response = client.post(&path, &body).await.map_err(|error| {
+                    let list = match error.to_string().contains(&format!("secret `{name}`")) {
+                        true => "secret list",
+                        false => "mcp-server list",
+                    };
+                    error.with_list(list)
+                })?;
+                let bound: Received<SecretView> = response.data().await?;
                 if as_json {
                     return output::print_json(&bound);
                 }

@@ -1,4 +1,4 @@
-//! `emergent task`: lists, adds, retries, reassigns and skips tasks.
+//! `emergent task`: lists, shows, adds, retries, reassigns and skips tasks.
 
 use emergent_wire::task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskView};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output::{self, first_line},
+    output::{self, bold, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -30,6 +30,11 @@ pub enum Task {
         /// At most this many
         #[arg(long, default_value_t = 50)]
         limit: u32,
+    },
+    /// Show one task: who does it, what it hands on, and what went wrong before
+    Show {
+        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        task: String,
     },
     /// Add a task to a workflow, or to none
     Add(Add),
@@ -104,6 +109,13 @@ impl Task {
                 }
                 let tasks: Vec<Received<TaskView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
+            }
+            Task::Show { task } => {
+                let id = resolve_task(client, &task).await?;
+                let path = format!("/api/coordination/tasks/{}", encode(&id));
+                let response = client.get(&path).await.map_err(|error| error.with_list("task list"))?;
+                let shown: Received<TaskView> = response.data().await?;
+                if as_json { output::print_json(&shown) } else { show(&shown) }
             }
             Task::Add(mut add) => {
                 if let Some(workflow) = &add.workflow {
@@ -186,6 +198,30 @@ fn print_task(task: &Received<TaskView>, as_json: bool) -> Result<()> {
     }
     let agent = task.agent.as_ref().map(|agent| format!(", for {agent}")).unwrap_or_default();
     output::print_text(&format!("task {} ({}) is {}{agent}", task.key, task.id, task.status))
+}
+
+fn show(task: &TaskView) -> Result<()> {
+    output::print_row(&format!("{}  {}", bold(&task.key), task.status))?;
+    let attempts = format!("{} of {} used", task.retry_count, task.max_retries);
+    let facts = [
+        ("id", task.id.to_string()),
+        ("title", task.title.clone()),
+        ("kind", task.kind.clone()),
+        ("priority", task.priority.to_string()),
+        ("agent", task.agent.clone().unwrap_or_default()),
+        ("workflow", task.workflow_id.map(|id| id.to_string()).unwrap_or_default()),
+        ("run", task.run_id.map(|id| id.to_string()).unwrap_or_default()),
+        ("verifies", task.verifies.join(", ")),
+        ("retries", attempts),
+        ("created", task.created_at.to_string()),
+        ("description", task.description.clone()),
+        ("summary", task.summary.clone().unwrap_or_default()),
+        ("before", task.failure_context.clone().unwrap_or_default()),
+        ("output", task.output.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("waits", task.not_dispatched.clone().unwrap_or_default()),
+    ];
+    let facts = facts.iter().filter(|(_, value)| !value.is_empty());
+    facts.into_iter().try_for_each(|(name, value)| output::print_fact(name, value))
 }
 
 fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {

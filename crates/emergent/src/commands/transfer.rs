@@ -208,7 +208,7 @@ impl Export {
         }
         out.flush()?;
         bar.finish_and_clear();
-        eprintln!("{LEFT_OUT}");
+        output::print_notice(LEFT_OUT);
         if let Some(path) = &self.output
             && bar.elapsed() > LONG_EXPORT
         {

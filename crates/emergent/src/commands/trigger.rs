@@ -16,6 +16,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
+    hints,
     output::{self, first_line},
 };
 
@@ -68,7 +69,13 @@ impl Trigger {
             }
             Trigger::Delete { name } => {
                 let path = format!("/api/admin/triggers/{}", encode(&name));
-                let deleted: Received<TriggerName> = client.delete(&path).await?.data().await?;
+                let response = match client.delete(&path).await {
+                    Err(error) if error.is_not_found() => {
+                        return Err(not_deleted(client, &name, error).await?);
+                    }
+                    response => response?,
+                };
+                let deleted: Received<TriggerName> = response.data().await?;
                 print_name(&deleted, "deleted", as_json)
             }
             Trigger::Firings { agent, status, limit } => {
@@ -85,6 +92,22 @@ impl Trigger {
             }
         }
     }
+}
+
+/// The error for a trigger that does not exist. The trigger of an agent is a part of its definition.
+async fn not_deleted(client: &Client, name: &str, error: Error) -> Result<Error> {
+    let agent = name.strip_prefix("agent:").unwrap_or(name);
+    let triggers: Received<TriggersView> = client.get("/api/admin/triggers").await?.data().await?;
+    let has_schedule = triggers.schedules.iter().any(|own| own.dispatch.is_none() && own.agent_name == agent);
+    let has_event = triggers.events.iter().any(|own| own.name.is_none() && own.agent_name == agent);
+    if !has_schedule && !has_event {
+        return Ok(error.with_list("trigger list"));
+    }
+    let edit = hints::command(&format!("agent edit {}", hints::quoted(agent)));
+    Ok(Error::Usage(format!(
+        "this trigger belongs to the agent `{agent}`: remove `trigger` from its definition, with `{edit}` or in its \
+         file, which you then apply again"
+    )))
 }
 
 fn print_name(trigger: &Received<TriggerName>, what: &str, as_json: bool) -> Result<()> {

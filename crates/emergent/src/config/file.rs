@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use super::env_value;
+use crate::{
+    error::{Error, Result},
+    settings_report,
+};
 
 const CONFIG_FILE: &str = "emergent.toml";
 
@@ -42,6 +46,11 @@ pub(super) struct ConfigFile {
     pub allowed_hosts: Option<String>,
     pub webhook_url: Option<String>,
     pub invoke_rate: Option<usize>,
+    // Logging starts before the settings are loaded, so `log_settings` reads these two.
+    #[expect(dead_code, reason = "`log_settings` reads it")]
+    log: Option<String>,
+    #[expect(dead_code, reason = "`log_settings` reads it")]
+    log_format: Option<String>,
 }
 
 /// The content of the configuration file, also as a table, with its path; defaults without a path when there
@@ -55,14 +64,75 @@ pub(super) fn read() -> Result<(ConfigFile, toml::Table, Option<PathBuf>)> {
         }
         Err(source) => return Err(Error::File { path: path.to_owned(), source }),
     };
-    let file = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
-    let table = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
+    let (file, table) = parse(&text)?;
     Ok((file, table, Some(path.to_owned())))
+}
+
+fn parse(text: &str) -> Result<(ConfigFile, toml::Table)> {
+    let unusable = |error: toml::de::Error| Error::setting(CONFIG_FILE, in_plain_words(&error.to_string()));
+    let table: toml::Table = toml::from_str(text).map_err(unusable)?;
+    for name in table.keys() {
+        if let Some(variable) = settings_report::environment_variable(name) {
+            let reason = format!(
+                "`{name}` is not read from the file, which is easily copied or committed: set {variable} in the \
+                 environment"
+            );
+            return Err(Error::setting(CONFIG_FILE, reason));
+        }
+    }
+    Ok((toml::from_str(text).map_err(unusable)?, table))
+}
+
+/// Replaces the names of Rust types in a message of the parser.
+fn in_plain_words(message: &str) -> String {
+    let words = [
+        ("expected usize", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The filter and the format of the logs: from the environment, else from the file. A file that cannot be used is
+/// reported when the settings are loaded.
+pub fn log_settings() -> (Option<String>, Option<String>) {
+    let text = std::fs::read_to_string(CONFIG_FILE).unwrap_or_default();
+    let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+    let in_file = |name: &str| table.get(name).and_then(toml::Value::as_str).map(str::to_owned);
+    (
+        env_value("EMERGENT_LOG").or_else(|| in_file("log")),
+        env_value("EMERGENT_LOG_FORMAT").or_else(|| in_file("log-format")),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_in_the_file_is_refused_with_its_variable() {
+        for (text, variable) in [
+            ("admin-token = \"x\"", "EMERGENT_ADMIN_TOKEN"),
+            ("secret-key = \"x\"", "EMERGENT_SECRET_KEY"),
+            ("webhook-secret = \"x\"", "EMERGENT_WEBHOOK_SECRET"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("set {variable} in the environment")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_in_plain_words() {
+        for (text, expected) in [
+            ("max-runs = \"x\"", "a whole number"),
+            ("max-runs = -1", "a whole number"),
+            ("min-similarity = true", "a number"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("expected {expected}")), "{error}");
+        }
+        assert!(parse("log = \"debug\"\nlog-format = \"json\"").is_ok());
+    }
 
     #[test]
     fn a_misspelt_setting_in_the_file_is_refused_by_name() {

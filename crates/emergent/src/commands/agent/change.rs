@@ -64,7 +64,10 @@ pub async fn edit(client: &Client, reference: &str, as_json: bool) -> Result<()>
     let agent = resolve_agent(client, reference).await?;
     let before = definition::to_yaml(&definition::from_view(&agent));
     let file = write_private_file(&std::env::temp_dir(), &format!("{}.yaml", agent.name), &before)?;
-    open_editor(&file)?;
+    if let Err(error) = open_editor(&file) {
+        let _ = std::fs::remove_file(&file);
+        return Err(error);
+    }
     let after =
         std::fs::read_to_string(&file).map_err(|source| Error::File { path: file.clone(), source })?;
     if after == before {

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
+    hints,
     output::{self, bold, first_line},
 };
 
@@ -129,8 +130,12 @@ impl Agent {
                 if as_json { output::print_json(&agent) } else { print_agent(&agent) }
             }
             Agent::Create { file } => {
-                let created: Received<AgentView> =
-                    client.post("/api/admin/agents", &definition::read(&file)?).await?.data().await?;
+                let response = client.post("/api/admin/agents", &definition::read(&file)?).await;
+                let response = response.map_err(|error| {
+                    let apply = format!("agent apply {}", hints::quoted(&file.to_string_lossy()));
+                    error.with_way_out("conflict", &hints::command(&apply), "changes it")
+                })?;
+                let created: Received<AgentView> = response.data().await?;
                 if as_json {
                     output::print_json(&created)
                 } else {

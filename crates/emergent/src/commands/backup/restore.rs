@@ -136,8 +136,7 @@ fn remove_partial(folder: &Path) {
 
 fn check(file: &Path) -> Result<Contents> {
     if !file.is_file() {
-        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(Error::File { path: file.to_owned(), source: missing });
+        return Err(Error::Usage(format!("there is no file `{}`; nothing was restored", file.display())));
     }
     let bar = progress::bytes(None, "checking the file");
     let contents = backup::check(file, CheckDepth::Everything);

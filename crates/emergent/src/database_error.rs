@@ -1,0 +1,94 @@
+//! Errors about the address of the database. They name the flag or the variable that it came from.
+
+use std::{error::Error as _, io};
+
+use crate::{
+    config::{Settings, env_value},
+    error::{Error, Result},
+};
+
+/// The port of PostgreSQL where a URL names none.
+const DEFAULT_PORT: u16 = 5432;
+
+/// Refuses an address that is not one of PostgreSQL. Its text is not shown: it may have a password.
+pub fn check_address(settings: &Settings) -> Result<()> {
+    let Some(url) = &settings.database_url else { return Ok(()) };
+    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+    // Settings such as `host=db user=me` are accepted as well.
+    let has_pairs = !url.contains("://") && url.contains('=');
+    if is_url || has_pairs {
+        return Ok(());
+    }
+    Err(Error::setting(setting_name(settings), "it must start with postgres://"))
+}
+
+/// The error for a database that could not be opened.
+pub fn describe_open_error(settings: &Settings, error: emergent_store::Error) -> Error {
+    if settings.database_url.is_none() {
+        return Error::Store(error);
+    }
+    let setting = setting_name(settings).to_owned();
+    match (&error, io_cause(&error)) {
+        (emergent_store::Error::Open { place, .. }, Some(cause)) => {
+            let reason =
+                format!("PostgreSQL does not answer at {} ({cause}); does it run there?", server_of(place));
+            Error::Setting { name: setting, reason }
+        }
+        _ => Error::Database { setting, source: error },
+    }
+}
+
+/// How an error tells a person to leave the address of the database out.
+pub fn removal_advice(database_url: &str) -> &'static str {
+    match env_value("EMERGENT_DATABASE_URL").as_deref() == Some(database_url) {
+        true => "unset EMERGENT_DATABASE_URL",
+        false => "leave --database-url out",
+    }
+}
+
+/// Where the address of the database comes from.
+fn setting_name(settings: &Settings) -> &'static str {
+    let url = settings.database_url.as_deref();
+    let flag = settings.origins.flags.get("database-url").map(String::as_str);
+    match () {
+        () if env_value("EMERGENT_DATABASE_URL").as_deref() == url => "EMERGENT_DATABASE_URL",
+        () if flag == url => "--database-url",
+        () if env_value("DATABASE_URL").as_deref() == url => "DATABASE_URL",
+        () => "database-url",
+    }
+}
+
+/// The failure of the connection that an error is about, if it is.
+fn io_cause(error: &emergent_store::Error) -> Option<&io::Error> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// The host and port of a URL without its password.
+fn server_of(place: &str) -> String {
+    match reqwest::Url::parse(place) {
+        Ok(url) => match url.host_str() {
+            Some(host) => format!("{host}:{}", url.port().unwrap_or(DEFAULT_PORT)),
+            None => place.to_owned(),
+        },
+        Err(_) => place.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_its_host_and_port() {
+        assert_eq!(server_of("postgres://me@db/emergent"), "db:5432");
+        assert_eq!(server_of("postgres://[::1]:6000/x"), "[::1]:6000");
+        assert_eq!(server_of("a database URL"), "a database URL");
+    }
+}

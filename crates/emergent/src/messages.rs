@@ -1,0 +1,126 @@
+//! Puts messages of the API into the words of the command line. The API names fields of a request; a person typed
+//! flags.
+
+use clap::{ArgMatches, Command, parser::ValueSource};
+use parking_lot::Mutex;
+
+/// The flags that this process was given on the command line; empty in tests.
+static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The folders of rehearsal scripts, when this process looks for them itself.
+static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
+
+/// The fields whose flag has another name. All others have the name of their flag: `maxSteps` is `--max-steps`.
+const OTHER_NAMES: [(&str, &str); 9] = [
+    ("labels", "label"),
+    ("maxDepth", "depth"),
+    ("pinPolicy", "pin"),
+    ("relationshipTypes", "type"),
+    ("rootTaskId", "root"),
+    ("taskIds", "task"),
+    ("timeoutSeconds", "timeout"),
+    ("types", "type"),
+    ("workflowId", "workflow"),
+];
+
+/// How the models name the folders of rehearsal scripts. Who uses the API does not see the paths of the server.
+const REHEARSALS_FOLDER: &str = "the folder of `EMERGENT_REHEARSALS`";
+
+/// Remembers the flags of this process for later messages.
+pub fn set_flags(command: &Command, matches: &ArgMatches) {
+    *FLAGS.lock() = given_flags(command, matches);
+}
+
+/// Remembers the folders in which this process looks for rehearsal scripts.
+pub fn set_rehearsals(folders: &str) {
+    *REHEARSALS.lock() = Some(folders.to_owned());
+}
+
+/// The message in the words of this command.
+pub fn translate(message: &str) -> String {
+    let message = name_flags(message, &FLAGS.lock());
+    match &*REHEARSALS.lock() {
+        Some(folders) => message
+            .replace(REHEARSALS_FOLDER, &format!("`{folders}` (`EMERGENT_REHEARSALS` names another folder)")),
+        None => message,
+    }
+}
+
+/// The long names of the flags of the subcommand that were typed. A value from the environment or a default is not
+/// what the person can correct in the command.
+fn given_flags(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        return given_flags(command, matches);
+    }
+    let is_given = |id: &str| {
+        matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let given = command.get_arguments().filter(|argument| is_given(argument.get_id().as_str()));
+    given.filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+}
+
+/// Replaces the fields that a message begins a line with by the flags that set them. Other fields, such as those of
+/// a file, stay.
+fn name_flags(message: &str, flags: &[String]) -> String {
+    let lines = message.split('\n').map(|line| {
+        let text = line.trim_start();
+        let (indent, rest) = line.split_at(line.len() - text.len());
+        let Some((field, reason)) = rest.strip_prefix('`').and_then(|rest| rest.split_once("`: ")) else {
+            return line.to_owned();
+        };
+        let flag = flag_of_field(field);
+        match flags.contains(&flag) {
+            true => format!("{indent}--{flag}: {reason}"),
+            false => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn flag_of_field(field: &str) -> String {
+    if let Some((_, flag)) = OTHER_NAMES.iter().find(|(name, _)| *name == field) {
+        return (*flag).to_owned();
+    }
+    field.chars().fold(String::new(), |mut flag, letter| {
+        if letter.is_ascii_uppercase() {
+            flag.push('-');
+        }
+        flag.push(letter.to_ascii_lowercase());
+        flag
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Arg;
+
+    use super::*;
+
+    #[test]
+    fn a_field_is_named_by_the_flag_that_was_typed() {
+        let flags = ["depth", "as-of", "limit"].map(str::to_owned);
+        let check = |message, expected| assert_eq!(name_flags(message, &flags), expected);
+        check("`maxDepth`: must be 0 to 16", "--depth: must be 0 to 16");
+        check("`asOf`: expected a time", "--as-of: expected a time");
+        check(
+            "2 fields are wrong\n  `limit`: must be 1\n  `tasks[0].key`: is empty",
+            "2 fields are wrong\n  --limit: must be 1\n  `tasks[0].key`: is empty",
+        );
+        check("`timeoutSeconds`: must be 1 to 86400", "`timeoutSeconds`: must be 1 to 86400");
+        check("there is no `depth`: really", "there is no `depth`: really");
+    }
+
+    #[test]
+    fn only_flags_of_the_command_line_count() {
+        let traverse = Command::new("traverse")
+            .arg(Arg::new("object"))
+            .arg(Arg::new("types").long("type"))
+            .arg(Arg::new("depth").long("depth").default_value("1"));
+        let command = Command::new("emergent").subcommand(Command::new("graph").subcommand(traverse));
+        let given =
+            |args: &[&str]| given_flags(&command, &command.clone().try_get_matches_from(args).unwrap());
+        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--type", "a"]), ["type"]);
+        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--depth", "2"]), ["depth"]);
+    }
+}
