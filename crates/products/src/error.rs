@@ -61,11 +61,16 @@ impl Error {
     }
 }
 
+/// Lists the problems, each on its own line if there are several.
 fn join_problems(problems: &[ManifestProblem]) -> String {
-    const SHOWN: usize = 5;
-    let mut texts: Vec<String> = problems.iter().take(SHOWN).map(ManifestProblem::to_string).collect();
-    if problems.len() > SHOWN {
-        texts.push(format!("and {} more", problems.len() - SHOWN));
+    const SHOWN: usize = 200;
+    if let [only] = problems {
+        return only.to_string();
     }
-    texts.join("; ")
+    let mut lines: Vec<String> =
+        problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}")).collect();
+    if problems.len() > SHOWN {
+        lines.push(format!("\n  and {} more", problems.len() - SHOWN));
+    }
+    lines.concat()
 }

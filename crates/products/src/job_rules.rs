@@ -1,7 +1,9 @@
 //! The rules of a job that a schema cannot express: it starts an agent or a workflow, at times or at an event.
 
 use emergent_domain::{
+    agent::AvailableNames,
     cron::Cron,
+    invalid::Problem,
     workflow_template::{WorkflowTemplate, check_event_config, check_schedule_config},
 };
 use serde_json::Value;
@@ -72,4 +74,29 @@ fn check_workflow(
             problems.extend(invalid.problems.into_iter().map(locate));
         }
     }
+}
+
+/// Checks the names in the tasks of a workflow: of the agents that are assigned, and of the tasks that come before.
+/// The agents of the product count, although they do not exist yet.
+pub(crate) fn task_problems(
+    root: &Value,
+    base: &str,
+    template: &WorkflowTemplate,
+    names: &AvailableNames,
+) -> Vec<ManifestProblem> {
+    let tasks = template.tasks.as_deref().unwrap_or_default();
+    let mut problems = Vec::new();
+    for (index, task) in tasks.iter().enumerate() {
+        if let Some(agent) = task.assigned_agent.as_ref().filter(|agent| !names.agents.contains(*agent)) {
+            let reason = format!("there is no agent `{agent}`");
+            problems.push(Problem::new(format!("tasks[{index}].assigned_agent"), reason));
+        }
+        for (place, key) in task.blocked_by.iter().enumerate() {
+            if !tasks.iter().any(|other| other.key == *key) {
+                let reason = format!("there is no task `{key}` in this workflow");
+                problems.push(Problem::new(format!("tasks[{index}].blocked_by[{place}]"), reason));
+            }
+        }
+    }
+    problems.into_iter().map(|problem| ManifestProblem::from_field(root, base, problem)).collect()
 }

@@ -262,7 +262,9 @@ impl Products {
         let builtin_tools = self.0.executor.tools().builtin_names();
         let Settings { allow_stdio, programs, .. } = self.0.settings.clone();
         let ChangeOptions { by, consent, dry_run } = options;
-        let change = ChangeRequest { name, after, expected, builtin_tools, allow_stdio, programs, by };
+        let providers = self.0.executor.models().status().into_iter().map(|status| status.name).collect();
+        let change =
+            ChangeRequest { name, after, expected, builtin_tools, providers, allow_stdio, programs, by };
         if dry_run {
             let look = move |tx: &mut Tx<'_>| {
                 let (state, plan) = change.decide(tx, actor.project)?;
@@ -365,6 +367,7 @@ struct ChangeRequest {
     expected: ExpectedState,
     /// All names of the built-in tools.
     builtin_tools: Vec<String>,
+    providers: Vec<String>,
     allow_stdio: bool,
     programs: ProgramPatterns,
     by: ConfiguredBy,
@@ -454,7 +457,8 @@ impl ChangeRequest {
     fn install_context(&self, state: &ProjectState, manifest: &Manifest) -> InstallContext {
         let tools =
             ToolForecast::after_change(&self.builtin_tools, state, manifest).available_names(manifest);
-        InstallContext { core: core_version(), tools, agents: state.other_agents(&self.name) }
+        let (agents, providers) = (state.other_agents(&self.name), self.providers.clone());
+        InstallContext { core: core_version(), tools, agents, providers }
     }
 
     /// Returns the names for definitions that are written one after the other, and that may refer

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    job_rules::check_job,
+    job_rules::{check_job, task_problems},
     manifest::{Manifest, ManifestAgent, ManifestJob},
     problem::{ManifestProblem, pointer_segment},
     schema,
@@ -39,6 +39,8 @@ pub struct InstallContext {
     pub tools: AvailableNames,
     /// The agents of the project that do not belong to this product.
     pub agents: BTreeMap<String, Visibility>,
+    /// The providers of models that this server knows, configured or not. If there are none, they are not known here.
+    pub providers: Vec<String>,
 }
 
 /// Parses a manifest and validates everything that does not depend on a project.
@@ -125,11 +127,32 @@ fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<Man
             problems.extend(agent_problems(&manifest.raw, &base, &manifest.agents[index], invalid));
         }
     }
-    for (index, job) in manifest.jobs.iter().enumerate().filter(|(_, job)| job.dispatch.is_none()) {
-        problems.extend(
-            job_agent_problem(manifest, job, context)
-                .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
-        );
+    for (index, agent) in manifest.agents.iter().enumerate() {
+        let model = agent.model.as_ref();
+        let provider = model.and_then(|model| resolve_provider(model.provider.clone(), &model.name).ok());
+        if let Some(provider) = provider.filter(|_| !context.providers.is_empty())
+            && !context.providers.contains(&provider)
+        {
+            let message = format!("has the unknown provider `{provider}`");
+            let fix = format!("the providers are `{}`", context.providers.join("`, `"));
+            problems.push(ManifestProblem::new(format!("/agents/{index}/model"), message).with_fix(fix));
+        }
+    }
+    for (index, job) in manifest.jobs.iter().enumerate() {
+        match &job.dispatch {
+            Some(template) => {
+                problems.extend(task_problems(
+                    &manifest.raw,
+                    &format!("/jobs/{index}/dispatch"),
+                    template,
+                    &names,
+                ));
+            }
+            None => problems.extend(
+                job_agent_problem(manifest, job, context)
+                    .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
+            ),
+        }
     }
     problems
 }

@@ -19,7 +19,7 @@ fn around() -> InstallContext {
         ("librarian".to_owned(), Visibility::Project),
         ("hidden".to_owned(), Visibility::Internal),
     ]);
-    InstallContext { core: core_version(), tools, agents }
+    InstallContext { core: core_version(), tools, agents, providers: vec!["google".into()] }
 }
 
 /// A manifest that uses every feature.
@@ -307,6 +307,37 @@ fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
         .available_names(&manifest);
     assert_eq!(validate(&manifest, &InstallContext { tools, ..around() }), []);
     assert_eq!(validate(&manifest, &around()).len(), 1);
+}
+
+#[test]
+fn names_of_tools_providers_agents_and_tasks_are_checked_in_one_pass() {
+    let manifest = parse_value(json!({
+        "name": "p", "version": "1.0.0",
+        "agents": [{
+            "name": "a", "system_prompt": "Go.", "tools": ["nosuch_tool"],
+            "model": { "provider": "nosuch", "name": "x" }
+        }],
+        "jobs": [{ "name": "j", "cron": "0 9 * * MON", "dispatch": { "tasks": [
+            { "key": "one", "title": "One", "assigned_agent": "a" },
+            { "key": "two", "title": "Two", "assigned_agent": "nobody", "blocked_by": ["one", "three"] }
+        ] } }]
+    }));
+    let problems = validate(&manifest.unwrap(), &around());
+    let pointers: Vec<&str> = problems.iter().map(|problem| problem.pointer.as_str()).collect();
+    assert_eq!(
+        pointers,
+        [
+            "/agents/0/tools/0",
+            "/agents/0/model",
+            "/jobs/0/dispatch/tasks/1/assigned_agent",
+            "/jobs/0/dispatch/tasks/1/blocked_by/1",
+        ]
+    );
+    let text = emergent_products::Error::Manifest(problems).to_string();
+    assert_eq!(text.lines().count(), 5, "each has its line: {text}");
+    for word in ["nosuch_tool", "the unknown provider `nosuch`", "no agent `nobody`", "no task `three`"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
 }
 
 /// Returns the pointers to all values of a manifest, deepest last.

@@ -58,7 +58,12 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
         Ok(manifest) => {
             let tools = ToolForecast::after_change(&builtin_tools(), &ProjectState::default(), &manifest)
                 .available_names(&manifest);
-            let context = InstallContext { core: core_version(), tools, agents: BTreeMap::new() };
+            let context = InstallContext {
+                core: core_version(),
+                tools,
+                agents: BTreeMap::new(),
+                providers: Vec::new(),
+            };
             (format!("{} {}", manifest.name, manifest.version), check(&manifest, &context))
         }
         Err(problems) => (source.to_owned(), problems),
