@@ -218,8 +218,8 @@ fn a_setting_that_cannot_be_used_is_named_at_start() {
         assert!(said.contains("EMERGENT_MODEL") && said.contains("unknown provider `gogle`"), "{said}");
     }
     for unset in ["anthropic/x", "replay/all", "record/google/x"] {
-        let unset = ModelSettings { model: Some(unset.into()), ..settings() };
-        assert!(Models::from_settings(&unset).is_ok(), "its key may be set later: {unset:?}");
+        let settings = ModelSettings { model: Some(unset.into()), ..settings() };
+        assert!(Models::from_settings(&settings).is_ok(), "its key may be set later: {unset}");
     }
     let zero = ModelSettings { calls_at_once: Some("0".into()), ..settings() };
     assert!(wrong(zero).contains("EMERGENT_MODEL_CALLS"));

@@ -64,7 +64,12 @@ impl Invoke {
                 }
                 None => {
                     let run = started.run_id.to_string();
-                    output::print_notice(&watch_workflow::interrupted_message(client, "run", &run));
+                    let now: Received<InvocationView> =
+                        client.get(&started.links.result).await?.data().await?;
+                    let ended = now.status.is_terminal().then(|| now.status.to_string());
+                    let driver = client.other_driver();
+                    let notice = watch_workflow::interrupted_message(driver, "run", &run, ended.as_deref());
+                    output::print_notice(&notice);
                     Ok(None)
                 }
             }
