@@ -92,7 +92,7 @@ impl Executor {
         Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
     }
 
-    /// Lists the agents that callers from outside may start, by name. The list has at most [`MAX_EXTERNAL_AGENTS`].
+    /// Lists the agents that callers from outside may start, by name. The list has at most `MAX_EXTERNAL_AGENTS`.
     pub async fn list_external_agents(&self, project: ProjectId) -> Result<Vec<Agent>> {
         Ok(self.db().read(move |tx| rows::list_external(tx, project, MAX_EXTERNAL_AGENTS)).await?)
     }
