@@ -1,6 +1,5 @@
 //! Says which agents have a model that the server can call.
 
-use emergent_domain::agent::FlowType;
 use emergent_llm::Models;
 use emergent_wire::{agent::AgentView, diagnostics::DiagnosticsView};
 
@@ -41,11 +40,8 @@ impl UsableModels {
         Some(Self { for_all: settings.model.clone(), providers })
     }
 
-    /// Why the agent has no usable model; `None` if it has one. A flow has none of its own.
+    /// Why the agent has no usable model; `None` if it has one. A flow needs one too: it is checked when it starts.
     pub fn problem(&self, agent: &AgentView) -> Option<String> {
-        if agent.flow_type != FlowType::Single {
-            return None;
-        }
         let is_pinned = agent.config.get("pin_model").is_some_and(|pinned| pinned == true);
         let own = agent.model.as_ref().map(|model| format!("{}/{}", model.provider, model.name));
         let model = self.for_all.clone().filter(|_| !is_pinned).or(own);
