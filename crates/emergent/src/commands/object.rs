@@ -132,7 +132,7 @@ impl Object {
                     client.get(&format!("/api/graph/objects?limit={limit}{filter}")).await?.data().await?;
                 return match as_of {
                     _ if as_json => output::print_json(&objects),
-                    Some(time) if objects.is_empty() => {
+                    Some(time) if objects.is_empty() && output::terminal_width().is_some() => {
                         output::print_text(&format!("There were none at {time}."))
                     }
                     _ => print_objects(&objects),

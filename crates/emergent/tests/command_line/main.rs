@@ -13,6 +13,7 @@ mod chat_stream;
 mod chat_terminal;
 mod interrupt;
 mod login;
+mod messages;
 mod names;
 mod newcomer;
 mod newcomer_postgres;

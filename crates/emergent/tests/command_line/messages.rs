@@ -1,0 +1,89 @@
+//! Errors in the words of the command line, and commands that show one thing.
+
+use serde_json::json;
+
+use crate::{
+    common::{Home, command_output, failed, json_of},
+    home_with_agent, write,
+};
+
+#[test]
+fn an_error_names_the_flag_that_was_typed() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Person", "ada"]));
+    let check = |args: &[&str], expected: &str| {
+        let told = failed(&home.run(args));
+        assert!(told.contains(expected), "{args:?}: {told}");
+    };
+    check(&["graph", "traverse", "Person/ada", "--depth", "99"], "error: --depth: must be 0 to 16");
+    check(&["object", "list", "--as-of", "yesterday"], "error: --as-of: expected a time");
+    check(&["agent", "trigger", "echo", "--input", "x", "--timeout", "0"], "error: --timeout: must be 1");
+    check(&["embeddings", "measure", "--embeddings", "foo"], "error: --embeddings: unknown embeddings `foo`");
+    let early = ["graph", "traverse", "Person/ada", "--as-of", "2020-01-01T00:00:00Z"];
+    check(&early, "`Person/ada` did not exist at 2020-01-01T00:00:00Z");
+    check(&["object", "create", "Article/x"], "emergent object create Article x");
+    check(&["agent", "create", "echo.json"], "`emergent agent apply echo.json` changes it");
+    check(&["restore", "nope.db", "--data-dir", "other"], "there is no file `nope.db`");
+    let same = command_output(home.run(&["object", "update", "Person/ada"]));
+    assert!(same.contains("is unchanged, version 1"), "{same}");
+}
+
+#[test]
+fn the_address_of_a_database_is_refused_with_the_setting_it_came_from() {
+    let home = Home::sqlite();
+    let told = failed(&home.run(&["run", "list", "--database-url", "postgres://me:pw@127.0.0.1:1/x"]));
+    assert!(told.contains("`--database-url`") && !told.contains("pw@"), "{told}");
+    assert!(told.contains("PostgreSQL does not answer at 127.0.0.1:1"), "{told}");
+    let home = home.with("EMERGENT_DATABASE_URL", "mysql://x/y");
+    let told = failed(&home.run(&["run", "list"]));
+    assert!(told.contains("`EMERGENT_DATABASE_URL`") && told.contains("start with postgres://"), "{told}");
+    assert!(failed(&home.run(&["demo"])).contains("unset EMERGENT_DATABASE_URL"));
+}
+
+#[test]
+fn models_without_credentials_are_refused_with_the_ways_out_once() {
+    let home = Home::sqlite();
+    for (name, provider) in [("a", "google"), ("b", "openai")] {
+        let agent = json!({ "name": name, "model": { "provider": provider, "name": "m" } });
+        write(&home, "agent.json", &agent.to_string());
+        command_output(home.run(&["agent", "apply", "agent.json"]));
+    }
+    let task = |key: &str| json!({ "key": key, "title": key, "assignedAgent": key });
+    write(&home, "plan.json", &json!([task("a"), task("b")]).to_string());
+    let told = failed(&home.run(&["dispatch", "--tasks", "plan.json"]));
+    assert!(told.contains("`a` (`google/m`), `b` (`openai/m`)"), "{told}");
+    assert!(told.contains("`GEMINI_API_KEY` and `OPENAI_API_KEY`"), "{told}");
+    assert_eq!(told.matches("--model provider/name").count(), 1, "{told}");
+}
+
+#[test]
+fn one_task_and_the_relationships_of_an_object_are_shown() {
+    let home = Home::sqlite();
+    command_output(home.run(&["task", "add", "design", "--title", "Design it"]));
+    let shown = command_output(home.run(&["task", "show", "design"]));
+    assert!(shown.starts_with("design  pending") && shown.contains("Design it"), "{shown}");
+    assert_eq!(json_of(home.run(&["task", "show", "design", "--json"]))["key"], "design");
+    let absent = "01990000-0000-7000-8000-000000000000";
+    assert!(failed(&home.run(&["task", "show", absent])).contains("there is no task"));
+
+    let person = |key: &str| json!({ "type": "Person", "key": key });
+    let edge = |from: &str, to: &str| json!({ "kind": "relationship", "type": "knows", "from": person(from), "to": person(to) });
+    let object = |key: &str| json!({ "kind": "object", "type": "Person", "key": key });
+    let lines = [
+        object("ada"),
+        object("charles"),
+        edge("ada", "charles"),
+        edge("charles", "ada"),
+        edge("ada", "ada"),
+    ];
+    write(&home, "people.ndjson", &lines.map(|line| line.to_string()).join("\n"));
+    command_output(home.run(&["graph", "import", "people.ndjson"]));
+    let count = |direction: &str| {
+        let listed = home.run(&["relationship", "list", "Person/ada", "--direction", direction]);
+        command_output(listed).lines().count() - 1
+    };
+    assert_eq!((count("out"), count("in"), count("both")), (2, 2, 3), "the loop is listed once");
+    let listed = command_output(home.run(&["relationship", "list", "Person/charles", "--direction", "out"]));
+    let row: Vec<&str> = listed.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(row[1..4], ["Person/charles", "knows", "Person/ada"], "{listed}");
+}
