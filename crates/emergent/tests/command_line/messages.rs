@@ -58,7 +58,7 @@ fn models_without_credentials_are_refused_with_the_ways_out_once() {
 
 #[test]
 fn one_task_and_the_relationships_of_an_object_are_shown() {
-    let home = Home::sqlite();
+    let home = home_with_agent();
     command_output(home.run(&["task", "add", "design", "--title", "Design it"]));
     let shown = command_output(home.run(&["task", "show", "design"]));
     assert!(shown.starts_with("design  pending") && shown.contains("Design it"), "{shown}");
