@@ -52,7 +52,7 @@ pub(super) struct ExportQuery {
 #[utoipa::path(
     get, path = "/api/chat/conversations/{conversationId}/export", tag = "chat", operation_id = "exportConversation",
     params(("conversationId" = Uuid, Path), ExportQuery),
-    responses((status = 200, description = "Lines of JSON, or Markdown", body = String, content_type = "application/x-ndjson")),
+    responses((status = 200, description = "Lines of JSON, or Markdown", content((String = "application/x-ndjson"), (String = "text/markdown")))),
 )]
 pub(super) async fn export(
     State(app): State<App>,
