@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use axum::body::Bytes;
 use emergent_chat::Chat;
 use emergent_coordination::Dispatcher;
 use emergent_domain::{
@@ -17,7 +18,6 @@ use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::requester::Requester;
-use emergent_wire::invoke::AgentCardView;
 use tokio::sync::watch;
 
 use crate::{
@@ -44,6 +44,13 @@ use crate::{
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
+/// The card of a project as it is sent. All answers share its bytes, so that callers who read slowly take no memory.
+#[derive(Clone)]
+pub(crate) struct CachedCard {
+    pub json: Bytes,
+    pub is_empty: bool,
+}
+
 pub struct Inner {
     pub graph: Graph,
     pub executor: Executor,
@@ -68,9 +75,9 @@ pub struct Inner {
     pub(crate) failed_logins: RateLimit<IpAddr>,
     pub(crate) login_rate: RateLimit<TokenId>,
     /// Runs that callers from outside start.
-    pub(crate) invoke_rate: InvokeRate,
+    pub(crate) invoke_rate: Arc<InvokeRate>,
     /// The cards of projects, which anybody may ask for.
-    pub(crate) cards: TtlCache<ProjectId, Arc<AgentCardView>>,
+    pub(crate) cards: TtlCache<ProjectId, CachedCard>,
     /// First lookups of tokens, and those from addresses that presented too many unknown ones.
     pub(crate) first_lookups: TokenLookups,
     pub(crate) doubted_lookups: TokenLookups,
@@ -141,7 +148,8 @@ impl App {
         } = options;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
         let products = products.unwrap_or_else(|| Products::new(executor.clone(), Default::default()));
-        let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor), Server::new);
+        let invoke_rate = Arc::new(InvokeRate::per_minute(invoke_rate));
+        let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor, Arc::clone(&invoke_rate)), Server::new);
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
             mcp,
@@ -162,7 +170,7 @@ impl App {
             readiness: Readiness::default(),
             failed_logins: failed_logins(),
             login_rate: login_rate(),
-            invoke_rate: InvokeRate::per_minute(invoke_rate),
+            invoke_rate,
             cards: TtlCache::default(),
             first_lookups: TokenLookups::new(Requester::Authentication),
             doubted_lookups: TokenLookups::new(Requester::DoubtedAuthentication),

@@ -33,7 +33,7 @@ use crate::{
 pub struct ApiError {
     pub(crate) status: StatusCode,
     code: &'static str,
-    message: String,
+    pub(crate) message: String,
     details: Option<Value>,
 }
 
@@ -211,7 +211,8 @@ impl ApiError {
     pub(crate) fn too_many_invocations(limit: usize, wait: Duration) -> Self {
         let seconds = wait.as_secs() + 1;
         let message = format!(
-            "this token started this agent {limit} times within a minute, which is the limit              (EMERGENT_INVOKE_RATE); try again in {seconds} seconds"
+            "this token started this agent {limit} times within a minute, which is the limit \
+             (EMERGENT_INVOKE_RATE); try again in {seconds} seconds"
         );
         Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
             .with_details(json!({ "limit": limit, "retryAfterSeconds": seconds }))

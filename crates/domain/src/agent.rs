@@ -1,5 +1,6 @@
 //! Agents: the content of an agent definition, and the rules that validate it.
 
+mod acp;
 mod delegation;
 mod maker;
 mod memory;
@@ -22,6 +23,7 @@ use crate::{
     trigger::TriggerSpec,
 };
 
+pub use acp::AcpConfig;
 pub use maker::{AgentChange, MissingScope, ToolScopes};
 pub use model::{ModelConfig, PROVIDER_RULE, resolve_provider};
 
@@ -213,21 +215,6 @@ impl Until {
     }
 }
 
-/// The content of the agent card, which describes an externally visible agent to callers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AcpConfig {
-    pub display_name: String,
-    #[serde(default)]
-    pub description: String,
-    #[serde(default)]
-    pub capabilities: Vec<String>,
-    #[serde(default)]
-    pub input_modes: Vec<String>,
-    #[serde(default)]
-    pub output_modes: Vec<String>,
-}
-
 const MAX_NAME_CHARS: usize = 100;
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 const MAX_TOOLS: usize = 500;
@@ -305,6 +292,9 @@ impl AgentDefinition {
         }
         if self.acp.is_some() && self.visibility != Visibility::External {
             add_problem("acp", "is only for agents whose `visibility` is `external`".into());
+        }
+        if let Some(acp) = &self.acp {
+            acp.check(&mut add_problem);
         }
         if self.trigger.is_some() && self.visibility == Visibility::Internal {
             add_problem(

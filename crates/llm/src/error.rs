@@ -82,6 +82,28 @@ impl Error {
         }
     }
 
+    /// Replaces the keys of the server in what a provider said. Some providers and proxies quote the key that they
+    /// refuse, and the message is recorded where callers of agents read it.
+    #[must_use]
+    pub(crate) fn without_secrets(mut self, secrets: &[String]) -> Self {
+        let message = match &mut self {
+            Self::RateLimited { message, .. }
+            | Self::Overloaded { message, .. }
+            | Self::Auth { message, .. }
+            | Self::BadRequest { message, .. }
+            | Self::ContextTooLong { message, .. }
+            | Self::Malformed { message, .. }
+            | Self::Config(message) => message,
+            Self::Local { .. } => return self,
+        };
+        for secret in secrets {
+            if message.contains(secret.as_str()) {
+                *message = message.replace(secret.as_str(), "[key]");
+            }
+        }
+        self
+    }
+
     /// Returns how long the provider asked to wait, if it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

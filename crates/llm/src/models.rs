@@ -43,6 +43,8 @@ struct Inner {
     prices: Prices,
     policy: RetryPolicy,
     calls_at_once: usize,
+    /// The keys of the providers, which no error may contain.
+    secrets: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -70,6 +72,7 @@ impl Default for Models {
             prices: Prices::default(),
             policy: RetryPolicy::CHAT,
             calls_at_once: DEFAULT_CONCURRENT_CALLS,
+            secrets: Vec::new(),
         };
         Self { inner: Arc::new(models) }.with_scripts_in(Vec::new())
     }
@@ -113,6 +116,13 @@ impl Models {
     pub fn with_recordings(mut self, folder: PathBuf, secrets: Vec<String>) -> Self {
         self.edit().recorder = Some(Arc::new(AnswerRecorder::new(folder.clone(), secrets)));
         self.insert(Arc::new(Replay::new(folder)), None)
+    }
+
+    /// Removes these texts from the errors of providers.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Vec<String>) -> Self {
+        self.edit().secrets = secrets;
+        self
     }
 
     /// Uses this model for everything, whatever a definition says.
@@ -172,7 +182,7 @@ impl Models {
                     }
                     return Ok(answer);
                 }
-                Ok(Err(error)) => error,
+                Ok(Err(error)) => error.without_secrets(&self.inner.secrets),
                 Err(_) => return Err(deadline_error(model, "no answer before the deadline")),
             };
             let Some(wait) = self.inner.policy.next_wait(failed, &error, deadline) else {

@@ -112,6 +112,15 @@ async fn an_outage_is_waited_out_and_what_was_half_said_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_a_provider_quotes_is_in_no_error() {
+    let refused = || Error::Auth { model: "fake".into(), message: "bad key `Bearer sk-1234567890`".into() };
+    let (provider, _) = fake(move |_| Err(refused()));
+    let models = Models::default().with_provider(provider).with_secrets(vec!["sk-1234567890".into()]);
+    let (answer, _, _) = ask(&models, 60).await;
+    assert_eq!(answer.unwrap_err().to_string(), "`fake` refused the credentials: bad key `Bearer [key]`");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_providers_own_wait_is_kept() {
     let (provider, _) =
         fake(|ask| if ask == 1 { Err(busy(Some(Duration::from_secs(20)))) } else { Ok("there") });

@@ -75,10 +75,14 @@ pub fn invocation(run: &Run, conversation: Option<Uuid>, usage: Option<TokenSums
     }
 }
 
-/// Whether a caller from outside gets an event. The system prompt belongs to the project: whoever may start an agent
-/// may not read how it is instructed.
+/// Whether a caller from outside gets an event. The system prompt, and the names of servers and secrets, belong to the
+/// project: whoever may start an agent may not read how it is instructed or set up.
 pub fn is_for_callers(event: &RunEvent) -> bool {
-    !matches!(&event.body, RunEventBody::Message(message) if message.role == MessageRole::System)
+    match &event.body {
+        RunEventBody::Message(message) => message.role != MessageRole::System,
+        RunEventBody::ServersUnavailable { .. } => false,
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +93,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::samples::{message_event, run};
+    use crate::samples::{event, message_event, run};
 
     #[test]
     fn an_answer_waits_or_streams_and_not_both() {
@@ -141,5 +145,12 @@ mod tests {
         ] {
             assert_eq!(is_for_callers(&message_event(role)), expected, "{role}");
         }
+    }
+
+    #[test]
+    fn the_servers_and_secrets_of_a_project_are_not_for_callers() {
+        let body =
+            RunEventBody::ServersUnavailable { servers: Vec::new(), missing_tools: vec!["x.y".to_owned()] };
+        assert!(!is_for_callers(&event(body)));
     }
 }

@@ -45,6 +45,21 @@ fn every_breach_is_named() {
 }
 
 #[test]
+fn a_card_that_anybody_may_ask_for_is_short() {
+    let external = |acp| json!({ "name": "a", "visibility": "external", "acp": acp });
+    let long = "x".repeat(4_001);
+    let modes = vec!["text"; 51];
+    let fields = ["acp.displayName", "acp.description", "acp.capabilities", "acp.inputModes"];
+    let acp = json!({
+        "display_name": long, "description": long, "capabilities": [long], "input_modes": modes,
+    });
+    assert_eq!(wrong(external(acp)), fields);
+    let acp =
+        json!({ "display_name": &long[..200], "description": &long[..4_000], "input_modes": &modes[..50] });
+    assert_eq!(wrong(external(acp)), [""; 0]);
+}
+
+#[test]
 fn a_rule_for_approvals_names_tools_that_exist() {
     let rule = |tools| json!({ "name": "a", "approvals": [{ "tools": tools, "action": "ask" }] });
     assert_eq!(wrong(rule(json!(["entities_*"]))), [""; 0]);

@@ -60,7 +60,7 @@ impl Models {
     /// Creates all providers that are configured. An invalid setting is an error that names it, so that it
     /// is reported at start; no provider is called here.
     pub fn from_settings(settings: &ModelSettings) -> Result<Self, Error> {
-        let mut models = Self::default();
+        let mut models = Self::default().with_secrets(settings.keys());
         if let Some(folders) = non_empty(&settings.rehearsals) {
             models = models.with_scripts_in(split_paths(folders).collect());
         }

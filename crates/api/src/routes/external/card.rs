@@ -1,8 +1,10 @@
 //! The card of a project.
 
-use std::sync::Arc;
-
-use axum::{Json, extract::State};
+use axum::{
+    extract::State,
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+};
 use emergent_domain::ids::ProjectId;
 use emergent_store::requester::{Requester, on_behalf_of};
 use emergent_surfaces::card::card;
@@ -10,7 +12,7 @@ use emergent_wire::invoke::AgentCardView;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::{ApiError, App, auth::DEFAULT_PROJECT, extract::Query};
+use crate::{ApiError, App, app::CachedCard, auth::DEFAULT_PROJECT, extract::Query};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -33,25 +35,27 @@ pub(super) struct CardQuery {
 pub(super) async fn get(
     State(app): State<App>,
     Query(query): Query<CardQuery>,
-) -> Result<Json<AgentCardView>, ApiError> {
+) -> Result<Response, ApiError> {
     let named = query.project.as_deref().unwrap_or(DEFAULT_PROJECT);
     let project = app.project(named).await?;
     let card = find_card(&app, project).await?;
     // Otherwise anybody could find out the names of projects.
-    if card.agents.is_empty() && project != app.project(DEFAULT_PROJECT).await? {
+    if card.is_empty && project != app.project(DEFAULT_PROJECT).await? {
         return Err(ApiError::unknown_project(named));
     }
-    Ok(Json(AgentCardView::clone(&card)))
+    Ok(([(CONTENT_TYPE, "application/json")], card.json).into_response())
 }
 
-async fn find_card(app: &App, project: ProjectId) -> Result<Arc<AgentCardView>, ApiError> {
+async fn find_card(app: &App, project: ProjectId) -> Result<CachedCard, ApiError> {
     if let Some(cached) = app.cards.get(&project) {
         return Ok(cached);
     }
     let pending_read = app.cards.start_read();
     let agents = app.executor.list_external_agents(project);
     let agents = on_behalf_of(Requester::Project(project), agents).await?;
-    let card = Arc::new(card(&agents));
-    app.cards.insert(project, Arc::clone(&card), pending_read);
+    let card = card(&agents);
+    let json = serde_json::to_vec(&card).map_err(|error| ApiError::internal_text(&error.to_string()))?;
+    let card = CachedCard { json: json.into(), is_empty: card.agents.is_empty() };
+    app.cards.insert(project, card.clone(), pending_read);
     Ok(card)
 }

@@ -18,12 +18,13 @@ use super::{
     host::McpCaller,
     tool_calls::{tool_error, tool_result},
 };
-use crate::waited_run::WaitedRun;
+use crate::{invoke_rate::InvokeRate, waited_run::WaitedRun};
 
 /// Starts the agent, reports its progress, and returns its result. If the client cancels the call or
 /// disconnects, the run is cancelled.
 pub(super) async fn call(
     executor: &Executor,
+    invoke_rate: &InvokeRate,
     agent: &AgentTool,
     call: HostCall<McpCaller>,
 ) -> Result<CallOutcome, Fault> {
@@ -34,6 +35,9 @@ pub(super) async fn call(
     let Some(input) = input.and_then(Value::as_str) else {
         return tool_error("Give the agent its task as a text: { \"input\": \"…\" }, and nothing else.");
     };
+    if let Err(refused) = invoke_rate.take(call.caller.token.id, agent.id) {
+        return tool_error(&refused.message);
+    }
     let actor = call.caller.to_actor();
     let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
     // The run starts in its own task: a client that disconnects while the run is being committed would
@@ -107,12 +111,9 @@ fn progress_text(event: &RunEvent) -> Option<String> {
         RunEventBody::Started { recovered: false } => Some("started".to_owned()),
         RunEventBody::Started { recovered: true } => Some("taken up again".to_owned()),
         RunEventBody::Waiting { .. } => Some("waits for a person, who finds it in the inbox".to_owned()),
-        RunEventBody::ServersUnavailable { servers, missing_tools } => {
-            let names: Vec<_> = servers.iter().map(|server| format!("`{}`", server.server)).collect();
-            Some(match names.is_empty() {
-                true => format!("goes on without the tools {}", missing_tools.join(", ")),
-                false => format!("goes on without the tools of {}", names.join(", ")),
-            })
+        // The names of servers belong to the project, and the caller is from outside.
+        RunEventBody::ServersUnavailable { .. } => {
+            Some("goes on without tools that are not available".to_owned())
         }
         RunEventBody::ToolStarted(call) => Some(format!("step {}: calls `{}`", call.step, call.tool)),
         RunEventBody::LimitReached { reason } => Some(format!("sums up: {reason}")),

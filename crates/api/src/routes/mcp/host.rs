@@ -23,6 +23,7 @@ use super::{
     agents, catalog::CatalogEntry, catalog_cache::CatalogCache, catalog_watch, complete, resource_watch,
     resources, tool_calls,
 };
+use crate::invoke_rate::InvokeRate;
 
 /// The caller over MCP: a token in a project. Two callers are equal if both have the same ids.
 #[derive(Debug, Clone)]
@@ -59,8 +60,8 @@ impl McpCaller {
 pub(crate) type Endpoint = Server<dyn Host<Caller = McpCaller>>;
 
 /// Returns the endpoint that serves projects.
-pub(crate) fn endpoint(executor: &Executor) -> Endpoint {
-    Endpoint::new(Arc::new(ProjectHost::new(executor.clone())))
+pub(crate) fn endpoint(executor: &Executor, invoke_rate: Arc<InvokeRate>) -> Endpoint {
+    Endpoint::new(Arc::new(ProjectHost::new(executor.clone(), invoke_rate)))
 }
 
 /// The instructions for the client's model.
@@ -73,10 +74,11 @@ struct ProjectHost {
     executor: Executor,
     server_info: ServerInfo,
     catalog_cache: CatalogCache,
+    invoke_rate: Arc<InvokeRate>,
 }
 
 impl ProjectHost {
-    fn new(executor: Executor) -> Self {
+    fn new(executor: Executor, invoke_rate: Arc<InvokeRate>) -> Self {
         let server_info = ServerInfo {
             server: json!({ "name": "emergent", "title": "Emergent", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({
@@ -88,7 +90,7 @@ impl ProjectHost {
             }),
             instructions: Some(INSTRUCTIONS.to_owned()),
         };
-        Self { catalog_cache: CatalogCache::new(executor.clone()), executor, server_info }
+        Self { catalog_cache: CatalogCache::new(executor.clone()), executor, server_info, invoke_rate }
     }
 }
 
@@ -110,7 +112,7 @@ impl Host for ProjectHost {
             CatalogEntry::Tool(tool) => {
                 tool_calls::call(&self.executor, &call.caller, tool, call.arguments).await
             }
-            CatalogEntry::Agent(agent) => agents::call(&self.executor, agent, call).await,
+            CatalogEntry::Agent(agent) => agents::call(&self.executor, &self.invoke_rate, agent, call).await,
         }
     }
 

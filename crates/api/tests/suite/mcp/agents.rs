@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use emergent_api::AppOptions;
 use emergent_domain::{prompt::Prompt, token::Scope};
 use emergent_store::Tx;
 use emergent_testkit::{
@@ -45,6 +46,24 @@ async fn becomes(client: &Client, status: &str) -> Value {
 }
 
 both_engines! {
+    async fn a_call_over_mcp_counts_for_the_rate_limit_of_the_agent(db: TestDb) {
+        let model = ScriptedModel::always(|_| says("Here."));
+        let options = AppOptions { invoke_rate: 2, ..AppOptions::default() };
+        let server = Server::with_options(&db, model.models(), options).await;
+        let _runner = server.drive();
+        let admin = server.admin();
+        admin.agent("finder", json!({ "visibility": "external" })).await;
+        let peer = Peer::modern(admin.clone());
+        for _ in 0..2 {
+            let answer = peer.call("agent_finder", json!({ "input": "Go." })).await;
+            assert_ne!(answer["isError"], true, "{answer}");
+        }
+        let refused = peer.call("agent_finder", json!({ "input": "Go." })).await;
+        assert_eq!(refused["isError"], true, "{refused}");
+        assert!(refused["content"][0]["text"].as_str().unwrap().contains("EMERGENT_INVOKE_RATE"), "{refused}");
+        assert_eq!(admin.get("/api/admin/runs").await.is(200).as_array().unwrap().len(), 2);
+    }
+
     async fn only_an_external_agent_is_a_tool_and_it_answers_with_what_it_came_to(db: TestDb) {
         let model = ScriptedModel::new([calls("project_info", json!({})), says("Three patterns fit.")]);
         let (server, _runner) = server(&db, &model).await;

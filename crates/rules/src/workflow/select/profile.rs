@@ -1,7 +1,7 @@
 //! The words with which an agent describes itself, weighted by where they stand.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, OnceLock},
 };
 
@@ -27,8 +27,10 @@ pub struct AgentProfile(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The texts of the definition with their weights.
+    /// The texts of the definition with their weights, without the system prompt.
     texts: Vec<(String, f64)>,
+    /// The beginning of the system prompt.
+    prompt: String,
     terms: OnceLock<Terms>,
 }
 
@@ -36,6 +38,15 @@ struct Inner {
 struct Terms {
     frequencies: HashMap<String, f64>,
     length: f64,
+    /// The stems outside the system prompt.
+    nameable: HashSet<String>,
+}
+
+impl Terms {
+    fn add(&mut self, stem: String, weight: f64) {
+        *self.frequencies.entry(stem).or_default() += weight;
+        self.length += weight;
+    }
 }
 
 impl AgentProfile {
@@ -44,17 +55,23 @@ impl AgentProfile {
             (definition.name.clone(), NAME_WEIGHT),
             (definition.description.clone(), DESCRIPTION_WEIGHT),
             (definition.tools.join(" "), TOOL_WEIGHT),
-            (definition.system_prompt.chars().take(MAX_PROMPT_CHARS).collect(), PROMPT_WEIGHT),
         ];
         texts.extend(
             handles::described_work(&definition.config).into_iter().map(|text| (text, HANDLES_WEIGHT)),
         );
-        Self(Arc::new(Inner { texts, terms: OnceLock::new() }))
+        let prompt = definition.system_prompt.chars().take(MAX_PROMPT_CHARS).collect();
+        Self(Arc::new(Inner { texts, prompt, terms: OnceLock::new() }))
     }
 
     /// The weighted frequency of a stem; 0 if the definition does not use it.
     pub(super) fn frequency(&self, stem: &str) -> f64 {
         self.terms().frequencies.get(stem).copied().unwrap_or_default()
+    }
+
+    /// Whether a reason may name a word of this stem. A system prompt is not for everybody who may start agents, so a
+    /// word that only the prompt uses is not named.
+    pub(super) fn is_nameable(&self, stem: &str) -> bool {
+        self.terms().nameable.contains(stem)
     }
 
     /// The sum of all frequencies.
@@ -67,9 +84,12 @@ impl AgentProfile {
             let mut terms = Terms::default();
             for (text, weight) in &self.0.texts {
                 for word in significant_words(text) {
-                    *terms.frequencies.entry(word.stem).or_default() += weight;
-                    terms.length += weight;
+                    terms.nameable.insert(word.stem.clone());
+                    terms.add(word.stem, *weight);
                 }
+            }
+            for word in significant_words(&self.0.prompt) {
+                terms.add(word.stem, PROMPT_WEIGHT);
             }
             terms
         })
@@ -78,6 +98,6 @@ impl AgentProfile {
 
 impl PartialEq for AgentProfile {
     fn eq(&self, other: &Self) -> bool {
-        self.0.texts == other.0.texts
+        self.0.texts == other.0.texts && self.0.prompt == other.0.prompt
     }
 }

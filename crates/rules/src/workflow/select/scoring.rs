@@ -34,19 +34,28 @@ pub(super) fn score_words(task: &Task, agents: &[&AgentCard]) -> Vec<WordScore> 
 
 fn score_agent(words: &[(Word, f64)], profile: &AgentProfile, mean_length: f64) -> WordScore {
     let length = 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * profile.length() / mean_length;
-    let mut shared: Vec<(f64, &str)> = Vec::new();
+    let mut shared: Vec<(f64, &Word)> = Vec::new();
     for (word, weight) in words {
         let frequency = profile.frequency(&word.stem);
         if frequency > 0.0 {
             let frequency = frequency / length;
-            shared.push((weight * frequency * (SATURATION + 1.0) / (frequency + SATURATION), &word.text));
+            shared.push((weight * frequency * (SATURATION + 1.0) / (frequency + SATURATION), word));
         }
     }
     let score = shared.iter().map(|(part, _)| part).sum();
-    shared.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let named: Vec<String> = shared.iter().take(NAMED_WORDS).map(|(_, word)| format!("`{word}`")).collect();
-    let reason = (!named.is_empty()).then(|| format!("its definition is about {}", named.join(", ")));
-    WordScore { score, reason }
+    shared.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.text.cmp(&b.1.text)));
+    WordScore { score, reason: reason(&shared, profile) }
+}
+
+/// Says which words an agent shares with a task, the most important first.
+fn reason(shared: &[(f64, &Word)], profile: &AgentProfile) -> Option<String> {
+    let nameable = shared.iter().filter(|(_, word)| profile.is_nameable(&word.stem));
+    let named: Vec<String> = nameable.take(NAMED_WORDS).map(|(_, word)| format!("`{}`", word.text)).collect();
+    match (shared.is_empty(), named.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("its system prompt fits the task".to_owned()),
+        (false, false) => Some(format!("its definition is about {}", named.join(", "))),
+    }
 }
 
 /// The inverse document frequency, from 1 for a word of a single agent down to 0: a word that every agent

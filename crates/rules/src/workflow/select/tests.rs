@@ -77,6 +77,21 @@ fn a_prompt_counts_less_than_a_description() {
 }
 
 #[test]
+fn a_reason_does_not_name_words_that_only_a_prompt_has() {
+    let guarded = AgentDefinition {
+        description: "Keeps letters".into(),
+        system_prompt: "The passphrase is xylophone.".into(),
+        ..AgentDefinition::new("keeper")
+    };
+    let agents = [AgentCard::from_definition(&guarded)];
+    let guessed = select_by_rules(&titled("Passphrase xylophone"), &agents);
+    assert_eq!(guessed.agent.as_deref(), Some("keeper"));
+    assert!(!guessed.reason.contains("xylophone"), "{}", guessed.reason);
+    let mixed = select_by_rules(&titled("Letters about a xylophone"), &agents).reason;
+    assert!(mixed.contains("`letters`") && !mixed.contains("xylophone"), "{mixed}");
+}
+
+#[test]
 fn the_verb_at_the_start_of_a_title_counts_most() {
     let agents = [agent("reviewer", "Reviews"), agent("planner", "Plans")];
     assert_eq!(select_by_rules(&titled("Review the plan"), &agents).agent.as_deref(), Some("reviewer"));
