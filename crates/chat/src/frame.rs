@@ -71,6 +71,8 @@ pub enum ToolOutcome {
     Completed {
         result: Value,
     },
+    /// A person approved the call of another run, or answered its question. The result is in the record of that run.
+    Approved,
     Failed {
         error: String,
     },

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use emergent_domain::{
+    approval::{ApprovalStatus, Choice},
     chat::join_text,
     conversation::{ChatMessage, ChatMessageStatus},
     ids::ChatMessageId,
@@ -81,6 +82,16 @@ impl FrameState {
             RunEventBody::ToolCompleted(call) => self.on_tool_completed(seq, call),
             RunEventBody::ApprovalRequested { approval, call, tool, .. } => {
                 let outcome = ToolOutcome::Held { approval };
+                self.send_tool(seq, ToolFrame { tool, call, outcome, truncated: false });
+            }
+            // Calls of the run itself end with their result.
+            RunEventBody::ApprovalDecided {
+                call, tool, status, decision, reason, child: Some(_), ..
+            } => {
+                let outcome = match (status, decision) {
+                    (ApprovalStatus::Decided, Choice::Approve | Choice::Answer) => ToolOutcome::Approved,
+                    _ => ToolOutcome::Failed { error: refusal_text(status, reason) },
+                };
                 self.send_tool(seq, ToolFrame { tool, call, outcome, truncated: false });
             }
             RunEventBody::Ended { status, reason, error, .. } => {
@@ -282,6 +293,17 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 /// The reason of a failed call, as the model read it.
 fn error_text(output: &Value) -> String {
     let text = output.get("error").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned);
+    text[..text.floor_char_boundary(MAX_FRAME_BYTES)].to_owned()
+}
+
+/// Why the call of another run is not made.
+fn refusal_text(status: ApprovalStatus, reason: Option<String>) -> String {
+    let what = match status {
+        ApprovalStatus::Withdrawn => "withdrawn",
+        ApprovalStatus::Expired => "expired",
+        ApprovalStatus::Decided | ApprovalStatus::Pending => "denied",
+    };
+    let text = reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {reason}"));
     text[..text.floor_char_boundary(MAX_FRAME_BYTES)].to_owned()
 }
 

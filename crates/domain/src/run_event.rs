@@ -86,6 +86,8 @@ pub enum RunEventBody {
         reason: Option<String>,
         /// True if the person changed the input of the call.
         edited: bool,
+        /// The run below this one that asked, if this run waited because of it. `None` if this run asked itself.
+        child: Option<RunId>,
     },
     /// The run goes on after it waited for a person.
     Continued,

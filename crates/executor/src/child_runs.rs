@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::{
     Error, Executor, Result,
-    recorder::{Recorder, RunPosition, fence},
+    recorder::{Recorder, fence},
 };
 
 /// How often the database is polled when no wake-up arrives.
@@ -41,8 +41,6 @@ pub(crate) struct ChildBatch {
     pub first_part: i64,
     /// One entry per index: the child that an earlier run of the resume chain completed there, if any.
     pub existing: Vec<Option<Run>>,
-    /// The position of the parent in its record, for the fence of each admission.
-    pub at: RunPosition,
     pub deadline: Instant,
     pub admit: AdmitChild,
 }
@@ -57,10 +55,11 @@ pub(crate) async fn run_children(
     steps: i64,
     batch: ChildBatch,
 ) -> Result<Vec<Child>> {
-    let ChildBatch { call, first_part, existing, at, deadline, admit } = batch;
+    let ChildBatch { call, first_part, existing, deadline, admit } = batch;
     let count = existing.len();
     let mut waiter = executor.db().waiter(&runs::ended_channel(parent.id));
     let mut refused: Vec<Option<Child>> = vec![None; count];
+    let mut told = recorder.told_requests().await?;
     loop {
         let (id, last_part) = (parent.id, first_part + i64::try_from(count).unwrap_or(i64::MAX));
         let rows = executor.db().read(move |tx| runs::list_children(tx, id, call)).await?;
@@ -69,6 +68,7 @@ pub(crate) async fn run_children(
             let index = usize::try_from(run.child_index - first_part).unwrap_or(0);
             children[index] = Some(run);
         }
+        recorder.tell_decisions(&mut told, steps).await?;
         let active = children.iter().flatten().filter(|run| !run.status.is_terminal()).count();
         let missing: Vec<usize> =
             (0..count).filter(|index| children[*index].is_none() && refused[*index].is_none()).collect();
@@ -89,7 +89,7 @@ pub(crate) async fn run_children(
         }
         let mut admitted = false;
         for index in missing.into_iter().take(MAX_CONCURRENT_CHILDREN.saturating_sub(active)) {
-            let (admit, at) = (Arc::clone(&admit), at.clone());
+            let (admit, at) = (Arc::clone(&admit), recorder.position(steps));
             let result = executor
                 .db()
                 .write(move |tx| {

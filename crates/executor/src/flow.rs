@@ -290,15 +290,7 @@ impl Flow {
             };
             admission::admit(tx, &executor, &agent, &admission, &start)
         });
-        let position = self.recorder.position(0);
-        let batch = ChildBatch {
-            call: None,
-            first_part: first,
-            existing,
-            at: position,
-            deadline: self.deadline,
-            admit,
-        };
+        let batch = ChildBatch { call: None, first_part: first, existing, deadline: self.deadline, admit };
         let children =
             child_runs::run_children(&self.executor, &self.run, &mut self.recorder, 0, batch).await?;
         let default_timeouts = child_timeout::default_timeouts(&self.executor, &children).await?;

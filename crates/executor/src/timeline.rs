@@ -236,6 +236,7 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             decision: Choice::parse(data["decision"].as_str()?)?,
             reason: data["reason"].as_str().map(str::to_owned),
             edited: data["edited"] == true,
+            child: data["child"].as_str().and_then(|id| id.parse().ok()),
         },
         "run_continued" => RunEventBody::Continued,
         "run_ended" => RunEventBody::Ended {

@@ -167,6 +167,22 @@ pub fn list_pending_for_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Approval>
     tx.query(&sql, params![run], Approval::from_row)
 }
 
+/// Those of these requests that are not pending any more.
+pub fn list_ended(tx: &mut Tx<'_>, project: ProjectId, ids: &[ApprovalId]) -> Result<Vec<Approval>> {
+    let mut ended = Vec::new();
+    for list in page::in_chunks(ids) {
+        let sql = format!(
+            "SELECT {} FROM approvals WHERE project_id = $1 AND status <> 'pending' AND id IN ({})",
+            Approval::COLUMNS,
+            page::placeholders(2, list.len())
+        );
+        let mut values = vec![Param::from(project)];
+        values.extend(list.into_iter().map(Param::from));
+        ended.extend(tx.query(&sql, &values, Approval::from_row)?);
+    }
+    Ok(ended)
+}
+
 /// The most requests that [`list_pending_below`] returns.
 const MAX_PENDING_BELOW: usize = 100;
 

@@ -123,6 +123,9 @@ pub enum BodyView {
         decision: Choice,
         reason: Option<String>,
         edited: bool,
+        /// The run below this one that asked, because of which this run waited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_run_id: Option<Uuid>,
     },
     /// It goes on after it waited for a person.
     RunContinued {},
@@ -216,17 +219,25 @@ impl From<RunEvent> for RunEventView {
                 }
             }
             RunEventBody::Waiting { waiting_for } => BodyView::RunWaiting { waiting_for },
-            RunEventBody::ApprovalDecided { approval, call, tool, status, decision, reason, edited } => {
-                BodyView::ApprovalDecided {
-                    approval_id: approval.0,
-                    tool_call_id: call.0,
-                    tool_name: tool,
-                    status,
-                    decision,
-                    reason,
-                    edited,
-                }
-            }
+            RunEventBody::ApprovalDecided {
+                approval,
+                call,
+                tool,
+                status,
+                decision,
+                reason,
+                edited,
+                child,
+            } => BodyView::ApprovalDecided {
+                approval_id: approval.0,
+                tool_call_id: call.0,
+                tool_name: tool,
+                status,
+                decision,
+                reason,
+                edited,
+                child_run_id: child.map(|run| run.0),
+            },
             RunEventBody::Continued => BodyView::RunContinued {},
             RunEventBody::Ended { status, reason, summary, output, error } => BodyView::RunEnded {
                 status,

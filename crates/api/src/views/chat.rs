@@ -67,6 +67,7 @@ fn tool_view(frame: ToolFrame) -> ChatFrameView {
         ToolOutcome::Started { input } => (ToolFrameStatus::Started, Some(input), None, None, None),
         ToolOutcome::Held { approval } => (ToolFrameStatus::Started, None, None, None, Some(approval.0)),
         ToolOutcome::Completed { result } => (ToolFrameStatus::Completed, None, Some(result), None, None),
+        ToolOutcome::Approved => (ToolFrameStatus::Completed, None, None, None, None),
         ToolOutcome::Failed { error } => (ToolFrameStatus::Error, None, None, Some(error), None),
     };
     ChatFrameView::McpTool {

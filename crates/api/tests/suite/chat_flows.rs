@@ -114,6 +114,10 @@ both_engines! {
             let decide = format!("/api/approvals/{}/decide", held["approvalId"].as_str().unwrap());
             client.post(&decide, json!({ "decision": "approve" })).await.is(200);
             frames.extend(sent.all().await);
+            let of_the_call = |frame: &&Value| frame["toolCallId"] == held["toolCallId"];
+            let about: Vec<&Value> = frames.iter().map(|(_, frame)| frame).filter(of_the_call).collect();
+            assert_eq!(about.len(), 2, "it is closed once: {frames:?}");
+            assert_eq!((&about[1]["status"], about[1].get("approvalId"), about[1].get("result")), (&json!("completed"), None, None));
             assert_eq!(last(&frames)["message"]["content"], "It is gone.");
             assert_eq!(client.get(&format!("/api/graph/objects/{object}")).await.status, 404);
             assert_eq!(client.get(&path).await.is(200).get("waitingFor"), None);

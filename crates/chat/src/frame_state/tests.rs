@@ -1,6 +1,7 @@
 use emergent_domain::{
+    approval::ApprovalKind,
     chat::Part,
-    ids::{ConversationId, MessageId, ProjectId, ToolCallId},
+    ids::{ApprovalId, ConversationId, MessageId, ProjectId, RunId, ToolCallId},
     run_event::RecordedMessage,
     time::Timestamp,
 };
@@ -236,4 +237,45 @@ fn the_text_of_a_flow_is_that_of_its_part_and_in_the_end_what_is_stored() {
             assert_eq!(shown(&both), shown(&first), "cut after {cut}: {place:?}");
         }
     }
+}
+
+#[test]
+fn a_call_of_another_run_that_waited_is_closed_when_it_is_decided() {
+    let (approval, call, run) = (ApprovalId::new(), ToolCallId::new(), RunId::new());
+    let closing = |status, decision, child, reason: Option<&str>| {
+        let (kind, tool) = (ApprovalKind::Approval, "send".to_owned());
+        let requested = RunEventBody::ApprovalRequested { approval, call, tool: tool.clone(), kind, child };
+        let reason = reason.map(str::to_owned);
+        let decided = RunEventBody::ApprovalDecided {
+            approval,
+            call,
+            tool,
+            status,
+            decision,
+            reason,
+            edited: false,
+            child,
+        };
+        let sent = frames(&[Event(1, requested), Event(2, decided)], None);
+        let calls: Vec<ToolCallId> = sent
+            .iter()
+            .map(|frame| match &frame.body {
+                FrameBody::Tool(tool) => tool.call,
+                other => panic!("a frame of a tool, not {other:?}"),
+            })
+            .collect();
+        assert!(calls.iter().all(|id| *id == call));
+        shown(&sent).split_off(1)
+    };
+    let (decided, child) = (ApprovalStatus::Decided, Some(run));
+    assert_eq!(closing(decided, Choice::Approve, child, None), ["Approved"]);
+    assert_eq!(closing(decided, Choice::Answer, child, None), ["Approved"]);
+    let denied = closing(decided, Choice::Deny, child, Some("not today"));
+    assert_eq!(denied, [r#"Failed { error: "denied: not today" }"#]);
+    assert_eq!(
+        closing(ApprovalStatus::Withdrawn, Choice::Deny, child, None),
+        [r#"Failed { error: "withdrawn" }"#]
+    );
+    // A call of the run itself has a result of its own.
+    assert!(closing(decided, Choice::Approve, None, None).is_empty());
 }

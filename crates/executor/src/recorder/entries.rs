@@ -142,7 +142,7 @@ impl Recorder {
         }
     }
 
-    fn add_event(&mut self, batch: &mut RecordBatch, body: RunEventBody, data: Value) {
+    pub(super) fn add_event(&mut self, batch: &mut RecordBatch, body: RunEventBody, data: Value) {
         let seq = self.next_seq();
         batch.events.push(PendingEvent { seq, body, data });
     }

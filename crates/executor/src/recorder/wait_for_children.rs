@@ -1,8 +1,8 @@
-//! Records that a run waits because its children wait for a person, and what for.
+//! Records that a run waits because its children wait for a person, what for, and what was decided.
 
 use emergent_domain::{
-    approval::Approval,
-    ids::{RunId, ToolCallId},
+    approval::{Approval, Choice},
+    ids::{ApprovalId, RunId, ToolCallId},
     run_event::{RunEvent, RunEventBody},
 };
 use emergent_store::{
@@ -12,8 +12,11 @@ use emergent_store::{
 use serde_json::json;
 use tracing::info;
 
-use super::{Recorder, fence, writes::start_waiting};
+use super::{RecordBatch, Recorder, fence, writes::start_waiting};
 use crate::{Error, Result};
+
+/// The requests of the runs below a run that its record tells of as pending.
+pub struct ToldRequests(Vec<ApprovalId>);
 
 impl Recorder {
     /// Lets the run wait until one of its children goes on or ends, if these are `count` and all of them wait for
@@ -59,6 +62,52 @@ impl Recorder {
         self.committed_seq = self.last_seq;
         info!(run.id = %self.run, "run `{}` waits for its children, which wait for a person", self.run);
         Ok(true)
+    }
+
+    /// Reads which requests of the runs below this one its record tells of as pending.
+    pub async fn told_requests(&self) -> Result<ToldRequests> {
+        let run = self.run;
+        let told = self.executor.db().read(move |tx| record::list_told_as_pending(tx, run)).await;
+        told.map(ToldRequests).map_err(|error: emergent_store::Error| error.into())
+    }
+
+    /// Records which of these requests are not pending any more, so that whoever follows this run learns of it. The
+    /// decision itself is recorded for the run that asked: this run may have an owner, who alone writes its record.
+    pub async fn tell_decisions(&mut self, told: &mut ToldRequests, steps: i64) -> Result<()> {
+        if told.0.is_empty() {
+            return Ok(());
+        }
+        let (project, ids) = (self.project, told.0.clone());
+        let ended = self.executor.db().read(move |tx| approvals::list_ended(tx, project, &ids)).await?;
+        if ended.is_empty() {
+            return Ok(());
+        }
+        told.0.retain(|id| ended.iter().all(|request| request.id != *id));
+        let mut batch = RecordBatch::default();
+        for request in ended {
+            let Approval { id: approval, call, tool, status, decision, run, .. } = request;
+            // A request without a decision was withdrawn when its run ended.
+            let edited = decision.as_ref().is_some_and(|decision| decision.edited_input.is_some());
+            let (decision, reason) =
+                decision.map_or((Choice::Deny, None), |decision| (decision.choice, decision.reason));
+            let data = json!({
+                "approval": approval, "call": call, "tool": tool, "status": status, "decision": decision,
+                "reason": reason, "edited": edited, "child": run,
+            });
+            let child = Some(run);
+            let body = RunEventBody::ApprovalDecided {
+                approval,
+                call,
+                tool,
+                status,
+                decision,
+                reason,
+                edited,
+                child,
+            };
+            self.add_event(&mut batch, body, data);
+        }
+        self.commit(batch, steps).await
     }
 }
 

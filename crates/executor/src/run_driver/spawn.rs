@@ -121,7 +121,6 @@ impl RunDriver {
             call: Some(call),
             first_part: 0,
             existing: vec![None; tasks.len()],
-            at: self.recorder.position(self.machine.steps()),
             deadline: self.deadline,
             admit,
         };

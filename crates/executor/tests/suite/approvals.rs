@@ -299,6 +299,53 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_parent_tells_what_was_decided_about_the_calls_of_its_children(db: TestDb) {
+        let send_tool = Probe::new("send", EXTERNAL).build();
+        let tasks = json!({ "tasks": [
+            { "agent_name": "careful", "task": "One." }, { "agent_name": "careful", "task": "Two." },
+            { "agent_name": "careful", "task": "Three." },
+        ] });
+        let model = ScriptedModel::always(move |request| match (request.agent == "parent", request.turns.len()) {
+            (true, 1) => calls("spawn_agents", tasks.clone()),
+            (false, 1) => send("a"),
+            // The others are decided while the parent waits for this one, and does not wait for a person.
+            (false, _) => says("Done.").with_delay(Duration::from_millis(700)),
+            _ => says("Done."),
+        });
+        let harness = Harness::with(&db, HarnessOptions::new(model).tool(send_tool.clone())).await;
+        harness.agent(careful("careful")).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.start(&parent, "Go.").await;
+        waiting(&harness, run.id).await;
+        let requests = pending(&harness).await;
+        assert_eq!(requests.len(), 3);
+        decide(&harness, &requests[0], decision(Choice::Approve)).await.unwrap();
+        until("the parent goes on", async || {
+            harness.executor.get_run(harness.project, run.id).await.unwrap().status == RunStatus::Running
+        }).await;
+        let denied = NewDecision { reason: Some("not this one".into()), ..decision(Choice::Deny) };
+        decide(&harness, &requests[1], denied).await.unwrap();
+        harness.executor.cancel(harness.actor(), requests[2].run).await.unwrap();
+        assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
+        let told: Vec<_> = harness.events(run.id).await.into_iter().filter_map(|event| match event.body {
+            RunEventBody::ApprovalDecided { approval, call, status, decision, reason, child, .. } => {
+                Some((approval, call, child, (status, decision, reason)))
+            }
+            _ => None,
+        }).collect();
+        let expected = [
+            (ApprovalStatus::Decided, Choice::Approve, None),
+            (ApprovalStatus::Decided, Choice::Deny, Some("not this one".to_owned())),
+            (ApprovalStatus::Withdrawn, Choice::Deny, None),
+        ];
+        assert_eq!(told.len(), 3, "each is told once: {told:?}");
+        for (request, outcome) in requests.iter().zip(expected) {
+            let about = told.iter().find(|(approval, ..)| *approval == request.id).unwrap();
+            assert_eq!((about.1, about.2, &about.3), (request.call, Some(request.run), &outcome));
+        }
+        harness.close().await;
+    }
+
     async fn a_flow_waits_with_its_part(db: TestDb) {
         let send_tool = Probe::new("send", EXTERNAL).build();
         let model = ScriptedModel::default()

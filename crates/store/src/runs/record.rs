@@ -3,7 +3,7 @@
 //! runner claimed.
 
 use emergent_domain::{
-    ids::{ProjectId, RunId, ToolCallId, WorkflowId},
+    ids::{ApprovalId, ProjectId, RunId, ToolCallId, WorkflowId},
     run::{Origin, Reason, RunEnd, ToolCallStatus},
     run_event::{RecordedMessage, RecordedToolCall},
     time::Timestamp,
@@ -56,6 +56,20 @@ pub fn list_told_requests(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>> {
         "SELECT data ->> 'approval' FROM agent_run_events WHERE run_id = $1 AND type = 'approval_requested'";
     let told: Vec<Option<String>> = tx.query(sql, params![run], |row| row.get(0))?;
     Ok(told.into_iter().flatten().collect())
+}
+
+/// The requests of runs below a run that its record tells of as pending.
+pub fn list_told_as_pending(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<ApprovalId>> {
+    let sql = "SELECT type, data ->> 'approval' FROM agent_run_events
+               WHERE run_id = $1 AND type IN ('approval_requested', 'approval_decided')
+                   AND data ->> 'child' IS NOT NULL";
+    let told: Vec<(String, Option<String>)> =
+        tx.query(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (requested, decided): (Vec<_>, Vec<_>) =
+        told.into_iter().partition(|(kind, _)| kind == "approval_requested");
+    let is_open = |request: &(String, Option<String>)| !decided.iter().any(|(_, id)| *id == request.1);
+    let open = requested.into_iter().filter(is_open);
+    Ok(open.filter_map(|(_, id)| id?.parse().ok()).collect())
 }
 
 /// Marks a tool call as running, before it is made; false when it was started or ended before.

@@ -103,7 +103,8 @@ pub fn queue_again(tx: &mut Tx<'_>, id: RunId) -> Result<bool> {
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
         let Some((project, parent, workflow)) = relations else { break };
-        wake_relations(tx, project, None, workflow)?;
+        // A parent that does not wait tells its followers of the decision.
+        wake_relations(tx, project, parent, workflow)?;
         is_first_queued = true;
         next = parent;
     }
