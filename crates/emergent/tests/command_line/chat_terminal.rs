@@ -12,7 +12,7 @@ use crate::{
 const CONVERSATION: &str = include_str!("terminal_conversation.py");
 
 /// Runs a command on a terminal. Each step waits for a text, and then types another. Returns all that was written.
-fn converse(home: &Home, args: &[&str], steps: &[(&str, &str)]) -> String {
+pub fn converse(home: &Home, args: &[&str], steps: &[(&str, &str)]) -> String {
     let direct = home.command(args);
     let mut command = Command::new("python3");
     command.args(["-c", CONVERSATION, &json!(steps).to_string()]).arg(direct.get_program());

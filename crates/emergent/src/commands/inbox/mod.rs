@@ -1,6 +1,7 @@
 //! `emergent inbox`: lists what a person has to decide, and decides it.
 
 mod review;
+mod review_escalated;
 mod show;
 
 use std::path::{Path, PathBuf};
@@ -190,7 +191,12 @@ async fn load_item(client: &Client, reference: &str) -> Result<Received<InboxDet
         Some(id) => id,
         None => resolve_id(client, &INBOX, reference).await?,
     };
-    client.get(&format!("/api/approvals/{}", encode(&id))).await?.data().await
+    load_detail(client, &id).await
+}
+
+/// Loads an item by its id.
+async fn load_detail(client: &Client, id: &str) -> Result<Received<InboxDetailView>> {
+    client.get(&format!("/api/approvals/{}", encode(id))).await?.data().await
 }
 
 /// For `last`, the newest item that waits; `None` if none waits, or if something else is named.
@@ -248,12 +254,19 @@ async fn decide(
     let body = body(&item)?;
     match &*item {
         InboxDetailView::Request(request) => send(client, request, body, as_json).await,
-        InboxDetailView::Escalated(item) => {
-            let path = format!("/api/approvals/{}/decide", item.id);
-            let decided: Received<EscalatedItemView> = client.post(&path, &body).await?.data().await?;
-            if as_json { output::print_json(&decided) } else { print_escalated_decision(&decided) }
-        }
+        InboxDetailView::Escalated(item) => send_escalated(client, item, body, as_json).await,
     }
+}
+
+async fn send_escalated(
+    client: &Client,
+    item: &EscalatedItemView,
+    body: DecideApproval,
+    as_json: bool,
+) -> Result<()> {
+    let path = format!("/api/approvals/{}/decide", item.id);
+    let decided: Received<EscalatedItemView> = client.post(&path, &body).await?.data().await?;
+    if as_json { output::print_json(&decided) } else { print_escalated_decision(&decided) }
 }
 
 async fn send(client: &Client, request: &ApprovalView, body: DecideApproval, as_json: bool) -> Result<()> {

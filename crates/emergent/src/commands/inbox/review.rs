@@ -4,10 +4,13 @@ use std::io::IsTerminal;
 
 use console::Term;
 use emergent_domain::approval::{ApprovalStatus, Choice};
-use emergent_wire::approval::{ApprovalView, DecideApproval, InboxItemView};
+use emergent_wire::approval::{ApprovalView, DecideApproval, InboxDetailView, InboxItemView};
 use rustyline::{Config, DefaultEditor, error::ReadlineError};
 
-use super::{decision, load, option_by_number, parse_answer, print_request, read_input, send};
+use super::{
+    decision, load_detail, option_by_number, parse_answer, print_request, read_input,
+    review_escalated::review_escalated, send,
+};
 use crate::{
     client::{Client, Received},
     commands::editor,
@@ -16,10 +19,10 @@ use crate::{
     output,
 };
 
-/// The most requests that one review goes through.
+/// The most items that one review goes through.
 const MAX_REVIEWED: usize = 1_000;
 
-/// What came of asking a person about a request.
+/// What came of asking a person about an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reviewed {
     /// By this person, or by somebody else meanwhile.
@@ -33,7 +36,7 @@ pub enum Reviewed {
 }
 
 /// What a person chose.
-enum Chosen {
+pub(super) enum Chosen {
     Decision(Box<DecideApproval>),
     Nothing(Reviewed),
 }
@@ -47,17 +50,21 @@ pub async fn review(client: &Client) -> Result<()> {
     }
     let items: Vec<Received<InboxItemView>> =
         client.get_newest("/api/approvals?status=pending", MAX_REVIEWED).await?;
-    let requests: Vec<_> = items.iter().rev().filter(|item| item.kind.request_kind().is_some()).collect();
-    if requests.is_empty() {
-        return output::print_line("No call and no question waits for a person.");
+    if items.is_empty() {
+        return output::print_line("Nothing waits for a person.");
     }
-    for item in requests {
-        let request = load(client, &item.id.to_string()).await?;
-        // Somebody else may have decided meanwhile.
-        if request.status != ApprovalStatus::Pending {
-            continue;
-        }
-        match review_request(client, &terminal, &request, &mut String::new()).await? {
+    for item in items.iter().rev() {
+        // Somebody else may have decided meanwhile, and a decision about a discussion continues its workflow.
+        let reviewed = match &*load_detail(client, &item.id.to_string()).await? {
+            InboxDetailView::Request(request) if request.status == ApprovalStatus::Pending => {
+                review_request(client, &terminal, request, &mut String::new()).await?
+            }
+            InboxDetailView::Escalated(item) if item.status == ApprovalStatus::Pending => {
+                review_escalated(client, &terminal, item).await?
+            }
+            InboxDetailView::Request(_) | InboxDetailView::Escalated(_) => continue,
+        };
+        match reviewed {
             Reviewed::Ended => return Ok(()),
             Reviewed::Interrupted => return Err(Error::Interrupted),
             Reviewed::Decided | Reviewed::Later => output::print_line("")?,
@@ -80,14 +87,21 @@ pub async fn review_request(
             Chosen::Decision(body) => *body,
             Chosen::Nothing(reviewed) => return Ok(reviewed),
         };
-        let Err(error) = send(client, request, body, false).await else { return Ok(Reviewed::Decided) };
-        output::print_notice(&error.to_string());
-        match error {
-            // Somebody else was faster.
-            Error::Refused { code, .. } if code == "already_decided" => return Ok(Reviewed::Decided),
-            Error::Refused { .. } => {}
-            other => return Err(other),
+        if let Some(reviewed) = after_sending(send(client, request, body, false).await)? {
+            return Ok(reviewed);
         }
+    }
+}
+
+/// What came of a decision that was sent; `None` if the server refuses it, and the person is asked again.
+pub(super) fn after_sending(sent: Result<()>) -> Result<Option<Reviewed>> {
+    let Err(error) = sent else { return Ok(Some(Reviewed::Decided)) };
+    output::print_notice(&error.to_string());
+    match error {
+        // Somebody else was faster.
+        Error::Refused { code, .. } if code == "already_decided" => Ok(Some(Reviewed::Decided)),
+        Error::Refused { .. } => Ok(None),
+        other => Err(other),
     }
 }
 
@@ -153,7 +167,7 @@ fn explain(terminal: &Term, options: Option<&[String]>) -> Result<Option<Chosen>
     Ok(None)
 }
 
-fn decided(body: DecideApproval) -> Chosen {
+pub(super) fn decided(body: DecideApproval) -> Chosen {
     Chosen::Decision(Box::new(body))
 }
 
@@ -164,8 +178,18 @@ fn approve(
     body: DecideApproval,
     typed: &mut String,
 ) -> Result<Option<Chosen>> {
-    let question = format!("Really approve {}? [y/N] ", request.tool_name);
-    let is_confirmed = read_key(terminal, &question, typed)? == 'y';
+    let question = format!("Really approve {}?", request.tool_name);
+    confirm(terminal, &question, body, typed)
+}
+
+/// Chooses a decision when the person confirms it.
+pub(super) fn confirm(
+    terminal: &Term,
+    question: &str,
+    body: DecideApproval,
+    typed: &mut String,
+) -> Result<Option<Chosen>> {
+    let is_confirmed = read_key(terminal, &format!("{question} [y/N] "), typed)? == 'y';
     Ok(is_confirmed.then(|| decided(body)))
 }
 
@@ -204,7 +228,7 @@ fn answer(terminal: &Term, request: &ApprovalView, text: Option<String>) -> Resu
 }
 
 /// A command that begins with a slash, as in a chat: only leaving is one here.
-fn command(terminal: &Term, names: &str) -> Result<Option<Chosen>> {
+pub(super) fn command(terminal: &Term, names: &str) -> Result<Option<Chosen>> {
     match read_line("", "/")?.as_deref() {
         Some("/quit" | "/exit" | "/q") => Ok(Some(Chosen::Nothing(Reviewed::Ended))),
         Some(_) => {
@@ -216,7 +240,7 @@ fn command(terminal: &Term, names: &str) -> Result<Option<Chosen>> {
 }
 
 /// Shows a question and waits for a key. What was typed before is no answer, and is added to `typed`.
-fn read_key(terminal: &Term, question: &str, typed: &mut String) -> Result<char> {
+pub(super) fn read_key(terminal: &Term, question: &str, typed: &mut String) -> Result<char> {
     let (mut keys, before) = Keys::open()?;
     typed.push_str(&before);
     terminal.write_str(question)?;
@@ -227,7 +251,7 @@ fn read_key(terminal: &Term, question: &str, typed: &mut String) -> Result<char>
 }
 
 /// Reads a line; `None` if the person pressed Ctrl-C or Ctrl-D.
-fn read_line(prompt: &str, initial: &str) -> Result<Option<String>> {
+pub(super) fn read_line(prompt: &str, initial: &str) -> Result<Option<String>> {
     let failed = |error: ReadlineError| {
         Error::Io(std::io::Error::other(format!("the terminal cannot be read: {error}")))
     };

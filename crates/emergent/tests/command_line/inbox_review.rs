@@ -1,0 +1,96 @@
+//! `emergent inbox review` with discussions and workflows that wait for a person.
+
+use serde_json::Value;
+
+use crate::{
+    chat_terminal::converse,
+    common::{Home, command_output, json_of},
+    write,
+};
+
+const SCRIPT: &str = r#"
+rules:
+  - when: { agent: critic }
+    answer: { text: "SUGGEST_CHANGES: it is too short." }
+  - answer: { text: Done. }
+"#;
+
+/// A folder with a workflow whose discussion came to no decision.
+fn home_with_escalated_workflow() -> Home {
+    let home = Home::sqlite();
+    std::fs::create_dir_all(home.data().join("rehearsals")).expect("a folder");
+    std::fs::write(home.data().join("rehearsals/work.yaml"), SCRIPT).expect("a script");
+    for name in ["worker", "critic"] {
+        let agent =
+            format!(r#"{{ "name": "{name}", "model": {{ "provider": "rehearsal", "name": "work" }} }}"#);
+        write(&home, "agent.json", &agent);
+        command_output(home.run(&["agent", "apply", "agent.json"]));
+    }
+    let plan = "- { key: draft, title: Draft it, assigned_agent: worker, requires_collaboration: true, \
+                collaborators: [critic], discussion: { rounds: 1 } }";
+    write(&home, "draft.yaml", plan);
+    let output = home.run(&["dispatch", "--tasks", "draft.yaml", "--follow"]);
+    assert!(!output.status.success(), "it waits for a person: {output:?}");
+    home
+}
+
+/// The kinds of what waits, in the order of the review.
+fn kinds(home: &Home) -> Vec<String> {
+    let items: Value = json_of(home.run(&["inbox", "list", "--json"]));
+    let kind = |item: &Value| item["kind"].as_str().expect("a kind").to_owned();
+    items.as_array().expect("a list").iter().rev().map(kind).collect()
+}
+
+#[test]
+fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
+    let home = home_with_escalated_workflow();
+    let mut steps = Vec::new();
+    for kind in kinds(&home) {
+        if kind == "discussion" {
+            steps.extend([
+                ("[a]nswer [p] accept the proposal", "?"),
+                ("a  give the discussion its outcome", ""),
+                ("[a]nswer [p] accept the proposal", "r"),
+                ("`r` is none of the keys", ""),
+                ("[a]nswer [p] accept the proposal", "a"),
+                ("outcome: ", "APPROVED\r"),
+                ("answered", ""),
+            ]);
+            // The workflow does not wait any more.
+            break;
+        }
+        steps.push(("[r]esume [c]ancel [l]ater", "l"));
+    }
+    converse(&home, &["inbox", "review"], &steps);
+    let shown = command_output(home.run(&["workflow", "follow", "last"]));
+    assert!(shown.contains("1 of 1 done"), "{shown}");
+    assert!(kinds(&home).is_empty());
+    let nothing = converse(&home, &["inbox", "review"], &[]);
+    assert!(nothing.contains("Nothing waits for a person."), "{nothing}");
+}
+
+#[test]
+fn a_workflow_is_cancelled_only_after_it_was_confirmed() {
+    let home = home_with_escalated_workflow();
+    let mut steps = Vec::new();
+    for kind in kinds(&home) {
+        if kind == "discussion" {
+            steps.push(("[a]nswer [p] accept the proposal", "l"));
+            continue;
+        }
+        steps.extend([
+            ("[r]esume [c]ancel [l]ater", "c"),
+            ("reason (may be empty): ", "no need\r"),
+            ("Really cancel this workflow? [y/N]", "n"),
+            ("[r]esume [c]ancel [l]ater", "c"),
+            ("reason (may be empty): ", "no need\r"),
+            ("Really cancel this workflow? [y/N]", "y"),
+            ("cancelled: no need", ""),
+        ]);
+        break;
+    }
+    converse(&home, &["inbox", "review"], &steps);
+    let workflow: Value = json_of(home.run(&["workflow", "show", "last", "--json"]));
+    assert_eq!(workflow["status"], "cancelled", "{workflow}");
+    assert!(!kinds(&home).contains(&"escalation".to_owned()));
+}
