@@ -9,12 +9,21 @@ use crate::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Decision},
     ids::{ProjectId, RunId},
     invalid::Invalid,
-    text::truncate,
+    text::truncate_graphemes,
     time::Timestamp,
 };
 
-/// The longest title in a notice, with the sign that it was cut. A question can be longer; the API has all of it.
+/// The longest title in a list or a notice, with the sign that it was cut. A question can be longer; the item itself has
+/// all of it.
 const MAX_TITLE_CHARS: usize = 500;
+
+/// The title of an item in lists and notices, of at most 500 characters.
+pub fn short_title(title: &str) -> String {
+    match title.chars().nth(MAX_TITLE_CHARS) {
+        Some(_) => truncate_graphemes(title, MAX_TITLE_CHARS - 1),
+        None => title.to_owned(),
+    }
+}
 
 string_enum! {
     /// What an item of the inbox is.
@@ -128,7 +137,7 @@ impl InboxNoticeItem {
             id,
             kind,
             status,
-            title: truncate(title, MAX_TITLE_CHARS - 1),
+            title: short_title(title),
             run_id: None,
             agent_name: None,
             tool_name: None,
@@ -168,6 +177,16 @@ impl Webhook {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_is_cut_only_if_it_is_too_long_and_never_inside_of_a_character() {
+        let fitting = "ü".repeat(MAX_TITLE_CHARS);
+        assert_eq!(short_title(&fitting), fitting);
+        assert_eq!(short_title(&format!("{fitting}x")), format!("{}…", "ü".repeat(MAX_TITLE_CHARS - 1)));
+        // An accent that is a code point of its own stays with its letter.
+        let accented = "e\u{301}".repeat(MAX_TITLE_CHARS);
+        assert_eq!(short_title(&accented), format!("{}…", "e\u{301}".repeat(MAX_TITLE_CHARS / 2 - 1)));
+    }
 
     #[test]
     fn a_notice_names_the_item_and_what_happened_to_it() {

@@ -3,7 +3,7 @@
 
 use emergent_domain::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Choice, Decision, NewDecision, OnExpiry, Question},
-    inbox::{InboxItem, InboxItemKind},
+    inbox::{InboxItem, InboxItemKind, short_title},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,8 @@ pub struct InboxItemView {
     pub kind: InboxKind,
     #[schema(value_type = schema::ApprovalStatus)]
     pub status: ApprovalStatus,
-    /// The tool, the question, the topic of the discussion, or why the workflow does not go on.
+    /// The tool, the question, the topic of the discussion, or why the workflow does not go on. At most 500 characters; the
+    /// item itself has all of it.
     pub title: String,
     /// The run that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +86,7 @@ impl From<InboxItem> for InboxItemView {
             id: item.id,
             kind: item.kind.into(),
             status: item.status,
-            title: item.title,
+            title: short_title(&item.title),
             run_id: None,
             agent_name: None,
             tool_name: None,
@@ -117,7 +118,7 @@ impl From<Approval> for InboxItemView {
             id: approval.id.0,
             kind,
             status: approval.status,
-            title: approval.question.map_or_else(|| approval.tool.clone(), |question| question.text),
+            title: short_title(approval.question.as_ref().map_or(&approval.tool, |question| &question.text)),
             run_id: Some(approval.run.0),
             agent_name: Some(approval.agent_name),
             tool_name: Some(approval.tool),

@@ -109,6 +109,16 @@ both_engines! {
         assert_eq!(resumed["decision"]["decision"], "approve", "{resumed}");
     }
 
+    async fn a_long_title_is_cut_in_lists_and_whole_in_the_item(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let topic = format!("{}end", "ü".repeat(600));
+        let discussion = client.object("Discussion", "d", json!({ "topic": topic, "status": "escalated" })).await;
+        let item = client.get("/api/approvals").await.is(200)[0].clone();
+        assert_eq!(item["title"], format!("{}…", "ü".repeat(499)));
+        assert_eq!(client.get(&format!("/api/approvals/{discussion}")).await.is(200)["title"], topic);
+    }
+
     async fn a_discussion_that_no_workflow_conducts_is_in_the_inbox_as_long_as_it_is_escalated(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
