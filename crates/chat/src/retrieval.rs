@@ -5,7 +5,7 @@
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
     author::Author,
-    conversation::{CitationKind, RetrievedPassage},
+    conversation::{Citation, CitationKind, RetrievedPassage},
     document::Chunk,
     fusion::Weights,
     ids::{AgentId, ProjectId},
@@ -76,29 +76,27 @@ fn from_object(hit: Hit<Object>) -> RetrievedPassage {
     let title = ["title", "name"].into_iter().find_map(|name| properties.get(name)?.as_str());
     let title = title.map(|title| truncate(title, 120));
     let text = serde_json::to_string(&properties).unwrap_or_default();
-    RetrievedPassage {
+    let source = Citation {
         kind: CitationKind::Object,
         id: hit.item.id.0,
         document_id: None,
         type_: Some(hit.item.type_),
         key: hit.item.key,
         title,
-        text: truncate(&text, MAX_PASSAGE_CHARS),
-        score: hit.score,
-    }
+    };
+    RetrievedPassage { source, text: truncate(&text, MAX_PASSAGE_CHARS), score: hit.score }
 }
 
 fn from_chunk(hit: Hit<Chunk>) -> RetrievedPassage {
-    RetrievedPassage {
+    let source = Citation {
         kind: CitationKind::Chunk,
         id: hit.item.id.0,
         document_id: Some(hit.item.document.0),
         type_: None,
         key: None,
         title: hit.item.heading.map(|heading| truncate(&heading, 120)),
-        text: truncate(&hit.item.text, MAX_PASSAGE_CHARS),
-        score: hit.score,
-    }
+    };
+    RetrievedPassage { source, text: truncate(&hit.item.text, MAX_PASSAGE_CHARS), score: hit.score }
 }
 
 /// Returns the input of a run: the message, and the passages below it.
@@ -109,7 +107,8 @@ pub(crate) fn with_passages(message: &str, passages: &[RetrievedPassage]) -> Str
     let mut text = format!("{message}\n\nPassages:");
     for (index, passage) in passages.iter().enumerate() {
         let number = index + 1;
-        let names = [&passage.type_, &passage.key, &passage.title].into_iter().flatten();
+        let Citation { type_, key, title, .. } = &passage.source;
+        let names = [type_, key, title].into_iter().flatten();
         let names: Vec<&str> = names.map(String::as_str).collect();
         text.push_str(&format!("\n[{number}] {}\n{}", names.join(" "), passage.text));
     }
@@ -160,16 +159,15 @@ mod tests {
 
     #[test]
     fn a_model_reads_the_message_first_and_numbered_passages_below_it() {
-        let passage = RetrievedPassage {
+        let source = Citation {
             kind: CitationKind::Object,
             id: Uuid::nil(),
             document_id: None,
             type_: Some("Person".to_owned()),
             key: Some("ada".to_owned()),
             title: None,
-            text: "{\"born\":1815}".to_owned(),
-            score: 1.0,
         };
+        let passage = RetrievedPassage { source, text: "{\"born\":1815}".to_owned(), score: 1.0 };
         let text = with_passages("When?", &[passage]);
         assert_eq!(text, "When?\n\nPassages:\n[1] Person ada\n{\"born\":1815}");
         assert_eq!(with_passages("When?", &[]), "When?\n\nThe search found no passages.");

@@ -139,20 +139,10 @@ pub struct RetrievalContext {
 
 /// An object or a part of a document that a search found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct RetrievedPassage {
-    pub kind: CitationKind,
-    /// The id of the object or of the chunk.
-    pub id: Uuid,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub document_id: Option<Uuid>,
-    /// The type of the object.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+    /// What an answer that is based on the passage cites.
+    #[serde(flatten)]
+    pub source: Citation,
     pub text: String,
     pub score: f64,
 }

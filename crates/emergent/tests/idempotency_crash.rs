@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Api, Home, seed};
+use common::{Api, Home, kills, seed, wait_for_progress};
 use futures_util::future::join_all;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use reqwest::Method;
@@ -32,13 +32,6 @@ async fn a_key_starts_one_run_whenever_the_server_is_killed_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_starts_one_run_whenever_the_server_is_killed_on_postgres() {
     story(&Home::postgres().await.with("EMERGENT_EMBEDDINGS", "off"), kills(5)).await;
-}
-
-fn kills(usual: usize) -> usize {
-    match std::env::var("EMERGENT_SOAK_KILLS") {
-        Ok(text) => text.parse().expect("EMERGENT_SOAK_KILLS is a number"),
-        Err(_) => usual,
-    }
 }
 
 async fn story(home: &Home, kills: usize) {
@@ -64,12 +57,7 @@ async fn story(home: &Home, kills: usize) {
         let requests: Vec<_> = requests.collect();
         // Before, during and after: the kill follows so many answers, and a short while at random.
         let moment = dice.random_range(0..REQUESTS);
-        let _ = tokio::time::timeout(Duration::from_secs(3), async {
-            while answered.load(Ordering::Relaxed) < moment {
-                tokio::time::sleep(Duration::from_micros(200)).await;
-            }
-        })
-        .await;
+        wait_for_progress(&answered, moment).await;
         tokio::time::sleep(Duration::from_micros(dice.random_range(0..3_000))).await;
         server.kill();
         for (key, run) in join_all(requests).await.into_iter().filter_map(|done| done.expect("a client")) {

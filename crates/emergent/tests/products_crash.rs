@@ -14,7 +14,7 @@ mod support;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use common::{Api, Home, seed};
+use common::{Api, Home, kills, seed};
 use emergent_store::{Db, DbConfig, projects};
 use emergent_testkit::TestDb;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -34,13 +34,6 @@ async fn a_project_is_wholly_before_or_wholly_after_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_project_is_wholly_before_or_wholly_after_on_postgres() {
     story(&Home::postgres().await, kills(24)).await;
-}
-
-fn kills(usual: usize) -> usize {
-    match std::env::var("EMERGENT_SOAK_KILLS") {
-        Ok(text) => text.parse().expect("EMERGENT_SOAK_KILLS is a number"),
-        Err(_) => usual,
-    }
 }
 
 /// One change: a product, and the version it is brought to; none takes it away.

@@ -113,28 +113,13 @@ pub fn list(
     filter: &ApprovalFilter,
     page: &Page,
 ) -> Result<ResultPage<Approval>> {
-    let mut params = vec![Param::from(project)];
-    let mut conditions = String::new();
-    let column_filters = [
+    let columns = [
         ("status", filter.status.map(Param::from)),
         ("kind", filter.kind.map(Param::from)),
         ("run_id", filter.run.map(Param::from)),
     ];
-    for (column, value) in column_filters {
-        if let Some(value) = value {
-            params.push(value);
-            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
-        }
-    }
-    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
-    params.extend(values);
-    let sql = format!(
-        "SELECT {} FROM approvals WHERE project_id = $1{conditions}{after} ORDER BY created_at DESC, id DESC{}",
-        Approval::COLUMNS,
-        page::limit_sql(page)
-    );
     let cursor_of = |approval: &Approval| Cursor { created_at: approval.created_at, id: approval.id.0 };
-    page::query_page(tx, page.limit, &sql, &params, Approval::from_row, cursor_of)
+    page::list_newest(tx, project, &columns, page, cursor_of)
 }
 
 /// Stores a decision about a pending request, and queues the run again if it waits for no other one. Decisions

@@ -1,9 +1,13 @@
 //! SQL fragments for pages of rows, newest first, and for lists of parameters.
 
-use emergent_domain::cursor::{Cursor, Page, ResultPage};
+use emergent_domain::{
+    cursor::{Cursor, Page, ResultPage},
+    ids::ProjectId,
+};
 
 use crate::{
     error::Result,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -28,6 +32,34 @@ pub(crate) fn query_page<T>(
         return Ok(ResultPage { items: rows, next });
     }
     Ok(ResultPage::from_rows(rows, limit, cursor_of))
+}
+
+/// Lists the rows of a project, newest first, that have these values in these columns; a column without a value is not
+/// compared. The table has the columns `project_id`, `created_at` and `id`.
+pub(crate) fn list_newest<T: TableRow>(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    columns: &[(&str, Option<Param<'_>>)],
+    page: &Page,
+    cursor_of: impl Fn(&T) -> Cursor,
+) -> Result<ResultPage<T>> {
+    let mut params = vec![Param::from(project)];
+    let mut conditions = String::new();
+    for (column, value) in columns {
+        if let Some(value) = value {
+            params.push(value.clone());
+            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
+        }
+    }
+    let (after, values) = after_cursor_sql(page, "created_at", "id", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {} FROM {} WHERE project_id = $1{conditions}{after} ORDER BY created_at DESC, id DESC{}",
+        T::COLUMNS,
+        T::TABLE,
+        limit_sql(page)
+    );
+    query_page(tx, page.limit, &sql, &params, T::from_row, cursor_of)
 }
 
 /// A condition that selects the rows after the cursor of the page, and its parameters. `time` and `id` are

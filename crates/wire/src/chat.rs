@@ -268,27 +268,16 @@ impl From<RetrievalContext> for RetrievalContextView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Passage)]
 pub struct PassageView {
-    #[schema(value_type = schema::CitationKind)]
-    pub kind: CitationKind,
-    /// Of the object or of the chunk.
-    pub id: Uuid,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub document_id: Option<Uuid>,
-    /// The type of the object.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+    #[serde(flatten)]
+    pub source: CitationView,
     pub text: String,
     pub score: f64,
 }
 
 impl From<RetrievedPassage> for PassageView {
     fn from(passage: RetrievedPassage) -> Self {
-        let RetrievedPassage { kind, id, document_id, type_, key, title, text, score } = passage;
-        Self { kind, id, document_id, type_, key, title, text, score }
+        let RetrievedPassage { source, text, score } = passage;
+        Self { source: source.into(), text, score }
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use body::{BodyDeadline, BodyLimits, has_content_type, read_limited};
 pub(crate) use json::{Json, OptionalJson, parse_body, parse_body_with};
 pub(crate) use object::{AnyObjectPath, ObjectPath};
 pub(crate) use path::Path;
-pub(crate) use query::{Paging, Query};
+pub(crate) use query::{Paging, Query, paged_query};
 
 use emergent_domain::ids::InvalidId;
 use serde_path_to_error::{Path as FieldPath, Segment};

@@ -37,6 +37,35 @@ pub(crate) struct Paging {
     cursor: Option<String>,
 }
 
+/// Declares the parameters of a list: its own ones, and after them those of the page, which `page` returns.
+macro_rules! paged_query {
+    ($(#[$meta:meta])* $visibility:vis struct $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+        #[into_params(parameter_in = Query)]
+        #[serde(deny_unknown_fields)]
+        $visibility struct $name {
+            $($(#[$field_meta])* $field: $type,)*
+            /// The maximum number of results; the default is 50.
+            #[param(minimum = 1, maximum = 100)]
+            limit: Option<i64>,
+            /// The `x-next-cursor` of the previous page.
+            cursor: Option<String>,
+        }
+
+        impl $name {
+            fn page(
+                &self,
+            ) -> std::result::Result<emergent_domain::cursor::Page, emergent_domain::invalid::Invalid> {
+                emergent_domain::cursor::Page::new(self.limit, self.cursor.as_deref())
+            }
+        }
+    };
+}
+pub(crate) use paged_query;
+
 impl Paging {
     pub(crate) fn page(&self) -> Result<Page, Invalid> {
         Page::new(self.limit, self.cursor.as_deref())

@@ -9,15 +9,13 @@ use emergent_domain::{
     time::Timestamp,
     token::Scope::AdminRead,
 };
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::Caller,
-    extract::Query,
+    extract::{Query, paged_query},
     response::{Envelope, Result, page},
     views::audit::AuditEntryView,
 };
@@ -29,31 +27,25 @@ pub(super) fn routes() -> Routes {
     Routes::new().scoped(AdminRead, routes!(list))
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-struct AuditQuery {
-    /// Only this action, such as `token.create`, or all actions on a kind of targets, such as `token`.
-    action: Option<String>,
-    /// Only changes by the token with this id.
-    #[param(value_type = Option<Uuid>)]
-    token: Option<TokenId>,
-    /// Only changes at this time or later.
-    #[param(value_type = Option<String>, format = DateTime)]
-    since: Option<Timestamp>,
-    /// Only changes before this time.
-    #[param(value_type = Option<String>, format = DateTime)]
-    until: Option<Timestamp>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    struct AuditQuery {
+        /// Only this action, such as `token.create`, or all actions on a kind of targets, such as `token`.
+        action: Option<String>,
+        /// Only changes by the token with this id.
+        #[param(value_type = Option<Uuid>)]
+        token: Option<TokenId>,
+        /// Only changes at this time or later.
+        #[param(value_type = Option<String>, format = DateTime)]
+        since: Option<Timestamp>,
+        /// Only changes before this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        until: Option<Timestamp>,
+    }
 }
 
 impl AuditQuery {
     fn into_filter(self, project: Option<ProjectId>) -> std::result::Result<(AuditFilter, Page), Invalid> {
-        let requested = Page::new(self.limit, self.cursor.as_deref())?;
+        let requested = self.page()?;
         let is_action = |text: &String| {
             (1..=MAX_ACTION_CHARS).contains(&text.len())
                 && text.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'))

@@ -14,7 +14,7 @@ const MAX_VISITED: usize = 50_000;
 
 /// Returns what an answer is based on, each once. What the answer names comes first.
 pub fn collect_citations(passages: &[RetrievedPassage], results: &[Value], answer: &str) -> Vec<Citation> {
-    let mut found: Vec<Citation> = passages.iter().map(from_passage).collect();
+    let mut found: Vec<Citation> = passages.iter().map(|passage| passage.source.clone()).collect();
     let mut visited = 0;
     results.iter().for_each(|result| collect(result, &mut visited, &mut found));
     let mut known = HashSet::new();
@@ -23,17 +23,6 @@ pub fn collect_citations(passages: &[RetrievedPassage], results: &[Value], answe
     found.sort_by_key(|citation| !is_named(citation, answer));
     found.truncate(MAX_CITATIONS);
     found
-}
-
-fn from_passage(passage: &RetrievedPassage) -> Citation {
-    Citation {
-        kind: passage.kind,
-        id: passage.id,
-        document_id: passage.document_id,
-        type_: passage.type_.clone(),
-        key: passage.key.clone(),
-        title: passage.title.clone(),
-    }
 }
 
 fn is_named(citation: &Citation, answer: &str) -> bool {

@@ -23,7 +23,7 @@ use std::{
 };
 
 use agents::Agents;
-use common::{Api, Home, Server, TOKEN, seed};
+use common::{Api, Home, Server, TOKEN, kills, seed, wait_for_progress};
 use deciders::{DECIDED, Deciders, Ledger};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -40,13 +40,6 @@ async fn an_approved_call_takes_effect_once_and_a_denied_one_never_on_two_server
     let first = Home::postgres().await;
     let second = Home::on(first.postgres.clone().unwrap_or_default());
     story(&[first, second], kills(8)).await;
-}
-
-fn kills(usual: usize) -> usize {
-    match std::env::var("EMERGENT_SOAK_KILLS") {
-        Ok(text) => text.parse().expect("EMERGENT_SOAK_KILLS is a number"),
-        Err(_) => usual,
-    }
 }
 
 async fn story(homes: &[Home], kills: usize) {
@@ -76,7 +69,7 @@ async fn story(homes: &[Home], kills: usize) {
         let work = tokio::spawn(deciders.work(dice.random()));
         // Before, during and after: the kill follows one of these moments, and a short while at random.
         let moment = dice.random_range(0..=DECIDED + RUNS);
-        wait_for(&progress, moment).await;
+        wait_for_progress(&progress, moment).await;
         tokio::time::sleep(Duration::from_micros(dice.random_range(0..40_000))).await;
         servers[victim].take().expect("a server").kill();
         is_over.store(true, Ordering::Relaxed);
@@ -112,14 +105,4 @@ async fn start_again(home: &Home) -> Server {
 
 fn apis(servers: &[Option<Server>]) -> Vec<Api> {
     servers.iter().flatten().map(|server| server.api.clone()).collect()
-}
-
-/// Waits until the clients are that far, or for as long as anybody would wait for them.
-async fn wait_for(progress: &AtomicUsize, moment: usize) {
-    let reached = async {
-        while progress.load(Ordering::Relaxed) < moment {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(3), reached).await;
 }

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Api, Home, seed};
+use common::{Api, Home, kills, seed, wait_for_progress};
 use follower::Follower;
 use futures_util::future::join_all;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -53,13 +53,6 @@ async fn every_message_has_one_answer_that_its_run_recorded_on_postgres() {
     story(&Home::postgres().await, kills(5)).await;
 }
 
-fn kills(usual: usize) -> usize {
-    match std::env::var("EMERGENT_SOAK_KILLS") {
-        Ok(text) => text.parse().expect("EMERGENT_SOAK_KILLS is a number"),
-        Err(_) => usual,
-    }
-}
-
 async fn story(home: &Home, kills: usize) {
     let mut dice = StdRng::seed_from_u64(seed());
     std::fs::create_dir_all(home.data().join("rehearsals")).expect("a folder");
@@ -79,12 +72,7 @@ async fn story(home: &Home, kills: usize) {
         let back = tokio::spawn(follow_all(server.api.clone(), std::mem::take(&mut followers)));
         // The kill follows one of the messages, and a short while at random.
         let moment = dice.random_range(0..=MESSAGES);
-        let _ = tokio::time::timeout(Duration::from_secs(3), async {
-            while progress.load(Ordering::Relaxed) < moment {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        })
-        .await;
+        wait_for_progress(&progress, moment).await;
         tokio::time::sleep(Duration::from_micros(dice.random_range(0..40_000))).await;
         server.kill();
         let (sent, new) = work.await.expect("a client that is content with its answers");

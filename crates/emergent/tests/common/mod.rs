@@ -5,6 +5,7 @@
 
 mod api;
 mod command_output;
+mod kills;
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -16,6 +17,7 @@ use std::{
 
 pub use api::{Answer, Api};
 pub use command_output::{command_output, failed, json_of, text};
+pub use kills::{kills, wait_for_progress};
 
 pub const TOKEN: &str = "emt_of_the_tests";
 const KEY: &str = "dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=";

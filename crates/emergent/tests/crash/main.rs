@@ -14,14 +14,11 @@ mod on_disk;
 mod writer;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
-use common::{Home, seed};
+use common::{Home, kills, seed, wait_for_progress};
 use futures_util::future::join_all;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use writer::Writer;
@@ -37,13 +34,6 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_half_done_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_and_nothing_is_half_done_on_postgres() {
     story(&Home::postgres().await, kills(8)).await;
-}
-
-fn kills(usual: usize) -> usize {
-    match std::env::var("EMERGENT_SOAK_KILLS") {
-        Ok(text) => text.parse().expect("EMERGENT_SOAK_KILLS is a number"),
-        Err(_) => usual,
-    }
 }
 
 async fn story(home: &Home, kills: usize) {
@@ -65,12 +55,7 @@ async fn story(home: &Home, kills: usize) {
         // After so many answers, and at any point of what comes next: in the middle of a request,
         // of a commit, of a batch of embeddings.
         let enough = dice.random_range(1..250);
-        let _ = tokio::time::timeout(Duration::from_secs(3), async {
-            while told.load(Ordering::Relaxed) < enough {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        })
-        .await;
+        wait_for_progress(&told, enough).await;
         tokio::time::sleep(Duration::from_micros(dice.random_range(0..10_000))).await;
         server.kill();
         for worker in working {

@@ -1,34 +1,22 @@
 //! Lists and returns agents.
 
 use axum::extract::State;
-use emergent_domain::{
-    agent::Agent,
-    cursor::{Page, ResultPage},
-    ids::ProjectId,
-};
-use serde::Deserialize;
-use utoipa::IntoParams;
+use emergent_domain::{agent::Agent, cursor::ResultPage, ids::ProjectId};
 
 use crate::{
     App,
     auth::InProject,
-    extract::{AgentPath, Paging, Query},
+    extract::{AgentPath, Paging, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::agent::{AgentVersionView, AgentView},
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AgentListQuery {
-    /// Include internal agents, which only other agents can start.
-    #[serde(default)]
-    include_internal: bool,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct AgentListQuery {
+        /// Include internal agents, which only other agents can start.
+        #[serde(default)]
+        include_internal: bool,
+    }
 }
 
 /// Lists the project's agents, newest first; internal ones only on request.
@@ -41,7 +29,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     let ResultPage { items, next } =
         app.executor.list_agents(project, query.include_internal, requested).await?;
     let warnings = app.executor.agent_warnings(project, &items).await;

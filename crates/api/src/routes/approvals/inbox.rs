@@ -9,36 +9,28 @@ use emergent_domain::{
     inbox::InboxItemKind,
 };
 use emergent_executor::approvals::ApprovalFilter;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     ApiError, App,
     auth::InProject,
-    extract::Query,
+    extract::{Query, paged_query},
     response::{Envelope, Result, page},
     views::approval::{InboxItemView, InboxKind},
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InboxQuery {
-    /// `pending`, `decided`, `expired` or `withdrawn`.
-    #[param(pattern = "^(pending|decided|expired|withdrawn)$")]
-    status: Option<String>,
-    /// `approval`, `question`, `discussion` or `escalation`.
-    #[param(pattern = "^(approval|question|discussion|escalation)$")]
-    kind: Option<String>,
-    /// Only what this run waits for, or waited for.
-    #[serde(rename = "runId")]
-    #[param(value_type = Option<Uuid>, rename = "runId")]
-    run: Option<RunId>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct InboxQuery {
+        /// `pending`, `decided`, `expired` or `withdrawn`.
+        #[param(pattern = "^(pending|decided|expired|withdrawn)$")]
+        status: Option<String>,
+        /// `approval`, `question`, `discussion` or `escalation`.
+        #[param(pattern = "^(approval|question|discussion|escalation)$")]
+        kind: Option<String>,
+        /// Only what this run waits for, or waited for.
+        #[serde(rename = "runId")]
+        #[param(value_type = Option<Uuid>, rename = "runId")]
+        run: Option<RunId>,
+    }
 }
 
 /// What is listed.
@@ -97,7 +89,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<InboxQuery>,
 ) -> Result<Vec<InboxItemView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     page(list_items(&app, project, &query.filter()?, requested).await?)
 }
 

@@ -3,33 +3,24 @@
 use axum::extract::State;
 use emergent_domain::{
     author::Author,
-    cursor::Page,
     ids::{AgentId, ConversationId},
     token::Scope,
 };
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     App,
     auth::{AsActor, Caller, InProject},
-    extract::{Json, OptionalJson, Path, Query},
+    extract::{Json, OptionalJson, Path, Query, paged_query},
     response::{Envelope, Result, created, ok, page},
     views::chat::{ConversationView, CreateConversation, UpdateConversation},
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ConversationsQuery {
-    /// Only conversations whose title or messages contain this text, whatever the case of its letters.
-    #[param(max_length = 1000)]
-    q: Option<String>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct ConversationsQuery {
+        /// Only conversations whose title or messages contain this text, whatever the case of its letters.
+        #[param(max_length = 1000)]
+        q: Option<String>,
+    }
 }
 
 /// Lists the conversations of the project, newest first.
@@ -43,7 +34,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<ConversationsQuery>,
 ) -> Result<Vec<ConversationView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     page(app.chat.list_conversations(project, query.q, requested).await?)
 }
 

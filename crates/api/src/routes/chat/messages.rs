@@ -1,33 +1,22 @@
 //! Lists the messages of a conversation.
 
 use axum::extract::State;
-use emergent_domain::{
-    cursor::Page,
-    ids::{ChatMessageId, ConversationId},
-};
-use serde::Deserialize;
-use utoipa::IntoParams;
+use emergent_domain::ids::{ChatMessageId, ConversationId};
 
 use crate::{
     App,
     auth::InProject,
-    extract::{Path, Query},
+    extract::{Path, Query, paged_query},
     response::{Envelope, Result, page},
     views::chat::ChatMessageView,
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MessagesQuery {
-    /// Only this message and those before it in its branch.
-    #[param(value_type = Option<Uuid>)]
-    branch: Option<ChatMessageId>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct MessagesQuery {
+        /// Only this message and those before it in its branch.
+        #[param(value_type = Option<Uuid>)]
+        branch: Option<ChatMessageId>,
+    }
 }
 
 /// Lists the messages of a conversation, the oldest first: those of people, and answers. An answer that is being
@@ -44,6 +33,6 @@ pub(super) async fn list(
     Path(id): Path<ConversationId>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Vec<ChatMessageView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     page(app.chat.list_messages(project, id, query.branch, requested).await?)
 }

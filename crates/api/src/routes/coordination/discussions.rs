@@ -1,33 +1,25 @@
 //! Lists and returns discussions, and lets a person decide an escalated one.
 
 use axum::extract::State;
-use emergent_domain::{coordination::DISCUSSION_STATUSES, cursor::Page, object_ref::ObjectRef};
-use serde::Deserialize;
-use utoipa::IntoParams;
+use emergent_domain::{coordination::DISCUSSION_STATUSES, object_ref::ObjectRef};
 
 use crate::{
     ApiError, App,
     auth::{AsActor, InProject},
-    extract::{Json, ObjectPath, Query},
+    extract::{Json, ObjectPath, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::coordination_discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView},
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DiscussionListQuery {
-    /// `active`, `resolved`, `escalated` or `abandoned`.
-    status: Option<String>,
-    /// Only discussions of this task: its id, or `SpecTask/key`.
-    #[serde(rename = "taskId")]
-    #[param(value_type = Option<String>, rename = "taskId")]
-    task: Option<ObjectRef>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct DiscussionListQuery {
+        /// `active`, `resolved`, `escalated` or `abandoned`.
+        status: Option<String>,
+        /// Only discussions of this task: its id, or `SpecTask/key`.
+        #[serde(rename = "taskId")]
+        #[param(value_type = Option<String>, rename = "taskId")]
+        task: Option<ObjectRef>,
+    }
 }
 
 /// Lists the discussions of the project, newest first.
@@ -41,7 +33,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<DiscussionListQuery>,
 ) -> Result<Vec<DiscussionSummaryView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     if let Some(status) = query.status.as_deref().filter(|status| !DISCUSSION_STATUSES.contains(status)) {
         let reason = format!("`{status}` is not one of {}", DISCUSSION_STATUSES.join(", "));
         return Err(ApiError::invalid("status", reason));

@@ -1,15 +1,13 @@
 //! Lists and adds tasks; retries, reassigns and skips them.
 
 use axum::extract::State;
-use emergent_domain::{cursor::Page, ids::WorkflowId, task::TaskStatus};
+use emergent_domain::{ids::WorkflowId, task::TaskStatus};
 use emergent_store::tasks::TaskFilter;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     App,
     auth::{AsActor, InProject},
-    extract::{Json, ObjectPath, OptionalJson, Query},
+    extract::{Json, ObjectPath, OptionalJson, Query, paged_query},
     response::{Envelope, Result, created, ok, page},
     views::{
         coordination_task::{self, AddTask, ReassignTask, RetryTask, SkipTask, TaskView},
@@ -17,24 +15,18 @@ use crate::{
     },
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TaskListQuery {
-    #[param(value_type = Option<schema::TaskStatus>, inline)]
-    status: Option<TaskStatus>,
-    /// Only tasks that could start now: pending, without open blockers, and not taken.
-    #[serde(default)]
-    available: bool,
-    /// Only tasks of this workflow.
-    #[serde(rename = "workflowId")]
-    #[param(value_type = Option<Uuid>, rename = "workflowId")]
-    workflow: Option<WorkflowId>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct TaskListQuery {
+        #[param(value_type = Option<schema::TaskStatus>, inline)]
+        status: Option<TaskStatus>,
+        /// Only tasks that could start now: pending, without open blockers, and not taken.
+        #[serde(default)]
+        available: bool,
+        /// Only tasks of this workflow.
+        #[serde(rename = "workflowId")]
+        #[param(value_type = Option<Uuid>, rename = "workflowId")]
+        workflow: Option<WorkflowId>,
+    }
 }
 
 /// Lists the project's tasks of all workflows, newest first.
@@ -47,7 +39,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<TaskListQuery>,
 ) -> Result<Vec<TaskView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     let filter = TaskFilter { workflow: query.workflow, status: query.status, available: query.available };
     page(app.dispatcher.tasks(project, filter, requested).await?)
 }

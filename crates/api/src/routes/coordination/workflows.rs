@@ -2,18 +2,15 @@
 
 use axum::extract::State;
 use emergent_domain::{
-    cursor::Page,
     ids::WorkflowId,
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_store::idempotency::{AcceptedWork, Answer};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     App,
     auth::{AsActor, InProject},
-    extract::{OptionalJson, Path, Query},
+    extract::{OptionalJson, Path, Query, paged_query},
     idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok, page},
     views::{
@@ -23,17 +20,11 @@ use crate::{
     },
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WorkflowListQuery {
-    #[param(value_type = Option<schema::WorkflowStatus>, inline)]
-    status: Option<WorkflowStatus>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct WorkflowListQuery {
+        #[param(value_type = Option<schema::WorkflowStatus>, inline)]
+        status: Option<WorkflowStatus>,
+    }
 }
 
 /// Lists the project's workflows, newest first.
@@ -47,7 +38,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<WorkflowListQuery>,
 ) -> Result<Vec<WorkflowSummaryView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     page(app.dispatcher.workflows(project, query.status, requested).await?)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     Extension,
     extract::State,
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use emergent_domain::{
@@ -25,7 +25,7 @@ use crate::{
     extract::{AgentRef, Path, Query},
     request_context::RequestContext,
     response::{Envelope, accepted, ok},
-    routes::runs::events,
+    routes::runs::events::{self, FollowRequest},
     sse::{self, EventsQuery},
     stream_limit::StreamPermit,
     views::{IntoView, invoke::InvocationView, run_event::RunEventView},
@@ -80,13 +80,8 @@ pub(super) async fn get(
 )]
 pub(super) async fn follow(
     State(app): State<App>,
-    caller: Caller,
-    InProject(project): InProject,
-    Path((agent, run)): Path<(AgentRef, RunId)>,
-    Query(query): Query<EventsQuery>,
-    headers: HeaderMap,
+    FollowRequest { caller, project, agent, run, after }: FollowRequest,
 ) -> Result<Response, ApiError> {
-    let after = sse::resume_seq(&headers, &query)?;
     let found = find_invocation(&app, &caller, project, &agent, run).await?;
     let permit = sse::permit(&app, &caller)?;
     Ok(stream(&app, &caller, permit, (project, found.agent, run), after))

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::InProject,
-    extract::{AnyObjectPath, ObjectPath, Paging, Query, fields::JsonMap},
+    extract::{AnyObjectPath, ObjectPath, Paging, Query, fields::JsonMap, paged_query},
     response::{Envelope, Result, ok, page},
     views::{
         object::ObjectView,
@@ -24,35 +24,29 @@ use crate::{
     },
 };
 
-/// The filter and page of a list of objects.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ObjectListQuery {
-    /// Only objects of one of these types.
-    #[serde(default, rename = "type")]
-    types: Vec<String>,
-    /// Only objects with all of these labels.
-    #[serde(default, rename = "label")]
-    labels: Vec<String>,
-    status: Option<String>,
-    key: Option<String>,
-    /// Conditions on properties, in the JSON format of `filters` in a search.
-    filters: Option<String>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
-    /// The objects that were live at that moment, as they were then. The filters apply to what they were.
-    #[serde(rename = "asOf")]
-    #[param(value_type = Option<String>, format = DateTime)]
-    as_of: Option<Timestamp>,
+paged_query! {
+    /// The filter and page of a list of objects.
+    pub(super) struct ObjectListQuery {
+        /// Only objects of one of these types.
+        #[serde(default, rename = "type")]
+        types: Vec<String>,
+        /// Only objects with all of these labels.
+        #[serde(default, rename = "label")]
+        labels: Vec<String>,
+        status: Option<String>,
+        key: Option<String>,
+        /// Conditions on properties, in the JSON format of `filters` in a search.
+        filters: Option<String>,
+        /// The objects that were live at that moment, as they were then. The filters apply to what they were.
+        #[serde(rename = "asOf")]
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 impl ObjectListQuery {
     fn into_filter(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
-        let requested = Page::new(self.limit, self.cursor.as_deref())?;
+        let requested = self.page()?;
         let filters = match &self.filters {
             Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
                 .map(|filters| filters.into_iter().map(|filter| filter.0).collect())
@@ -127,25 +121,19 @@ pub(super) async fn history(
     page(app.graph.object_history(project, id, paging.page()?).await?)
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EdgeListQuery {
-    #[serde(default)]
-    #[param(value_type = Option<schema::Direction>, inline)]
-    direction: Direction,
-    /// Only relationships of one of these types.
-    #[serde(default, rename = "type")]
-    types: Vec<String>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
-    /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
-    #[serde(rename = "asOf")]
-    #[param(value_type = Option<String>, format = DateTime)]
-    as_of: Option<Timestamp>,
+paged_query! {
+    pub(super) struct EdgeListQuery {
+        #[serde(default)]
+        #[param(value_type = Option<schema::Direction>, inline)]
+        direction: Direction,
+        /// Only relationships of one of these types.
+        #[serde(default, rename = "type")]
+        types: Vec<String>,
+        /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+        #[serde(rename = "asOf")]
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 /// Lists the relationships of an object, newest first, as they are or as they were at a time.
@@ -160,7 +148,7 @@ pub(super) async fn edges(
     AnyObjectPath(id): AnyObjectPath,
     Query(query): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     let EdgeListQuery { direction, types, as_of, .. } = query;
     match as_of {
         Some(as_of) => {

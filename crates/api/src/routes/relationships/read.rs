@@ -2,45 +2,37 @@
 
 use axum::extract::State;
 use emergent_domain::{
-    cursor::Page,
     ids::{ObjectId, ProjectId, RelationshipId},
     object_ref::ObjectRef,
     time::Timestamp,
 };
 use emergent_graph::RelationshipFilter;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::{
     ApiError, App,
     auth::InProject,
-    extract::{Paging, Path, Query},
+    extract::{Paging, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::relationship::RelationshipView,
 };
 
-/// The filter and page of a list of relationships.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RelationshipListQuery {
-    /// Only relationships of one of these types.
-    #[serde(default, rename = "type")]
-    types: Vec<String>,
-    /// Only relationships from this object: its id, or `Type/key`.
-    #[param(value_type = Option<String>)]
-    from_id: Option<ObjectRef>,
-    /// Only relationships to this object: its id, or `Type/key`.
-    #[param(value_type = Option<String>)]
-    to_id: Option<ObjectRef>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
-    /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
-    #[param(value_type = Option<String>, format = DateTime)]
-    as_of: Option<Timestamp>,
+paged_query! {
+    /// The filter and page of a list of relationships.
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct RelationshipListQuery {
+        /// Only relationships of one of these types.
+        #[serde(default, rename = "type")]
+        types: Vec<String>,
+        /// Only relationships from this object: its id, or `Type/key`.
+        #[param(value_type = Option<String>)]
+        from_id: Option<ObjectRef>,
+        /// Only relationships to this object: its id, or `Type/key`.
+        #[param(value_type = Option<String>)]
+        to_id: Option<ObjectRef>,
+        /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 /// Lists the project's relationships, newest first, as they are or as they were at a time.
@@ -54,7 +46,7 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     let as_of = query.as_of;
     let filter = RelationshipFilter {
         types: query.types,

@@ -2,21 +2,19 @@
 
 use axum::extract::State;
 use emergent_domain::{
-    cursor::{Page, ResultPage},
+    cursor::ResultPage,
     ids::{RunId, ToolCallId},
     invalid::Invalid,
     run::{MessageRole, ToolCallStatus},
     tool_name,
 };
 use emergent_executor::timeline::{MessageFilter, ToolCallFilter};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::get_agent_run;
 use crate::{
     App,
     auth::InProject,
-    extract::{AgentRef, Path, Query},
+    extract::{AgentRef, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::{
         run_message::RunMessageView,
@@ -25,20 +23,14 @@ use crate::{
     },
 };
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MessageListQuery {
-    #[param(value_type = Option<schema::MessageRole>, inline)]
-    role: Option<MessageRole>,
-    /// Only messages of this step.
-    #[param(minimum = 0)]
-    step: Option<i64>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct MessageListQuery {
+        #[param(value_type = Option<schema::MessageRole>, inline)]
+        role: Option<MessageRole>,
+        /// Only messages of this step.
+        #[param(minimum = 0)]
+        step: Option<i64>,
+    }
 }
 
 /// Lists the messages of a run, oldest first. Tool calls are only referenced; `tool-calls` has their
@@ -55,7 +47,7 @@ pub(super) async fn messages(
     Path((agent, run)): Path<(AgentRef, RunId)>,
     Query(query): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     if query.step.is_some_and(|step| step < 0) {
         return Err(Invalid::new("step", "must be 0 or more").into());
     }
@@ -64,19 +56,13 @@ pub(super) async fn messages(
     page(app.executor.run_messages(project, run, filter, requested).await?)
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ToolCallListQuery {
-    /// Only calls of this tool.
-    tool_name: Option<String>,
-    #[param(value_type = Option<CallStatusView>, inline)]
-    status: Option<CallStatusView>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    pub(super) struct ToolCallListQuery {
+        /// Only calls of this tool.
+        tool_name: Option<String>,
+        #[param(value_type = Option<CallStatusView>, inline)]
+        status: Option<CallStatusView>,
+    }
 }
 
 /// Lists the tool calls of a run with their inputs and outputs, oldest first.
@@ -92,7 +78,7 @@ pub(super) async fn tool_calls(
     Path((agent, run)): Path<(AgentRef, RunId)>,
     Query(query): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
-    let requested = Page::new(query.limit, query.cursor.as_deref())?;
+    let requested = query.page()?;
     if let Some(name) = &query.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }

@@ -1,11 +1,14 @@
 //! The events of a run as an event stream.
 
 use axum::{
-    extract::State,
-    http::HeaderMap,
+    extract::{FromRequestParts, State},
+    http::request::Parts,
     response::{Response, sse::Event},
 };
-use emergent_domain::{ids::RunId, run_event::RunEvent};
+use emergent_domain::{
+    ids::{ProjectId, RunId},
+    run_event::RunEvent,
+};
 use emergent_executor as executor;
 use futures_util::StreamExt;
 
@@ -17,6 +20,28 @@ use crate::{
     sse::{self, EventsQuery},
     views::run_event::RunEventView,
 };
+
+/// A request for the events of a run.
+pub(in crate::routes) struct FollowRequest {
+    pub caller: Caller,
+    pub project: ProjectId,
+    pub agent: AgentRef,
+    pub run: RunId,
+    /// Only events after this `seq`.
+    pub after: i64,
+}
+
+impl FromRequestParts<App> for FollowRequest {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let InProject(project) = InProject::from_request_parts(parts, app).await?;
+        let Path((agent, run)) = Path::from_request_parts(parts, app).await?;
+        let Query(query) = Query::from_request_parts(parts, app).await?;
+        let after = sse::resume_seq(&parts.headers, &query)?;
+        Ok(Self { caller, project, agent, run, after })
+    }
+}
 
 /// Streams the events of a run, from the first one on and as they happen. Durable events have their
 /// `seq` as `id:`, so a client that reconnects misses none and receives none twice; `text_delta`,
@@ -32,13 +57,8 @@ use crate::{
 )]
 pub(super) async fn follow(
     State(app): State<App>,
-    caller: Caller,
-    InProject(project): InProject,
-    Path((agent, run)): Path<(AgentRef, RunId)>,
-    Query(query): Query<EventsQuery>,
-    headers: HeaderMap,
+    FollowRequest { caller, project, agent, run, after }: FollowRequest,
 ) -> Result<Response, ApiError> {
-    let after = sse::resume_seq(&headers, &query)?;
     get_agent_run(&app, project, &agent, run).await?;
     let events = app.executor.follow(project, run, after).map(frame);
     Ok(sse::stream(&app, &caller, events))

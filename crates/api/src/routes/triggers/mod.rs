@@ -9,15 +9,13 @@ use emergent_domain::{
     trigger::FiringStatus,
 };
 use emergent_executor::triggers::FiringFilter;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::{AsActor, InProject},
-    extract::{Json, Path, Query},
+    extract::{Json, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::trigger::{FiringView, PutTrigger, TriggerName, TriggersView, workflow_trigger},
 };
@@ -73,27 +71,21 @@ async fn delete(
     ok(TriggerName { name })
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-struct FiringListQuery {
-    /// Only firings of this agent.
-    #[serde(rename = "agentId")]
-    #[param(value_type = Option<Uuid>, rename = "agentId")]
-    agent: Option<AgentId>,
-    /// `pending`, `admitted`, `refused` or `skipped`.
-    #[param(pattern = "^(pending|admitted|refused|skipped)$")]
-    status: Option<String>,
-    /// The maximum number of results; the default is 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<i64>,
-    /// The `x-next-cursor` of the previous page.
-    cursor: Option<String>,
+paged_query! {
+    struct FiringListQuery {
+        /// Only firings of this agent.
+        #[serde(rename = "agentId")]
+        #[param(value_type = Option<Uuid>, rename = "agentId")]
+        agent: Option<AgentId>,
+        /// `pending`, `admitted`, `refused` or `skipped`.
+        #[param(pattern = "^(pending|admitted|refused|skipped)$")]
+        status: Option<String>,
+    }
 }
 
 impl FiringListQuery {
     fn into_filter(self) -> std::result::Result<(FiringFilter, Page), Invalid> {
-        let page = Page::new(self.limit, self.cursor.as_deref())?;
+        let page = self.page()?;
         let status = self.status.as_deref().map(parse_status).transpose()?;
         Ok((FiringFilter { agent: self.agent, status }, page))
     }
