@@ -1,8 +1,12 @@
 //! What other systems are told of the inbox: that an item is new, that nobody has decided it in its time, or that it
 //! needs nobody any more.
 
+mod person_needed;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+pub use person_needed::PersonNeeded;
 
 use crate::{
     agent::string_enum,

@@ -1,25 +1,26 @@
-//! Discussions and workflows on which a person has to decide, or decided. Triggers of the database write these rows
-//! when a discussion or a workflow begins or ceases to need a person (migration `inbox`).
+//! Discussions and workflows on which a person has to decide, or decided. The writers of workflows and objects call
+//! [`record_workflow`] and [`record_object`]; `domain::inbox` has the rules.
 
 use emergent_domain::{
     approval::{ApprovalStatus, Decision},
     cursor::{Cursor, Page, ResultPage},
-    ids::ProjectId,
-    inbox::{InboxItem, InboxItemKind, InboxNotice},
-    time::Timestamp,
+    ids::{ProjectId, WorkflowId},
+    inbox::{InboxItem, InboxItemKind, InboxNotice, PersonNeeded},
+    object::Object,
+    workflow::Workflow,
 };
 use uuid::Uuid;
 
 use crate::{
     error::Result,
     page, params,
-    row::{self, TableRow, read_row},
+    row::{self, TableRow, row},
     tx::Tx,
     value::Param,
     webhooks,
 };
 
-read_row! {
+row! {
     InboxItem in "inbox_items" {
         id: "id",
         project: "project_id",
@@ -50,33 +51,50 @@ pub fn list(
     filter: &InboxItemFilter,
     page: &Page,
 ) -> Result<ResultPage<InboxItem>> {
-    let mut params = vec![Param::from(project)];
-    let mut conditions = String::new();
-    for (column, value) in
-        [("status", filter.status.map(Param::from)), ("kind", filter.kind.map(Param::from))]
-    {
-        if let Some(value) = value {
-            params.push(value);
-            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
-        }
-    }
-    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
-    params.extend(values);
-    let sql = format!(
-        "SELECT {} FROM inbox_items WHERE project_id = $1{conditions}{after} ORDER BY created_at DESC, id DESC{}",
-        InboxItem::COLUMNS,
-        page::limit_sql(page)
-    );
+    let columns = [("status", filter.status.map(Param::from)), ("kind", filter.kind.map(Param::from))];
     let cursor_of = |item: &InboxItem| Cursor { created_at: item.created_at, id: item.id };
-    page::query_page(tx, page.limit, &sql, &params, InboxItem::from_row, cursor_of)
+    page::list_newest(tx, project, &columns, page, cursor_of)
 }
 
-/// Tells other systems how an item stands, after a change that made it one or ended it.
-pub fn notify(tx: &mut Tx<'_>, project: ProjectId, id: Uuid, now: Timestamp) -> Result<()> {
-    match get(tx, project, id)? {
-        Some(item) => webhooks::enqueue(tx, &InboxNotice::for_item(&item, now)),
-        None => Ok(()),
+/// Opens or ends the item of a workflow that has changed, if it begins or ceases to need a person.
+pub fn record_workflow(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
+    let new = InboxItem::new(workflow.id.0, workflow.project, InboxItemKind::Escalation, workflow.updated_at);
+    record(tx, new, PersonNeeded::for_workflow(workflow))
+}
+
+/// Opens or ends the item of a discussion that was written, if it begins or ceases to need a person. Other objects have
+/// no items. The caller has locked the row of the object, or has inserted it.
+pub fn record_object(tx: &mut Tx<'_>, object: &Object) -> Result<()> {
+    let Some(needed) = PersonNeeded::for_object(object) else { return Ok(()) };
+    let new = InboxItem::new(object.id.0, object.project, InboxItemKind::Discussion, object.updated_at);
+    record(tx, new, needed)
+}
+
+/// Writes the item after a change, and tells other systems of it.
+fn record(tx: &mut Tx<'_>, new: InboxItem, needed: PersonNeeded) -> Result<()> {
+    let (current, at) = (get(tx, new.project, new.id)?, new.created_at);
+    let Some(item) = new.after_change(current, needed) else { return Ok(()) };
+    tx.insert_rows(
+        std::slice::from_ref(&item),
+        [],
+        |_| [],
+        "ON CONFLICT (id) DO UPDATE SET title = excluded.title, status = excluded.status, decision = excluded.decision,
+             created_at = excluded.created_at",
+    )?;
+    webhooks::enqueue(tx, &InboxNotice::for_item(&item, at))
+}
+
+/// Withdraws the items of workflows of a deleted project, of which nobody is told.
+pub fn withdraw(tx: &mut Tx<'_>, workflows: &[WorkflowId]) -> Result<()> {
+    for list in page::in_chunks(workflows) {
+        let sql = format!(
+            "UPDATE inbox_items SET status = 'withdrawn' WHERE status = 'pending' AND id IN ({})",
+            page::placeholders(1, list.len())
+        );
+        let values: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        tx.execute(&sql, &values)?;
     }
+    Ok(())
 }
 
 /// Stores what a person decides about a pending item. The caller then changes the discussion or the workflow in the

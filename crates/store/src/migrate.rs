@@ -269,6 +269,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0030_inbox.sqlite.sql"),
         postgres: include_str!("migrations/0030_inbox.postgres.sql"),
     },
+    Migration {
+        version: 35,
+        name: "inbox_rules",
+        indexes: "",
+        shared: "",
+        sqlite: include_str!("migrations/0035_inbox_rules.sqlite.sql"),
+        postgres: include_str!("migrations/0035_inbox_rules.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{
     deletion::{Allowance, Child, Family, delete_children, delete_family, delete_in, size_sql},
     error::Result,
-    mcp_servers, page, params,
+    inbox_items, mcp_servers, page, params,
     projects::DeletedProject,
     retention::RUNS,
     runs,
@@ -53,6 +53,7 @@ pub fn cancel_work(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: u
         params![project, now, limit],
         |row| row.get(0),
     )?;
+    inbox_items::withdraw(tx, &ended)?;
     for id in &ended {
         tx.wake(&workflows::changed_channel(*id))?;
         tx.wake(&workflows::events_channel(*id))?;

@@ -197,10 +197,9 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
     let updated = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", id_and_status)?;
     tx.wake(&changed_channel(workflow.id))?;
     tx.wake(&project_events::channel(workflow.project))?;
-    // The update has made the workflow an item of the inbox, or has ended the item.
     let escalated = WorkflowStatus::Escalated;
     if updated == 1 && (from == escalated) != (workflow.status == escalated) {
-        inbox_items::notify(tx, workflow.project, workflow.id.0, workflow.updated_at)?;
+        inbox_items::record_workflow(tx, workflow)?;
     }
     Ok(updated == 1)
 }

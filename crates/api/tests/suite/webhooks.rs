@@ -146,4 +146,38 @@ both_engines! {
         receiver.notice("discussion", &discussion, "withdrawn").await;
         receiver.notice("escalation", &workflow.to_string(), "withdrawn").await;
     }
+
+    async fn other_systems_are_told_once_of_each_change_of_a_discussion_that_no_workflow_conducts(db: TestDb) {
+        let server = Server::start(&db).await;
+        let receiver = Receiver::start(&db, &server).await;
+        let client = server.admin();
+        let properties = json!({ "topic": "lunch", "status": "escalated" });
+        let discussion = client.object("Discussion", "d", properties).await;
+        assert_eq!(receiver.notice("discussion", &discussion, "pending").await["item"]["title"], "lunch");
+        let object = format!("/api/graph/objects/{discussion}");
+        client.patch(&object, json!({ "properties": { "topic": "dinner" } })).await.is(200);
+        client.patch(&object, json!({ "properties": { "status": "active" } })).await.is(200);
+        receiver.notice("discussion", &discussion, "withdrawn").await;
+        client.patch(&object, json!({ "properties": { "status": "abandoned" } })).await.is(200);
+        client.patch(&object, json!({ "properties": { "status": "escalated" } })).await.is(200);
+        let body = json!({ "decision": "answer", "answer": "soup" });
+        client.post(&format!("/api/approvals/{discussion}/decide"), body).await.is(200);
+        receiver.notice("discussion", &discussion, "decided").await;
+        let told = || -> Vec<String> {
+            let told = receiver.notices.lock().unwrap();
+            let about = |notice: &Value| format!("{} {}", notice["item"]["status"], notice["item"]["title"]);
+            let mut told: Vec<String> = told.iter().map(about).collect();
+            told.sort_unstable();
+            told
+        };
+        // Notices can arrive in another order.
+        for _ in 0..1_000 {
+            if told().len() >= 4 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let expected = [r#""decided" "dinner""#, r#""pending" "dinner""#, r#""pending" "lunch""#, r#""withdrawn" "lunch""#];
+        assert_eq!(told(), expected);
+    }
 }

@@ -11,7 +11,7 @@ use emergent_rules::workflow::{
     },
     question::truncate,
 };
-use emergent_store::{inbox_items, runs, workflows};
+use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
 use super::{DiscussionWrite, REQUIRED_PROPERTY, StartedTurn};
@@ -180,9 +180,6 @@ fn update_discussion(
         }
     }
     update_properties(writing.tx, &writing.writer, id, properties)?;
-    if let Some(DiscussionEnd::Escalated { .. }) = end {
-        inbox_items::notify(writing.tx, writing.workflow.project, id.0, writing.now)?;
-    }
     if let Some(end) = end {
         cancel_open_turns(writing, id, end)?;
     }

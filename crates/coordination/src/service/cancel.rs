@@ -243,9 +243,6 @@ fn abandon_discussions(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[ObjectId
         if matches!(status, "active" | "escalated") {
             update_properties(tx, writer, discussion.id, json!({ "status": "abandoned" }))?;
         }
-        if status == "escalated" {
-            inbox_items::notify(tx, writer.project.id, discussion.id.0, writer.now)?;
-        }
     }
     Ok(())
 }

@@ -129,7 +129,6 @@ impl Dispatcher {
             let topic = string_property(&discussion, "topic").unwrap_or_default();
             let entry = NewAuditEntry::new(AuditAction::DiscussionDecide, Some(actor.project), &topic);
             audit::record(tx, &entry.id(id), writer.now)?;
-            inbox_items::notify(tx, actor.project, id.0, writer.now)?;
             if let Some(workflow) = workflow {
                 let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
                 let decided = WorkflowEventBody::DiscussionDecided {

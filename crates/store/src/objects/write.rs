@@ -8,7 +8,7 @@ use crate::{
     author,
     engine::Engine,
     error::{Error, Result},
-    page, params,
+    inbox_items, page, params,
     row::{InsertRow, TableRow, to_param},
     row_numbers,
     row_numbers::NumberedTable,
@@ -40,6 +40,9 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Res
         .filter_map(|(row, no)| no.map(|no| Entry { no, text: row.text }))
         .collect();
     write::insert(tx, SearchIndex::Objects, project, &entries)?;
+    for (row, _) in rows.iter().zip(&inserted).filter(|(_, no)| no.is_some()) {
+        inbox_items::record_object(tx, row.object)?;
+    }
     Ok(inserted)
 }
 
@@ -111,7 +114,7 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
         ],
     );
     match changed {
-        Ok(1) => Ok(()),
+        Ok(1) => inbox_items::record_object(tx, next),
         Ok(_) => Err(tx.retry_error("the object changed although its row was locked")),
         // Another transaction used the key after the caller checked it. The retry will find that object.
         Err(Error::Duplicate { constraint }) => Err(tx.retry_error(&constraint)),
