@@ -7,6 +7,7 @@ mod audit;
 mod authorisation;
 mod bad_input;
 mod chat;
+mod chat_agents;
 mod chat_cuts;
 mod chat_flows;
 mod chat_keys;
