@@ -42,10 +42,11 @@ macro_rules! paged_query {
     ($(#[$meta:meta])* $visibility:vis struct $name:ident {
         $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
     }) => {
-        $(#[$meta])*
         #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
         #[into_params(parameter_in = Query)]
         #[serde(deny_unknown_fields)]
+        // An attribute of a derive has to come after it.
+        $(#[$meta])*
         $visibility struct $name {
             $($(#[$field_meta])* $field: $type,)*
             /// The maximum number of results; the default is 50.
