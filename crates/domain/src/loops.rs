@@ -9,7 +9,7 @@
 //!
 //! Other calls may lie between the repetitions. They excuse them only if they bring something new: a result
 //! that their tool has not returned in this run, or a change. Failures are compared without the arguments, so
-//! a tool that always fails in the same way is a loop as well.
+//! a tool that always fails in the same way is a loop as well. All tools that the run does not have count as one.
 //!
 //! The guard sees only what the record of the run contains, so a recovered run has the same guard.
 
@@ -50,6 +50,8 @@ string_enum! {
         Writes = "writes",
         /// Acts outside of this server, and is not declared as read-only.
         External = "external",
+        /// The run has no tool of this name, so the call does nothing.
+        NoTool = "no_tool",
     }
 }
 
@@ -92,6 +94,8 @@ pub enum LoopKind {
     NothingNew,
     /// Calls of one tool with any arguments, all of which fail in the same way.
     SameFailure,
+    /// Calls of tools that the run does not have, under any names.
+    UnknownTools,
 }
 
 /// Observes all tool calls of a run and their results, in order.
@@ -186,7 +190,7 @@ impl LoopGuard {
             id: call.id,
             exact,
             similar,
-            tool: fingerprint::tool(call.tool),
+            tool: fingerprint::failing_tool(call.tool, call.effect),
             input: call.input.clone(),
             effect: call.effect,
             executed: true,
@@ -238,11 +242,15 @@ impl LoopGuard {
 
     /// Checks whether the tool of the newest call always fails in the same way.
     fn check_failures(&mut self) -> LoopCheck {
-        let Some(tool) = self.recent.back().map(|call| call.tool) else { return LoopCheck::None };
-        match self.failures.check(tool, self.answers) {
+        let Some(newest) = self.recent.back() else { return LoopCheck::None };
+        let kind = match newest.effect {
+            CallEffect::NoTool => LoopKind::UnknownTools,
+            CallEffect::Reads | CallEffect::Writes | CallEffect::External => LoopKind::SameFailure,
+        };
+        match self.failures.check(newest.tool, self.answers) {
             FailureCheck::None => LoopCheck::None,
-            FailureCheck::Warn { count } => self.warn(Vec::new(), count, LoopKind::SameFailure),
-            FailureCheck::WarnAgain { count } => LoopCheck::Warn { count, kind: LoopKind::SameFailure },
+            FailureCheck::Warn { count } => self.warn(Vec::new(), count, kind),
+            FailureCheck::WarnAgain { count } => LoopCheck::Warn { count, kind },
             FailureCheck::End { count } => LoopCheck::End { count },
         }
     }
@@ -340,7 +348,8 @@ impl LoopGuard {
         let RecentCall { exact, similar, tool, effect, .. } = self.recent[index];
         let result = fingerprint::result(effect, output, failed);
         let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
-        let is_change = effect != CallEffect::Reads && !failed && !is_repetition;
+        let is_change =
+            !matches!(effect, CallEffect::Reads | CallEffect::NoTool) && !failed && !is_repetition;
         if is_change {
             self.changes += 1;
         }
@@ -362,7 +371,8 @@ impl LoopGuard {
             // A call that fails in another way than before may be on its way: it waits for something.
             true if self.history.get(&exact).is_some_and(|call| call.has_changed) => {}
             true => {
-                self.failures.record(tool, fingerprint::failure(output, &self.recent[index].input), effect)
+                let kind = fingerprint::failure(effect, output, &self.recent[index].input);
+                self.failures.record(tool, kind, effect);
             }
         }
         let unchanged = self.history.get(&exact).map_or(0, |call| call.unchanged);
@@ -434,6 +444,10 @@ pub fn loop_warning(tool: &str, count: usize, kind: LoopKind) -> String {
         LoopKind::SameFailure => {
             format!("You have called {tool} {count} times, and it always failed with the same error.")
         }
+        LoopKind::UnknownTools => format!(
+            "You have called tools that you do not have {count} times, the last one as {tool}. Call only the tools that \
+             are listed for you."
+        ),
     };
     format!(
         "LOOP DETECTED: {repeated} This tool call will not be executed. Please try a different approach or summarize \

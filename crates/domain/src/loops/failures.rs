@@ -74,7 +74,7 @@ impl Failures {
             None => {
                 let limit = match effect {
                     CallEffect::Writes => MAX_EQUAL_WRITE_FAILURES,
-                    CallEffect::Reads | CallEffect::External => MAX_EQUAL_FAILURES,
+                    CallEffect::Reads | CallEffect::External | CallEffect::NoTool => MAX_EQUAL_FAILURES,
                 };
                 kinds.push(EqualFailures { kind, limit, count: 1, warned_at: None, went_on: false });
             }

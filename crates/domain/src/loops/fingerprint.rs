@@ -28,16 +28,25 @@ pub(super) fn similar_call(tool: &str, input: &Value) -> u64 {
     hash_call(tool, input, Text::Folded)
 }
 
-/// Hashes the name of a tool.
-pub(super) fn tool(tool: &str) -> u64 {
+/// Hashes the name of a tool. All tools that the run does not have get one hash: a model that invents a new name for
+/// each call repeats one failure.
+pub(super) fn failing_tool(tool: &str, effect: CallEffect) -> u64 {
     let mut hasher = DefaultHasher::new();
-    tool.hash(&mut hasher);
+    match effect {
+        CallEffect::NoTool => None,
+        CallEffect::Reads | CallEffect::Writes | CallEffect::External => Some(tool),
+    }
+    .hash(&mut hasher);
     hasher.finish()
 }
 
 /// Hashes the words of a failure without what differs from call to call: values of the arguments, and words
-/// with digits (ids, numbers, times).
-pub(super) fn failure(output: &Value, input: &Value) -> u64 {
+/// with digits (ids, numbers, times). The failures of calls without a tool are all the same, because their words
+/// differ only in the name.
+pub(super) fn failure(effect: CallEffect, output: &Value, input: &Value) -> u64 {
+    if effect == CallEffect::NoTool {
+        return 0;
+    }
     let mut text = match output.get("error").and_then(Value::as_str) {
         Some(error) => error.to_owned(),
         None => output.to_string(),

@@ -87,7 +87,8 @@ impl RunDriver {
         match self.tools.get(tool).map(|tool| tool.info().effect) {
             Some(Effect::Reads | Effect::External { read_only: true, .. }) => CallEffect::Reads,
             Some(Effect::Writes { .. } | Effect::Coordinates | Effect::Asks) => CallEffect::Writes,
-            Some(Effect::External { .. }) | None => CallEffect::External,
+            Some(Effect::External { .. }) => CallEffect::External,
+            None => CallEffect::NoTool,
         }
     }
 }

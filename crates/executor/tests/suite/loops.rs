@@ -114,6 +114,18 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn tools_that_do_not_exist_are_one_loop_whatever_their_names_are(db: TestDb) {
+        let names = ["ls", "cat", "open", "read", "grep", "find", "fetch", "load", "show", "scan", "dump", "list"];
+        let (run, _, harness) = play(&db, names.into_iter().map(|name| calls(name, json!({ "path": name }))).collect()).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        let answers = harness.answers(run.id).await;
+        assert!(error(&answers[7]).starts_with("tool not found"), "{}", answers[7]);
+        assert!(error(&answers[8]).starts_with("LOOP DETECTED: You have called tools that you do not have"), "{}", answers[8]);
+        assert!(run.error.as_deref().unwrap().contains("tools that it does not have"), "{:?}", run.error);
+        assert_eq!(run.step_count, 11, "a warning, one more try, and the end");
+        harness.close().await;
+    }
+
     async fn another_call_in_between_starts_the_count_anew(db: TestDb) {
         let (run, call_count, harness) = play(&db, vec![a(), a(), b(), a(), a(), says("Done.")]).await;
         assert_ended(&run, RunStatus::Completed, None);

@@ -1,14 +1,26 @@
 //! Loops whose calls differ each time but bring nothing new, and honest work that resembles them.
 
-use emergent_domain::loops::CallEffect::{External, Reads, Writes};
+use emergent_domain::loops::CallEffect::{External, NoTool, Reads, Writes};
 use serde_json::json;
 
 use super::{Label, Trace, TracedCall, add, call, external, failing, look, read, search, write};
 
 /// A call of a tool that does not exist.
 fn unknown_tool(n: usize) -> TracedCall {
-    let call = call("nosuch_tool", json!({ "n": n }), External, json!(null));
-    failing(call, "tool not found: there is no tool `nosuch_tool`; your tools are entities_get")
+    unknown_name("nosuch_tool", n)
+}
+
+/// A call of a tool that does not exist, under this name.
+fn unknown_name(name: &str, n: usize) -> TracedCall {
+    let call = call(name, json!({ "n": n }), NoTool, json!(null));
+    failing(call, &format!("tool not found: there is no tool `{name}`; your tools are entities_get"))
+}
+
+/// A call of a tool that does not exist, under a name that no call had before.
+fn invented_tool(n: usize) -> TracedCall {
+    const WORDS: [&str; 10] =
+        ["read", "write", "list", "open", "find", "fetch", "query", "load", "show", "scan"];
+    unknown_name(&format!("{}_{}_file", WORDS[n % 10], WORDS[n / 10 % 10]), n)
 }
 
 /// A call with an argument that the tool does not have.
@@ -26,6 +38,19 @@ fn limited(tool: &str, limit: usize, hits: usize) -> TracedCall {
 pub(super) fn loops_of_failures(traces: &mut Vec<Trace>) {
     let one = Label::Loop { length: 1 };
     add(traces, "a tool that does not exist".into(), one, (0..60).map(unknown_tool).collect());
+    add(traces, "an invented tool in each call".into(), one, (0..60).map(invented_tool).collect());
+    for before in [1, 4, 12] {
+        let calls = (0..before).map(read).chain((0..60).map(invented_tool)).collect();
+        add(traces, format!("invented tools after {before} reads"), one, calls);
+    }
+    let names = ["file_read", "read_file", "fs.read", "open"];
+    let calls = (0..60).map(|n| unknown_name(names[n % 4], n)).collect();
+    add(traces, "four names that no tool has, in turn".into(), one, calls);
+    for others in [1, 3] {
+        let calls = (0..30).flat_map(|n| (0..others).map(|_| search("known", 1)).chain([invented_tool(n)]));
+        let label = Label::Loop { length: others + 1 };
+        add(traces, format!("an invented tool, and {others} known searches"), label, calls.collect());
+    }
     let calls = (0..60).map(|n| invalid_arguments(&format!("x{n}"))).collect();
     add(traces, "invalid arguments".into(), one, calls);
     let words = ["amber", "birch", "cedar", "dogwood", "elder", "fir", "ginkgo", "hazel", "ivy", "juniper"];
@@ -113,6 +138,12 @@ pub(super) fn honest_mending(traces: &mut Vec<Trace>) {
         let mut calls: Vec<TracedCall> = (0..errors).map(unknown_tool).collect();
         calls.extend((0..5).map(read));
         add(traces, format!("another tool after {errors} errors"), Label::Honest, calls);
+        let mut calls: Vec<TracedCall> = (0..errors).map(invented_tool).collect();
+        calls.extend((0..5).map(read));
+        add(traces, format!("a tool that exists after {errors} invented names"), Label::Honest, calls);
+        // Each invented name is followed by work that brings something new.
+        let calls = (0..40).flat_map(|n| (0..errors).map(move |i| invented_tool(n + i)).chain([read(n)]));
+        add(traces, format!("{errors} invented names before each new read"), Label::Honest, calls.collect());
         // A list of which parts are refused, as long as other parts are written.
         let calls = (0..60).map(|n| match n % (errors + 1) {
             0 => write(n, n),
@@ -129,6 +160,9 @@ pub(super) fn honest_mending(traces: &mut Vec<Trace>) {
     let mut calls: Vec<TracedCall> = (0..9).map(|n| invalid_arguments(&format!("x{n}"))).collect();
     calls.extend((0..5).map(read));
     add(traces, "arguments mended after the warning".into(), Label::Honest, calls);
+    let mut calls: Vec<TracedCall> = (0..9).map(invented_tool).collect();
+    calls.extend((0..5).map(read));
+    add(traces, "a tool that exists after the warning about names".into(), Label::Honest, calls);
     // Each field is named by an error of its own.
     let fields = ["name", "type", "key", "status", "owner", "labels", "source", "target", "weight", "notes"];
     let mut calls: Vec<TracedCall> = Vec::new();
