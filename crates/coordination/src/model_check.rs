@@ -58,6 +58,28 @@ impl Dispatcher {
             .and_then(|model| models.choose(Some(&model)).ok()))
     }
 
+    /// Refuses a workflow whose settings ask for a judge if there is no model that can judge: the rules would decide
+    /// in its place, and the results would count as evaluated.
+    pub(crate) fn check_judge(&self, settings: &WorkflowSettings) -> Result<()> {
+        let fields = settings.judge_fields();
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let models = self.executor().models();
+        let reason = match self.settings().judge.as_ref().or(settings.judge.as_ref()) {
+            Some(judge) => match models.choose(Some(judge)) {
+                Ok(_) => return Ok(()),
+                Err(error) => format!("the judge model of this server cannot be called: {error}"),
+            },
+            None => "this server has no model that can judge: give `model` for the whole workflow (`emergent dispatch \
+                     --model provider/name`), or start the server with `EMERGENT_JUDGE_MODEL=provider/name`"
+                .to_owned(),
+        };
+        let problem =
+            |field: &&str| Problem::new(*field, format!("asks for a model that judges, but {reason}"));
+        Ok(Invalid::if_any(fields.iter().map(problem).collect())?)
+    }
+
     /// Refuses a workflow if an agent that it could start has no model that this server can call.
     pub(crate) fn check_models(
         &self,

@@ -10,11 +10,11 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     run::Run,
     task::Task,
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{SelectorKind, Workflow, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
-    conclude::{ConcludedAttempt, conclude_attempt, fail_unstarted},
+    conclude::{ConcludedAttempt, Judgement, conclude_attempt, fail_unstarted},
     decide::{self, Action},
     summary,
     transition::{Transition, TransitionTo},
@@ -313,6 +313,8 @@ impl WorkflowDriver {
             return;
         };
         let failure = self.judge_answers.failure(QuestionKey::Attempt(id, attempt.run)).cloned();
+        let is_unjudged = judge.is_none() && matches!(judgement, Some(Judgement::NotEvaluated { .. }));
+        let failure = failure.or_else(|| is_unjudged.then(|| judge::no_judge("evaluator")));
         pass.report_judge_failures(id, failure.into_iter().collect());
         pass.push(WorkflowWrite::ConcludeAttempt(Box::new(AttemptEnd {
             task: id,
@@ -355,6 +357,11 @@ impl WorkflowDriver {
             };
             match prepare(&models, &mut self.judge_answers, pass.loaded, &task) {
                 PreparedAttempt::Ready(attempt) => {
+                    let asks_judge = pass.loaded.workflow().settings.selector == SelectorKind::Llm
+                        && task.assigned_agent.is_none();
+                    if asks_judge && models.judge.is_none() {
+                        pass.report_judge_failures(id, vec![judge::no_judge("selector")]);
+                    }
                     pass.report_judge_failures(id, self.judge_answers.failures_before_attempt(id));
                     pass.push(WorkflowWrite::StartAttempt(attempt));
                 }

@@ -173,7 +173,17 @@ pub struct WorkflowSettings {
 impl WorkflowSettings {
     /// Whether the settings ask for a model that judges, and do not leave it to the configuration.
     pub fn asks_for_judge(&self) -> bool {
-        self.evaluate || self.selector == SelectorKind::Llm || self.threading == ThreadingKind::Llm
+        !self.judge_fields().is_empty()
+    }
+
+    /// The fields that ask for a model that judges.
+    pub fn judge_fields(&self) -> Vec<&'static str> {
+        let fields = [
+            ("selector", self.selector == SelectorKind::Llm),
+            ("evaluate", self.evaluate),
+            ("threading", self.threading == ThreadingKind::Llm),
+        ];
+        fields.into_iter().filter(|(_, asks)| *asks).map(|(field, _)| field).collect()
     }
 }
 

@@ -57,6 +57,12 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
     for product in emergent_products::builtin::ALL {
         let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
+    let coordination = settings.coordination()?;
+    if let Some(judge) = &coordination.judge {
+        // As for `EMERGENT_MODEL`: a key may be set later, but a provider that there is not would fail each question.
+        let unknown = |error: emergent_llm::Error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string());
+        models.check_provider(judge).map_err(unknown)?;
+    }
         models.add_script(product.name, script);
     }
     let (name, script) = demo::SCRIPT;
@@ -111,7 +117,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     executor.backfill_triggers().await.map_err(Error::Triggers)?;
     telemetry::record_model_calls(&executor);
     let products = Products::new(executor.clone(), settings.products());
-    let dispatcher = Dispatcher::new(executor.clone(), settings.coordination()?);
+    let dispatcher = Dispatcher::new(executor.clone(), coordination);
     let options = AppOptions {
         products: Some(products),
         dispatcher: Some(dispatcher.clone()),

@@ -293,4 +293,8 @@ fn what_cannot_be_read_or_makes_no_sense_is_told_by_name() {
     let mut judge = home.command(&["workflow", "list"]);
     judge.env("EMERGENT_JUDGE_MODEL", "nonsense");
     has(&failed(&common::finish(judge)).1, &["EMERGENT_JUDGE_MODEL", "provider/name"]);
+    // A provider that there is not is refused when the server starts, as for `EMERGENT_MODEL`.
+    let mut judge = home.command(&["workflow", "list"]);
+    judge.env("EMERGENT_JUDGE_MODEL", "gogle/gemini-2.5-flash");
+    has(&failed(&common::finish(judge)).1, &["EMERGENT_JUDGE_MODEL", "unknown provider `gogle`"]);
 }

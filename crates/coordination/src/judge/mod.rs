@@ -17,7 +17,9 @@ use tracing::warn;
 
 use crate::apply::WorkflowWrite;
 
-pub(crate) use questions::{AttemptJudgement, Judge, ask_for_agent, ask_for_results, judge_attempt};
+pub(crate) use questions::{
+    AttemptJudgement, Judge, ask_for_agent, ask_for_results, judge_attempt, no_judge,
+};
 
 /// What a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

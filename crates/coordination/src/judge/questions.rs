@@ -30,6 +30,8 @@ const MAX_QUERIES: usize = 2;
 /// The most characters of an unusable answer or an error that are recorded.
 const MAX_FAILURE_CHARS: usize = 300;
 
+const NO_JUDGE: &str = "this server has no judge model (`EMERGENT_JUDGE_MODEL`)";
+
 /// A choice is a name or a few numbers.
 const MAX_CHOICE_TOKENS: u32 = 500;
 /// A judgement also has reasons.
@@ -193,6 +195,9 @@ pub(crate) fn judge_attempt(
         return AttemptJudgement::Accepted;
     };
     match answer_state {
+        None if evaluates && by_rules.is_none() => {
+            AttemptJudgement::Judged(Judgement::NotEvaluated { why: no_judge("evaluator").describe() })
+        }
         Some(AnswerState::Pending) => AttemptJudgement::Pending,
         Some(AnswerState::Answered(Ok(JudgeAnswer::Judgement(judgement)))) => judgement.into(),
         Some(AnswerState::Answered(Err(failure))) if evaluates && by_rules.is_none() => {
@@ -200,6 +205,12 @@ pub(crate) fn judge_attempt(
         }
         _ => by_rules.into(),
     }
+}
+
+/// The failure of a server that drives a workflow which asks for a judge, and has no model for it. The workflow was
+/// dispatched when there was one.
+pub(crate) fn no_judge(role: &'static str) -> JudgeFailure {
+    JudgeFailure { role, reason: NO_JUDGE.to_owned() }
 }
 
 fn from_evaluation(evaluation: Evaluation) -> Option<Judgement> {

@@ -87,6 +87,7 @@ impl Dispatcher {
         let judge = self.fallback_judge(tx, actor.project, &new.settings)?;
         let settings = WorkflowSettings { judge, ..new.settings.clone() };
         let new = NewWorkflow { settings, ..new.clone() };
+        self.check_judge(&settings)?;
         let writer = self.executor().graph().write_context(tx, actor)?;
         let created = create_workflow_with_origin(tx, &writer, &new, origin.clone())?;
         self.check_models(tx, &created, planner.as_deref())?;
@@ -112,6 +113,7 @@ impl Dispatcher {
         let judge = self.fallback_judge(tx, project, &existing.settings)?;
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
         let description = describe_tasks(&found);
+        self.check_judge(&settings)?;
         let author = graph.write_context(tx, actor)?;
         let workflow =
             workflow_row(&author, WorkflowStatus::Running, &description, &settings, origin.clone());

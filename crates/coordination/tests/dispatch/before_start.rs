@@ -6,7 +6,7 @@ use emergent_domain::{
     coordination::SelectionRule,
     project::ProjectPatch,
     task::NewTask,
-    workflow::{SelectorKind, WorkflowSettings, WorkflowStatus},
+    workflow::{SelectorKind, ThreadingKind, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
     both_engines,
@@ -64,6 +64,45 @@ both_engines! {
         assert_eq!(check(by_model).await.as_deref(), Some(ScriptedModel::MODEL));
         let evaluated = WorkflowSettings { evaluate: true, ..WorkflowSettings::default() };
         assert_eq!(check(evaluated).await.as_deref(), Some(ScriptedModel::MODEL));
+        house.close().await;
+    }
+
+    async fn a_workflow_that_asks_for_a_judge_is_refused_where_no_model_can_judge(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        let refused = async |house: &House, settings: WorkflowSettings| {
+            let new = || request(settings.clone(), vec![task("any", "builder", &[])]);
+            let dispatched = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
+            let checked = house.dispatcher.dry_run_dispatch(house.actor(), new()).await.unwrap_err();
+            assert_eq!(dispatched.to_string(), checked.to_string());
+            match dispatched {
+                emergent_coordination::Error::Invalid(invalid) => invalid.problems,
+                other => panic!("{other}"),
+            }
+        };
+        let asking = [
+            ("evaluate", WorkflowSettings { evaluate: true, ..WorkflowSettings::default() }),
+            ("selector", WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() }),
+            ("threading", WorkflowSettings { threading: ThreadingKind::Llm, ..WorkflowSettings::default() }),
+        ];
+        for (field, settings) in asking.clone() {
+            let problems = refused(&house, settings).await;
+            assert_eq!(problems.len(), 1);
+            assert_eq!(problems[0].field, field);
+            assert!(problems[0].reason.contains("EMERGENT_JUDGE_MODEL"), "{}", problems[0].reason);
+        }
+        let listed = house.dispatcher.workflows(house.project, None, emergent_domain::cursor::Page::first(10)).await.unwrap();
+        assert!(listed.items.is_empty(), "nothing was written");
+        house.close().await;
+
+        // A judge without credentials cannot judge either.
+        let keyless = emergent_coordination::Settings { judge: "google/gemini-2.5-flash".parse().ok(), ..Default::default() };
+        let house = House::with(&db, ScriptedModel::default(), keyless).await;
+        for (field, settings) in asking {
+            let problems = refused(&house, settings).await;
+            assert_eq!(problems[0].field, field);
+            assert!(problems[0].reason.contains("GEMINI_API_KEY"), "{}", problems[0].reason);
+        }
         house.close().await;
     }
 

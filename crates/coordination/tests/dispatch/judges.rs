@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_coordination::Settings;
+use emergent_coordination::{Settings, create::NewWorkflow};
 use emergent_domain::{
     ids::WorkflowId,
     task::{NewTask, TaskStatus},
@@ -219,6 +219,28 @@ both_engines! {
         let id = house.dispatch_with(settings(), vec![task("more", "builder", &[])]).await;
         house.completed(id).await;
         assert!(house.events(id).await.iter().all(|event| event.kind != "judge_failed"));
+        house.close().await;
+    }
+
+    async fn a_workflow_whose_judge_is_gone_says_what_was_not_judged(db: TestDb) {
+        let model = || ScriptedModel::default().agent("builder", [says("Built, with tests.")]);
+        let with_judge = House::with(&db, model(), judged()).await;
+        with_judge.agents(&["builder"]).await;
+        let (dispatcher, actor) = (with_judge.dispatcher.clone(), with_judge.actor());
+        with_judge.close().await;
+        let settings = WorkflowSettings { evaluate: true, selector: SelectorKind::Llm, ..WorkflowSettings::default() };
+        let new = NewWorkflow { description: "build it".into(), settings, tasks: vec![task("builder", "", &[])] };
+        let id = dispatcher.dispatch(actor, new).await.unwrap().id;
+        // Another server goes on, which has no judge.
+        let house = House::open(&db, model()).await;
+        house.completed(id).await;
+        let events = house.events(id).await;
+        let roles: Vec<_> =
+            events.iter().filter(|event| event.kind == "judge_failed").map(|event| event.data["role"].clone()).collect();
+        assert_eq!(roles, ["selector", "evaluator"], "{events:#?}");
+        let completed = events.iter().find(|event| event.kind == "task_completed").unwrap();
+        let reason = completed.data["reason"].as_str().unwrap();
+        assert!(reason.contains("not evaluated") && reason.contains("no judge model"), "{reason}");
         house.close().await;
     }
 

@@ -97,7 +97,7 @@ impl Models {
     }
 
     /// Returns an error if the model has a provider that there is not, configured or not.
-    pub(super) fn check_provider(&self, model: &ModelConfig) -> Result<(), Error> {
+    pub fn check_provider(&self, model: &ModelConfig) -> Result<(), Error> {
         let provider = match model.provider.as_str() {
             RECORD => model.name.split('/').next().unwrap_or_default(),
             provider => provider,
