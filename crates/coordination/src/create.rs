@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
+    coordination::DiscussionDefaults,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     invalid::{Invalid, Problem},
     object::Object,
@@ -16,8 +17,9 @@ use emergent_domain::{
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
+use emergent_rules::workflow::discussion::max_participants;
 use emergent_store::{
-    Tx, runs, tasks,
+    Tx, projects, runs, tasks,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::Map;
@@ -89,7 +91,8 @@ pub(crate) fn check_new_tasks(
     new: &NewWorkflow,
 ) -> Result<()> {
     let agents = NameableAgents::load(tx, project, author)?;
-    let references = TaskReferences { tasks: HashMap::new(), agents };
+    let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
+    let references = TaskReferences { tasks: HashMap::new(), agents, discussions: coordination.discussions };
     Ok(Invalid::if_any(references.problems(&new.tasks, new.settings.max_tasks))?)
 }
 
@@ -164,12 +167,15 @@ struct TaskReferences {
     /// The tasks of the workflow by key.
     tasks: HashMap<String, ObjectId>,
     agents: NameableAgents,
+    /// What the project says about discussions.
+    discussions: DiscussionDefaults,
 }
 
 impl TaskReferences {
     fn for_new_workflow(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<Self> {
         let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
-        Ok(Self { tasks: HashMap::new(), agents })
+        let discussions = writer.project.coordination.discussions.clone();
+        Ok(Self { tasks: HashMap::new(), agents, discussions })
     }
 
     fn for_workflow(tx: &mut Tx<'_>, writer: &WriteContext, workflow: WorkflowId) -> Result<Self> {
@@ -208,6 +214,9 @@ impl TaskReferences {
             }
             check_fields(task, &mut add);
             self.check_agents(task, &mut add);
+            if let Some(problem) = quorum_problem(task, &self.discussions) {
+                add("discussion.quorum", problem);
+            }
             problems.extend(task.discussion.problems(&format!("tasks[{index}].discussion")));
         }
         let all_keys: Vec<&str> =
@@ -249,6 +258,20 @@ impl TaskReferences {
             }
         }
     }
+}
+
+/// Why the quorum that a task sets cannot be reached by the agents that it names; `None` if it can, or if the agents
+/// are not known yet. Then a quorum that is too high is lowered, and the event of the discussion says so.
+pub(crate) fn quorum_problem(task: &NewTask, project: &DiscussionDefaults) -> Option<String> {
+    let quorum = task.discussion.quorum?;
+    let defaults = task.discussion.or(project);
+    let participants = max_participants(task.assigned_agent.as_deref(), &task.collaborators, &defaults)?;
+    (quorum > participants).then(|| {
+        format!(
+            "is {quorum}, but at most {participants} agents take part: the one that does the task, and those that \
+             `collaborators` and the phases name"
+        )
+    })
 }
 
 /// Reports the problems of a task that need no knowledge of other tasks or agents.

@@ -77,6 +77,9 @@ pub enum WorkflowEventBody {
         discussion: ObjectId,
         topic: String,
         participants: Vec<String>,
+        /// What was set and cannot hold, such as a quorum above the number of participants.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     DiscussionTurn {
         discussion: ObjectId,

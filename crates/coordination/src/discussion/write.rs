@@ -72,6 +72,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     .iter()
                     .map(|participant| participant.agent.clone())
                     .collect(),
+                note: settings.quorum_note(),
             };
             writing.push_event(Some(*task), Some(*run), &started);
             Ok(())

@@ -12,13 +12,14 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Graph, objects};
 use emergent_net::trace_context;
-use emergent_store::{Tx, idempotency::accept_once, workflows as store_workflows};
+use emergent_store::{Tx, idempotency::accept_once, projects, workflows as store_workflows};
 use serde_json::{Value, json};
 
 use super::{budgets::check_day_budget, changes::retry_properties, dry_run::DryRun};
 use crate::{
     create::{
-        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, record_start, workflow_row,
+        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, quorum_problem, record_start,
+        workflow_row,
     },
     dispatchable::NameableAgents,
     dispatcher::Dispatcher,
@@ -86,8 +87,8 @@ impl Dispatcher {
         check_day_budget(tx, actor.project, self.executor().graph().clock().now())?;
         let judge = self.fallback_judge(tx, actor.project, &new.settings)?;
         let settings = WorkflowSettings { judge, ..new.settings.clone() };
-        let new = NewWorkflow { settings, ..new.clone() };
         self.check_judge(&settings)?;
+        let new = NewWorkflow { settings, ..new.clone() };
         let writer = self.executor().graph().write_context(tx, actor)?;
         let created = create_workflow_with_origin(tx, &writer, &new, origin.clone())?;
         self.check_models(tx, &created, planner.as_deref())?;
@@ -112,8 +113,8 @@ impl Dispatcher {
         check_day_budget(tx, project, graph.clock().now())?;
         let judge = self.fallback_judge(tx, project, &existing.settings)?;
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
-        let description = describe_tasks(&found);
         self.check_judge(&settings)?;
+        let description = describe_tasks(&found);
         let author = graph.write_context(tx, actor)?;
         let workflow =
             workflow_row(&author, WorkflowStatus::Running, &description, &settings, origin.clone());
@@ -277,5 +278,10 @@ fn check_standalone_task(tx: &mut Tx<'_>, actor: Actor, task: &NewTask) -> Resul
         add("assignedAgent", &problem);
     }
     problems.extend(task.discussion.problems("discussion"));
+    let coordination =
+        projects::get(tx, actor.project)?.map(|project| project.coordination).unwrap_or_default();
+    if let Some(problem) = quorum_problem(task, &coordination.discussions) {
+        problems.push(Problem::new("discussion.quorum", problem));
+    }
     Ok(Invalid::if_any(problems)?)
 }

@@ -217,7 +217,9 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         // What the caller leaves open, the task says, and else the project.
         let defaults = own.or(&task.discussion).or(&writer.project.coordination.discussions);
         let mut settings = settings.clone().with_defaults(&defaults);
-        settings.quorum = quorum.or(settings.quorum);
+        if let Some(quorum) = quorum {
+            (settings.quorum, settings.lowered_quorum) = (Some(quorum), None);
+        }
         let problems = settings.problems();
         if !problems.is_empty() {
             let message = format!("the discussion cannot be started: {}", problems.join("; "));
@@ -277,11 +279,16 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
             discussion: created.id,
             topic: settings.topic.clone(),
             participants: names.into_iter().map(str::to_owned).collect(),
+            note: settings.quorum_note(),
         };
         let event = new_event(Some(task.id), caller.run, &started, writer.now);
         workflows::append_events(tx, workflow, &[event])?;
         let fields = FieldSelection::only(["topic", "status", "kind", "participants", "taskId"]);
-        Ok(json!({ "discussion": fields.select(view(&created, &[])) }))
+        let mut started = json!({ "discussion": fields.select(view(&created, &[])) });
+        if let Some(note) = settings.quorum_note() {
+            started["note"] = json!(note);
+        }
+        Ok(started)
     })
 }
 

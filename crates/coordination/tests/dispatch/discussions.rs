@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use emergent_coordination::create::NewWorkflow;
 use emergent_domain::{
     agent::AgentDefinition,
     coordination::{DiscussionDefaults, DiscussionPhase},
     object::Object,
+    project::ProjectPatch,
     run::RunStatus,
     task::{NewTask, TaskStatus},
-    workflow::WorkflowStatus,
+    workflow::{WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
     both_engines,
@@ -31,6 +33,39 @@ fn vote(option: &str) -> ScriptedReply {
 }
 
 both_engines! {
+    async fn a_quorum_that_the_named_agents_cannot_reach_is_refused_by_its_field(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["writer", "researcher", "other"]).await;
+        let with_quorum = |quorum: usize| {
+            let mut tasks = design();
+            tasks[0].discussion.quorum = Some(quorum);
+            NewWorkflow { description: "all of it".into(), settings: WorkflowSettings::default(), tasks }
+        };
+        let refused = house.dispatcher.dispatch(house.actor(), with_quorum(3)).await.unwrap_err().to_string();
+        assert!(refused.contains("tasks[0].discussion.quorum") && refused.contains("at most 2 agents"), "{refused}");
+        let mut alone = design().remove(0);
+        alone.discussion.quorum = Some(3);
+        let refused = house.dispatcher.add_task(house.actor(), None, alone).await.unwrap_err().to_string();
+        assert!(refused.contains("discussion.quorum"), "{refused}");
+        house.dispatcher.dry_run_dispatch(house.actor(), with_quorum(2)).await.unwrap();
+        house.close().await;
+    }
+
+    async fn a_quorum_of_the_project_that_is_lowered_is_said_when_the_discussion_starts(db: TestDb) {
+        let model = ScriptedModel::default().agent("writer", [says("A Tag.")]).agent("researcher", [says("APPROVED.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let discussions = DiscussionDefaults { quorum: Some(9), ..DiscussionDefaults::default() };
+        let patch = ProjectPatch { discussions: Some(discussions), ..ProjectPatch::default() };
+        house.graph().update_project(house.project, patch).await.unwrap();
+        let id = house.dispatch(design()).await;
+        house.completed(id).await;
+        let events = house.events(id).await;
+        let started = events.iter().find(|event| event.kind == "discussion_started").unwrap();
+        assert_eq!(started.data["note"], "the quorum of 9 is lowered to 2, because only 2 agents take part");
+        house.close().await;
+    }
+
     async fn a_proposal_is_discussed_until_it_is_approved(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("writer", [says("A Tag with a name."), says("A Tag with a name and a tag_type.")])

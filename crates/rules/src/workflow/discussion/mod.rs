@@ -28,7 +28,8 @@ pub use count::{MAX_OPENED_DISCUSSIONS, MAX_STARTED_DISCUSSIONS, endless_discuss
 pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
 pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
 pub use state::{
-    AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, overall_progress, review_settings,
+    AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, max_participants, overall_progress,
+    review_settings,
 };
 
 use replay::Replay;

@@ -177,6 +177,9 @@ pub struct DiscussionSettings {
     /// How many have to be left; without it half of them, at least two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<usize>,
+    /// The quorum that the task or its project sets, if there are fewer participants and so it is lower here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowered_quorum: Option<usize>,
 }
 
 fn default_weight() -> f64 {
@@ -209,6 +212,7 @@ impl DiscussionSettings {
             criteria: Vec::new(),
             phases: Vec::new(),
             quorum: None,
+            lowered_quorum: None,
         }
     }
 
@@ -224,7 +228,16 @@ impl DiscussionSettings {
         }
         let participants = self.all_participants().len();
         self.quorum = defaults.quorum.map(|quorum| quorum.min(participants));
+        self.lowered_quorum = defaults.quorum.filter(|quorum| *quorum > participants);
         self
+    }
+
+    /// Says that the quorum is lower than the task or its project sets; `None` if it is not.
+    pub fn quorum_note(&self) -> Option<String> {
+        let (lowered, quorum) = (self.lowered_quorum?, self.quorum?);
+        Some(format!(
+            "the quorum of {lowered} is lowered to {quorum}, because only {quorum} agents take part"
+        ))
     }
 
     /// What stands against a discussion like this, said to whoever wants to start it. The engine

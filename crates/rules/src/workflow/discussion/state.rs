@@ -1,6 +1,6 @@
 //! A discussion of a task as it is stored: its settings, the turns so far, and its outcome.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use emergent_domain::{
     coordination::DiscussionDefaults,
@@ -199,6 +199,24 @@ pub fn review_settings(
         configured.options = vec![APPROVED.to_owned(), SUGGEST_CHANGES.to_owned()];
     }
     Some(configured)
+}
+
+/// How many agents can take part in the discussion of a task at most: the agent that does it, and those that the task
+/// and the phases name. `None` if they name nobody, so that the others are chosen when the discussion begins.
+pub fn max_participants(
+    assigned_agent: Option<&str>,
+    collaborators: &[String],
+    defaults: &DiscussionDefaults,
+) -> Option<usize> {
+    let named: BTreeSet<&str> = collaborators
+        .iter()
+        .chain(defaults.agents())
+        .map(String::as_str)
+        .filter(|name| Some(*name) != assigned_agent)
+        .collect();
+    let kind =
+        defaults.effective_kind().and_then(DiscussionKind::parse).unwrap_or(DiscussionKind::ReviewLoop);
+    (!named.is_empty()).then(|| (named.len() + 1).max(kind.min_participants()))
 }
 
 /// The collaborators that the task names, and the agents of the phases. Else an agent that did a direct blocker,

@@ -122,6 +122,9 @@ fn a_review_is_held_as_its_task_or_else_the_project_says() {
     let by_project = review(DiscussionDefaults::default(), &project, &[]);
     assert_eq!((by_project.kind, by_project.rounds), (DiscussionKind::Consensus, Some(2)));
     assert_eq!(by_project.quorum, Some(2), "no more than take part");
+    let note = by_project.quorum_note().expect("it was lowered");
+    assert_eq!(note, "the quorum of 9 is lowered to 2, because only 2 agents take part");
+    assert_eq!(plain.quorum_note(), None);
     assert_eq!(by_project.options, [APPROVED, SUGGEST_CHANGES]);
     assert!(by_project.context.contains("One table."), "{}", by_project.context);
     let own = DiscussionDefaults { rounds: Some(1), threshold: Some(0.5), ..of_kind("review_loop") };
