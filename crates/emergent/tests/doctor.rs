@@ -195,3 +195,37 @@ fn doctor_asks_the_providers_of_models_also_where_no_server_runs() {
     line(&told, "! address", &["is in use", "emergent serve --listen ADDRESS --data-dir 'my data'"]);
     assert!(!home.folder().join("my data").exists(), "looking changes nothing");
 }
+
+#[test]
+fn doctor_says_when_the_data_folder_cannot_be_made() {
+    let home = Home::sqlite();
+    std::fs::write(home.folder().join("a-file"), "no folder").expect("a file");
+    for folder in ["a-file/data", "a-file/more/data"] {
+        let output = home.run(&["doctor", "--data-dir", folder]);
+        let told = String::from_utf8(output.stdout).expect("text");
+        assert!(!output.status.success(), "{told}");
+        let fix = line(&told, "✗ data folder", &[folder, "cannot be made"]);
+        assert!(fix.contains("--data-dir"), "{fix}");
+    }
+    let output = home.run(&["doctor", "--data-dir", "new/data"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{told}");
+    line(&told, "✓ data folder", &["new/data", "made at the first start"]);
+    let left: Vec<_> = std::fs::read_dir(home.folder())
+        .expect("a folder")
+        .map(|entry| entry.expect("one").file_name())
+        .collect();
+    assert!(left.iter().all(|name| name != "new" && !name.to_string_lossy().contains("doctor")), "{left:?}");
+}
+
+#[test]
+fn doctor_says_which_address_of_a_provider_does_not_answer() {
+    for variable in ["EMERGENT_OPENAI_BASE_URL", "EMERGENT_ANTHROPIC_BASE_URL", "EMERGENT_GOOGLE_BASE_URL"] {
+        let home = Home::sqlite().with(variable, "http://127.0.0.1:9/v1");
+        let (told, well) = doctor(&home);
+        assert!(!well, "{told}");
+        let fix = line(&told, "✗ models", &["does not work"]);
+        assert!(fix.contains(variable), "{fix}");
+        assert!(!fix.contains("API_KEY"), "a local server needs no key: {fix}");
+    }
+}

@@ -116,8 +116,12 @@ pub fn providers(
             findings.push(neutral_finding("models", found));
             continue;
         }
-        let setting = provider.setting.as_deref().unwrap_or("its address");
-        let fix = format!("check {setting}, and that the provider can be reached from the server");
+        let names: Vec<&str> = provider_settings(provider).filter(|name| is_set(settings, name)).collect();
+        let names = match names.is_empty() {
+            true => provider.setting.as_deref().unwrap_or("its address").to_owned(),
+            false => names.join(" and "),
+        };
+        let fix = format!("check {names}, and that the provider can be reached from the server");
         findings.push(probed("models", &provider.provider, &provider.probe, &fix));
     }
     let others: Vec<String> = providers
@@ -131,12 +135,30 @@ pub fn providers(
     findings
 }
 
-/// Whether a setting names the provider: its own one, or the model for everything.
+/// The settings with the address of a provider.
+const ADDRESS_SETTINGS: [(&str, &str); 5] = [
+    ("google", "EMERGENT_GOOGLE_BASE_URL"),
+    ("vertex", "EMERGENT_VERTEX_BASE_URL"),
+    ("openai", "EMERGENT_OPENAI_BASE_URL"),
+    ("anthropic", "EMERGENT_ANTHROPIC_BASE_URL"),
+    ("ollama", "OLLAMA_HOST"),
+];
+
+/// The settings that make a provider usable: its credentials and its address.
+fn provider_settings(provider: &ModelProviderView) -> impl Iterator<Item = &str> {
+    let own = provider.setting.as_deref();
+    let addresses = ADDRESS_SETTINGS.iter().filter(move |(name, _)| *name == provider.provider);
+    own.into_iter().chain(addresses.map(|(_, variable)| *variable).filter(move |name| own != Some(*name)))
+}
+
+fn is_set(settings: &[SettingView], variable: &str) -> bool {
+    settings.iter().any(|setting| setting.variable == variable && setting.is_set)
+}
+
+/// Whether a setting names the provider: its credentials, its address, or the model for everything.
 fn is_wanted(provider: &ModelProviderView, settings: &[SettingView], model: Option<&str>) -> bool {
-    let is_set =
-        |variable: &str| settings.iter().any(|setting| setting.variable == variable && setting.is_set);
     let is_model = |model: &str| model.split('/').next() == Some(provider.provider.as_str());
-    provider.setting.as_deref().is_some_and(is_set) || model.is_some_and(is_model)
+    provider_settings(provider).any(|name| is_set(settings, name)) || model.is_some_and(is_model)
 }
 
 /// A finding for something that was probed, or not.

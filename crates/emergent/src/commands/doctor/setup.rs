@@ -18,13 +18,22 @@ use crate::{
 
 /// How long a provider of models has to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the embedder has for one word. A local model may have to be read from the disk first.
+const EMBED_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Checks the data folder. Returns it opened, or `None` when it has no database, is in use or unusable. Nothing is
 /// created: a check must not leave a database behind that later commands would use.
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
     if !settings.data_dir.exists() {
-        return (ok_finding("data folder", format!("{path} (made at the first start)")), None);
+        let finding = match check_creatable(&settings.data_dir) {
+            Ok(()) => ok_finding("data folder", format!("{path} (made at the first start)")),
+            Err(error) => {
+                let fix = "make the folder above it writable, or choose another with --data-dir";
+                problem_finding("data folder", format!("{path} cannot be made: {error}"), fix)
+            }
+        };
+        return (finding, None);
     }
     let opened = match settings.database_url {
         Some(_) => DataDir::open_shared(&settings.data_dir).map(Some),
@@ -49,6 +58,16 @@ pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
             (problem_finding("data folder", error.describe(), fix), None)
         }
     }
+}
+
+/// Makes and removes a folder where the first missing folder of the path would be made. The path itself is not made:
+/// a check must leave nothing behind that a later command would use.
+fn check_creatable(folder: &Path) -> std::io::Result<()> {
+    let existing = folder.ancestors().skip(1).find(|ancestor| ancestor.exists()).unwrap_or(Path::new(""));
+    let parent = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
+    let trial = parent.join(format!(".emergent-doctor-{}", std::process::id()));
+    std::fs::create_dir(&trial)?;
+    std::fs::remove_dir(&trial)
 }
 
 /// Writes and removes a small file: a folder may be readable only, and a disk full.
@@ -218,7 +237,14 @@ pub async fn embeddings(settings: &Settings) -> Finding {
         Ok(None) => return ok_finding("embeddings", "off: search is by text alone"),
         Err(error) => return problem_finding("embeddings", Error::from(error).describe(), fix),
     };
-    match embedder.embed(&["hello".to_owned()], EmbedTask::Query).await {
+    let words = ["hello".to_owned()];
+    let Ok(embedded) = tokio::time::timeout(EMBED_TIMEOUT, embedder.embed(&words, EmbedTask::Query)).await
+    else {
+        let seconds = EMBED_TIMEOUT.as_secs();
+        let found = format!("{} did not answer within {seconds} seconds", embedder.model());
+        return problem_finding("embeddings", found, fix);
+    };
+    match embedded {
         Ok(vectors) => {
             let dims = vectors.first().map_or(0, Vec::len);
             ok_finding("embeddings", format!("{} answers, {dims} dimensions", embedder.model()))
