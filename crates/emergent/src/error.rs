@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::hints;
+use crate::{commands::suggestion, hints};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -142,6 +142,23 @@ impl Error {
             Self::Refused { code, message, details } if code == "not_found" => {
                 let list = hints::command(list_command);
                 Self::Refused { code, message: format!("{message} (`{list}` lists them)"), details }
+            }
+            other => other,
+        }
+    }
+
+    /// Adds the nearest of these names and the command that lists them, if the API did not find the name.
+    pub fn with_nearest<'a>(
+        self,
+        name: &str,
+        names: impl IntoIterator<Item = &'a str>,
+        list_command: &str,
+    ) -> Self {
+        match self {
+            Self::Refused { code, message, details } if code == "not_found" => {
+                let nearest = suggestion(name, names);
+                Self::Refused { code, message: format!("{message}{nearest}"), details }
+                    .with_list(list_command)
             }
             other => other,
         }

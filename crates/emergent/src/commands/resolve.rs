@@ -13,7 +13,7 @@ use crate::{
 /// How many of the newest items are searched for a name or for the end of an id.
 const MAX_SEARCHED: usize = 1_000;
 /// Shorter ends of an id are not accepted: they would name something else tomorrow.
-const MIN_SUFFIX_CHARS: usize = 3;
+const MIN_SUFFIX_CHARS: usize = 4;
 /// How similar a name has to be to be suggested, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.75;
 /// How many candidates a message lists.
@@ -116,10 +116,16 @@ fn choose(resource: &Resource, reference: &str, candidates: &[Candidate]) -> Res
         };
     }
     let suffix = reference.to_ascii_lowercase();
-    let is_suffix = suffix.len() >= MIN_SUFFIX_CHARS
-        && suffix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    let by_suffix: Vec<_> =
-        candidates.iter().filter(|candidate| is_suffix && candidate.id.ends_with(&suffix)).collect();
+    let is_suffix = !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let is_end = |candidate: &Candidate| is_suffix && candidate.id.ends_with(&suffix);
+    if suffix.len() < MIN_SUFFIX_CHARS && candidates.iter().any(is_end) {
+        return Err(Error::Usage(format!(
+            "`{reference}` is too short for the end of an id, which has at least {MIN_SUFFIX_CHARS} characters; \
+             `{}` lists the {noun}s",
+            hints::command(resource.list_command)
+        )));
+    }
+    let by_suffix: Vec<_> = candidates.iter().filter(|candidate| is_end(candidate)).collect();
     match by_suffix.as_slice() {
         [only] => Ok(only.id.clone()),
         [] => Err(not_found(resource, reference, candidates)),
@@ -204,7 +210,11 @@ mod tests {
         );
         let unlike = chosen("zzz").unwrap_err();
         assert!(!unlike.contains("did you mean"), "{unlike}");
-        assert!(chosen("ef").is_err(), "two characters are too few");
+        for short in ["abc", "bc", "c"] {
+            let refused = chosen(short).unwrap_err();
+            assert!(refused.contains("too short") && refused.contains("at least 4"), "{refused}");
+        }
+        assert!(chosen("0abc").unwrap().ends_with("0abc"));
         let none = choose(&RUNS, "last", &[]).unwrap_err().to_string();
         assert!(none.contains("no run yet"), "{none}");
     }

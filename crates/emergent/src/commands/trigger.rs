@@ -101,7 +101,9 @@ async fn not_deleted(client: &Client, name: &str, error: Error) -> Result<Error>
     let has_schedule = triggers.schedules.iter().any(|own| own.dispatch.is_none() && own.agent_name == agent);
     let has_event = triggers.events.iter().any(|own| own.name.is_none() && own.agent_name == agent);
     if !has_schedule && !has_event {
-        return Ok(error.with_list("trigger list"));
+        let of_schedules = triggers.schedules.iter().map(|own| own.name.as_str());
+        let of_events = triggers.events.iter().filter_map(|own| own.name.as_deref());
+        return Ok(error.with_nearest(name, of_schedules.chain(of_events), "trigger list"));
     }
     let edit = hints::command(&format!("agent edit {}", hints::quoted(agent)));
     Ok(Error::Usage(format!(

@@ -21,6 +21,8 @@ fn a_run_is_named_by_the_end_of_its_id_or_as_the_last_one() {
         assert_eq!(shown(&id[28..]), id);
         assert_eq!(shown(&id[26..].to_uppercase()), id);
     }
+    let short = failed(&home.run(&["run", "show", &runs[0]["id"].as_str().expect("an id")[33..]]));
+    assert!(short.contains("too short") && short.contains("at least 4"), "{short}");
     let none = failed(&home.run(&["run", "show", "ffffffffff"]));
     assert!(none.contains("there is no run `ffffffffff`") && none.contains("emergent run list"), "{none}");
     let calls = command_output(home.run(&["run", "tool-calls", "last"]));
@@ -44,6 +46,15 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     write(&home, "server.json", server);
     command_output(home.run(&["mcp-server", "add", "server.json"]));
     check(&["mcp-server", "show", "fils"], "files");
+    command_output(home.run(&["product", "install", "emergent.memory"]));
+    check(&["product", "show", "emergent.memry"], "emergent.memory");
+    check(&["product", "uninstall", "emergent.memori"], "emergent.memory");
+    check(&["product", "upgrade", "emergent.memorry"], "emergent.memory");
+    let trigger =
+        "trigger: \"0 9 * * MON\"\ndispatch: { tasks: [{ key: one, title: One, assigned_agent: echo }] }\n";
+    write(&home, "trigger.yaml", trigger);
+    command_output(home.run(&["trigger", "save", "weekly-report", "trigger.yaml"]));
+    check(&["trigger", "delete", "weekly-reprot"], "weekly-report");
 }
 
 #[test]

@@ -115,19 +115,14 @@ impl Product {
                 };
                 let body = |accept, dry_run| UpgradeProduct { accept, dry_run, ..request.clone() };
                 let path = format!("/api/products/{}/upgrade", encode(&name));
-                let changed = consent::post(client, &path, body, accept, dry_run, as_json)
-                    .await
-                    .map_err(|error| error.with_list("product list"))?;
+                let changed = consent::post(client, &path, body, accept, dry_run, as_json).await;
+                let changed = with_nearest(client, &name, changed).await?;
                 print_change(&changed, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {
                 let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
-                let outcome: Received<OutcomeView> = client
-                    .delete(&path)
-                    .await
-                    .map_err(|error| error.with_list("product list"))?
-                    .data()
-                    .await?;
+                let response = with_nearest(client, &name, client.delete(&path).await).await?;
+                let outcome: Received<OutcomeView> = response.data().await?;
                 print_change(&ProductChange { outcome, is_plan_shown: false }, dry_run, as_json)
             }
             Product::Check => {
@@ -140,12 +135,9 @@ impl Product {
                 if as_json { output::print_json(&products) } else { show::print_products(&products) }
             }
             Product::Show { name } => {
-                let product: Received<ProductDetailView> = client
-                    .get(&format!("/api/products/{}", encode(&name)))
-                    .await
-                    .map_err(|error| error.with_list("product list"))?
-                    .data()
-                    .await?;
+                let response = client.get(&format!("/api/products/{}", encode(&name))).await;
+                let response = with_nearest(client, &name, response).await?;
+                let product: Received<ProductDetailView> = response.data().await?;
                 if as_json { output::print_json(&product) } else { show::print_product(&product) }
             }
             Product::Schema | Product::Validate { .. } => {
@@ -153,6 +145,17 @@ impl Product {
             }
         }
     }
+}
+
+/// Adds the installed product that was probably meant to the error for a name that no product has.
+async fn with_nearest<T>(client: &Client, name: &str, result: Result<T>) -> Result<T> {
+    let error = match result {
+        Err(error) if error.is_not_found() => error,
+        result => return result,
+    };
+    let installed: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
+    let names = installed.iter().map(|product| product.name.as_str());
+    Err(error.with_nearest(name, names, "product list"))
 }
 
 /// Prints the plan of a change, unless the person has seen it, and what came of it.
