@@ -104,8 +104,18 @@ fn print_table_lines(lines: Vec<String>) -> Result<()> {
 /// Prints a table like [`print_table`]. If it is empty, a terminal shows what to do next instead: `next` is the rest of
 /// a sentence that begins with a command, such as ("agent create FILE", "creates one").
 pub fn print_list(headers: &[&str], rows: &[Vec<String>], next: (&str, &str)) -> Result<()> {
+    print_list_with_whole(headers, rows, &[], next)
+}
+
+/// Prints a list like [`print_list`]. The columns `whole` are not made narrower.
+pub fn print_list_with_whole(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    whole: &[&str],
+    next: (&str, &str),
+) -> Result<()> {
     if !rows.is_empty() || terminal_width().is_none() {
-        return print_table(headers, rows);
+        return print_table_lines(table_lines(headers, rows, whole, terminal_width()));
     }
     let (command, purpose) = next;
     print_text(&format!("There are none. `{}` {purpose}.", hints::command(command)))

@@ -267,11 +267,12 @@ fn print_welcome(
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
     if let Some(path) = login_path {
-        text.push_str(&format!("  browser      {}{path}\n", login_link::browser_address(address)));
+        // The link has a line of its own without a margin: it is as wide as many terminals, and must not be broken.
         text.push_str(
-            "               (logs in once, within 10 minutes, so that pages of this address can call the API;\n               \
-             `emergent login-link` prints another)\n",
+            "  browser      this link logs in once, within 10 minutes, so that pages of this\n               \
+             address can call the API; `emergent login-link` prints another:\n",
         );
+        text.push_str(&format!("{}{path}\n", login_link::browser_address(address)));
     }
     if let Some(notes) = sample {
         text.push_str(&commands_to_try(settings, services, address));
@@ -290,7 +291,7 @@ fn commands_to_try(settings: &Settings, services: &Services, address: &str) -> S
     let model_hint = if can_answer(services.executor.models()) {
         ""
     } else {
-        "\n      (needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL=provider/name, and start the server again)"
+        "\n      (needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL=provider/name,\n       and start the server again)"
     };
     let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
     // The token itself is printed only once, so the shell reads it from its place.
@@ -309,7 +310,7 @@ fn commands_to_try(settings: &Settings, services: &Services, address: &str) -> S
     );
     if !services.admin_token_ended {
         text.push_str(&format!(
-            "  curl -s -H \"Authorization: Bearer {token}\" '{address}/api/graph/objects?type=Person'\n"
+            "  curl -s -H \"Authorization: Bearer {token}\" \\\n       '{address}/api/graph/objects?type=Person'\n"
         ));
     }
     text

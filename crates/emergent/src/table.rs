@@ -1,14 +1,21 @@
 //! Lays out tables. On a terminal, ids are shortened, times lose their seconds, and wide columns are truncated
-//! between words until the table fits; elsewhere every cell is printed whole.
+//! between words until the table fits; on a narrow one, the cells of a row are printed below each other. Elsewhere every
+//! cell is printed whole.
 
 use console::measure_text_width;
 
-use crate::text::{fit_line, shorten_ids};
+use crate::text::{fit_line, shorten_ids, wrap_item};
 
 /// Spaces between two columns of a table.
 const COLUMN_GAP: usize = 2;
 /// No column is made narrower than this, or than its header.
 const MIN_COLUMN_WIDTH: usize = 6;
+/// On a terminal with fewer columns than this, columns that are made narrower would not be readable.
+const NARROW_TERMINAL: usize = 60;
+/// The fewest columns for the text in the last column of a narrow terminal.
+const MIN_TEXT_WIDTH: usize = 12;
+/// The header of the ids, which are of no use if they are truncated.
+const ID: &str = "ID";
 /// The length of a time up to its minutes: `2026-01-31T00:00`.
 const MINUTES_LENGTH: usize = 16;
 
@@ -31,7 +38,13 @@ pub fn table_lines(
         }
     }
     if let Some(width) = width {
+        if width < NARROW_TERMINAL && !fits_unshortened(&widths, width) {
+            return blocks(headers, &rows, width);
+        }
         shrink(&mut widths, headers, whole, width);
+        if line_width(&widths) > width {
+            return blocks(headers, &rows, width);
+        }
     }
     let headers = headers.iter().map(|header| (*header).to_owned()).collect();
     std::iter::once(headers).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
@@ -45,13 +58,42 @@ fn shrink(widths: &mut [usize], headers: &[&str], whole: &[&str], available: usi
         headers.get(column).map_or(0, |header| measure_text_width(header)).max(MIN_COLUMN_WIDTH)
     };
     while widths.iter().sum::<usize>() > available {
-        let is_whole = |column: usize| headers.get(column).is_some_and(|header| whole.contains(header));
+        let is_whole =
+            |column: usize| headers.get(column).is_some_and(|header| *header == ID || whole.contains(header));
         let shrinkable =
             (0..widths.len()).filter(|column| widths[*column] > least(*column) && !is_whole(*column));
         // Of columns of the same width, the last one: it has the text, and the first ones have names.
         let Some(widest) = shrinkable.max_by_key(|column| (widths[*column], *column)) else { return };
         widths[widest] -= 1;
     }
+}
+
+/// Whether all columns but the last one, which has the text, fit without being made narrower.
+fn fits_unshortened(widths: &[usize], available: usize) -> bool {
+    let Some((last, others)) = widths.split_last() else { return true };
+    line_width(others) + COLUMN_GAP + (*last).min(MIN_TEXT_WIDTH) <= available
+}
+
+/// The columns that a line of a table needs.
+fn line_width(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + COLUMN_GAP * widths.len().saturating_sub(1)
+}
+
+/// The rows below each other, a line or more for each cell, for a terminal that is too narrow for the columns. There
+/// is a line of its own for the headers as in a table, and cells without a value are left out.
+fn blocks(headers: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {
+    let label_width = headers.iter().map(|header| measure_text_width(header)).max().unwrap_or(0);
+    let mut lines = vec![fit_line(&headers.join(" · "), width)];
+    for (index, row) in rows.iter().enumerate() {
+        if index > 0 {
+            lines.push(String::new());
+        }
+        for (header, cell) in headers.iter().zip(row).filter(|(_, cell)| !cell.is_empty() && *cell != "–") {
+            let label = format!("{header:<label_width$}  ");
+            lines.extend(wrap_item(&label, cell, width));
+        }
+    }
+    lines
 }
 
 /// The table without the columns in which no row has a value. A dash is no value.
@@ -137,6 +179,26 @@ mod tests {
         let lines = table_lines(&HEADERS, &runs(), &["SUMMARY"], Some(80));
         assert!(lines[1].ends_with("It found three patterns that fit the knowledge base"), "{lines:#?}");
         assert!(lines.iter().all(|line| measure_text_width(line) <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_shows_its_rows_below_each_other() {
+        let rows = [
+            vec!["abc".to_owned(), "paused (step_limit)".to_owned(), "It found three patterns".to_owned()],
+            vec!["def".to_owned(), "–".to_owned(), String::new()],
+        ];
+        assert_eq!(
+            table_lines(&["ID", "STATUS", "SUMMARY"], &rows, &["STATUS"], Some(30)),
+            [
+                "ID · STATUS · SUMMARY",
+                "ID       abc",
+                "STATUS   paused (step_limit)",
+                "SUMMARY  It found three",
+                "         patterns",
+                "",
+                "ID       def",
+            ]
+        );
     }
 
     #[test]

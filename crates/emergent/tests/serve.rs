@@ -51,6 +51,20 @@ async fn the_first_start_shows_the_token_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_start_says_fits_80_columns() {
+    let home = Home::sqlite();
+    let server = home.start_with(&["--sample"]).await;
+    let said = &server.launched.said;
+    // A link has a line of its own, and here the name of the program is a long path.
+    let is_free = |line: &&str| line.starts_with("http") || line.contains("/emergent ");
+    let wide: Vec<&str> =
+        said.lines().filter(|line| line.chars().count() > 80).filter(|line| !is_free(line)).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+    assert!(said.lines().any(|line| line.starts_with("http") && line.contains("/login?code=")), "{said}");
+    server.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_link_of_a_start_and_of_login_link_log_in_once() {
     let home = Home::sqlite();
     let server = home.start().await;

@@ -223,9 +223,10 @@ fn show_all(runs: &[Received<RunView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_list(
+    output::print_list_with_whole(
         &["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"],
         &rows,
+        &["STATUS"],
         ("agent trigger AGENT --input TEXT", "starts a run"),
     )
 }

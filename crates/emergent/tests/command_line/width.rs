@@ -1,4 +1,4 @@
-//! Everything that commands list or show fits a terminal of 80 columns, and has no control characters elsewhere.
+//! Everything that commands list or show fits a terminal of 80 columns, and one of 40, and has no control characters elsewhere.
 
 use std::sync::Mutex;
 
@@ -116,17 +116,20 @@ fn is_json(line: &str) -> bool {
 }
 
 /// What is wrong with the output of a command.
-fn problems(home: &Home, args: &[&str]) -> Vec<String> {
-    let shown = on_terminal(home, (24, 80), "", args);
+fn problems(home: &Home, columns: usize, args: &[&str]) -> Vec<String> {
+    let shown = on_terminal(home, (24, columns), "", args);
     let lines = written_lines(&text(&shown.stdout));
     let mut problems = Vec::new();
     // One of the servers cannot be started, which doctor says with its exit code.
     if !shown.status.success() && args != ["doctor"] {
         problems.push(format!("{args:?} failed: {}", lines.join("\n")));
     }
-    let wide = lines.iter().filter(|line| console_width(line) > 80 && !is_json(line));
+    let wide = lines.iter().filter(|line| console_width(line) > columns && !is_json(line));
     problems
         .extend(wide.map(|line| format!("{args:?} has a line of {} columns: {line}", console_width(line))));
+    if columns < 80 {
+        return problems;
+    }
     let piped = home.run(args);
     if [&piped.stdout, &piped.stderr].iter().any(|stream| stream.contains(&0x1b)) {
         problems.push(format!("{args:?} has control characters in a pipe"));
@@ -139,8 +142,8 @@ fn console_width(line: &str) -> usize {
     line.chars().count()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_that_is_listed_or_shown_fits_a_terminal_of_80_columns() {
+/// What is wrong with the output of all commands on a terminal of so many columns.
+async fn all_problems(columns: usize) -> String {
     let home = home_with_everything();
     let server = home.start().await;
     let (next, found) = (Mutex::new(READS.iter()), Mutex::new(Vec::new()));
@@ -149,13 +152,58 @@ async fn everything_that_is_listed_or_shown_fits_a_terminal_of_80_columns() {
             scope.spawn(|| {
                 loop {
                     let Some(args) = next.lock().expect("no panic").next() else { return };
-                    let problems = problems(&home, args);
+                    let problems = problems(&home, columns, args);
                     found.lock().expect("no panic").extend(problems);
                 }
             });
         }
     });
     server.kill();
-    let found = found.into_inner().expect("no panic");
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    found.into_inner().expect("no panic").join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_that_is_listed_or_shown_fits_a_terminal_of_80_columns() {
+    assert_eq!(all_problems(80).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_that_is_listed_or_shown_fits_a_terminal_of_40_columns() {
+    assert_eq!(all_problems(40).await, "");
+}
+
+#[test]
+fn a_list_of_runs_shows_the_whole_status_at_any_width() {
+    let home = Home::sqlite();
+    let folder = home.data().join("rehearsals");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let script = "rules:\n  - when: { turn: 1 }\n    answer: { calls: [{ tool: entities_query, input: {} }] }\n  \
+                  - when: {}\n    answer: { text: so far }\n";
+    std::fs::write(folder.join("searches.yaml"), script).expect("a file");
+    let agent = r#"{ "name": "an-agent-that-searches-for-ever", "tools": ["entities_query"], "maxSteps": 1,
+        "model": { "provider": "rehearsal", "name": "searches" } }"#;
+    write(&home, "agent.json", agent);
+    command_output(home.run(&["agent", "apply", "agent.json"]));
+    home.run(&["agent", "trigger", "an-agent-that-searches-for-ever", "--follow", "--input", LONG]);
+    for columns in [120, 80, 60, 40] {
+        let shown = text(&on_terminal(&home, (24, columns), "", &["run", "list"]).stdout);
+        assert!(shown.contains("paused (step_limit)"), "{columns}: {shown}");
+        let lines = written_lines(&shown);
+        assert!(lines.iter().all(|line| console_width(line) <= columns), "{columns}: {shown}");
+    }
+}
+
+#[test]
+fn the_help_fits_a_terminal_of_40_columns() {
+    let home = Home::sqlite();
+    for args in
+        [&["--help"][..], &["run", "--help"], &["agent", "trigger", "--help"], &["dispatch", "--help"]]
+    {
+        let shown = text(&on_terminal(&home, (24, 40), "", args).stdout);
+        let wide: Vec<String> = written_lines(&shown)
+            .into_iter()
+            .filter(|line| console_width(line) > 40 && line.contains(' '))
+            .collect();
+        assert!(wide.is_empty(), "{args:?}: {wide:#?}");
+    }
 }
