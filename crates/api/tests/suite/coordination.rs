@@ -410,6 +410,14 @@ both_engines! {
         assert_eq!(free.is(200).as_array().unwrap().iter().map(|one| one["key"].clone()).collect::<Vec<_>>(), [json!("a")]);
         let alone = add(json!({ "key": "alone", "title": "For whoever takes it" })).await;
         assert_eq!(alone.is(201)["workflowId"], Value::Null);
+        // Each of them is found by its id, whether it has a workflow or not.
+        for task in [made.is(201), alone.is(201)] {
+            let path = format!("/api/coordination/tasks/{}", task["id"].as_str().unwrap());
+            let shown = client.get(&path).await;
+            assert_eq!((&shown.is(200)["id"], &shown.is(200)["key"]), (&task["id"], &task["key"]));
+        }
+        let note = client.object("Note", "no-task", json!({})).await;
+        client.get(&format!("/api/coordination/tasks/{note}")).await.refused(404, "not_found");
         for (body, field) in [
             (json!({ "key": "x", "title": "x", "blockedBy": ["a"] }), "blockedBy"), (json!({ "key": "x", "title": "" }), "title"),
             (json!({ "key": "x", "title": "x", "assignedAgent": "nobody" }), "assignedAgent"), (json!({ "title": "x" }), "key"),

@@ -60,7 +60,9 @@ both_engines! {
             for path in [format!("/api/coordination/tasks/{key}/retry"), format!("/api/coordination/tasks/{key}/skip")] {
                 agents.post(&path, json!({})).await.refused(403, "missing_scope");
             }
-            agents.get(&format!("/api/coordination/discussions/{key}")).await.refused(403, "missing_scope");
+            for path in [format!("/api/coordination/discussions/{key}"), format!("/api/coordination/tasks/{key}")] {
+                agents.get(&path).await.refused(403, "missing_scope");
+            }
         }
         let unknown = format!("/api/coordination/tasks/{}/retry", uuid::Uuid::now_v7());
         agents.post(&unknown, json!({})).await.refused(404, "not_found");

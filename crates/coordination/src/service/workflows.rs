@@ -6,7 +6,7 @@ use emergent_domain::{
     cursor::{Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     object::Object,
-    task::{Task, TaskStatus},
+    task::{TASK_TYPE, Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
 };
 use emergent_graph::{Actor, Graph, WriteContext};
@@ -14,7 +14,7 @@ use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
 use emergent_store::{
     Tx, budget,
     idempotency::accept_once,
-    tasks, unassigned_tasks,
+    objects, tasks, unassigned_tasks,
     workflows::{self, AttemptRun},
 };
 
@@ -106,6 +106,18 @@ impl Dispatcher {
                 ListedTask { object, refusal: refusal.map(|(_, reason)| reason) }
             };
             Ok(ResultPage { items: items.into_iter().map(listed).collect(), next })
+        };
+        self.executor().graph().db().read(read).await
+    }
+
+    /// Loads one task of any workflow, or of none.
+    pub async fn task(&self, project: ProjectId, id: ObjectId) -> Result<ListedTask> {
+        let read = move |tx: &mut Tx<'_>| -> Result<ListedTask> {
+            let object = objects::get(tx, project, id)?.filter(|object| object.type_ == TASK_TYPE);
+            let object = object.ok_or_else(|| Error::not_found("task", id))?;
+            let refusal = unassigned_tasks::list_refusals(tx, &[id])?.remove(&id);
+            let refusal = refusal.filter(|(version, _)| *version == object.version);
+            Ok(ListedTask { object, refusal: refusal.map(|(_, reason)| reason) })
         };
         self.executor().graph().db().read(read).await
     }

@@ -11,12 +11,8 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    hints,
     output::{self, bold, first_line},
 };
-
-/// The path of the list of tasks.
-const TASKS_PATH: &str = "/api/coordination/tasks";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Task {
@@ -116,12 +112,9 @@ impl Task {
             }
             Task::Show { task } => {
                 let id = resolve_task(client, &task).await?;
-                // The API has no route for one task, so it is looked for in the list.
-                let tasks: Vec<Received<TaskView>> = client.get_all_pages(TASKS_PATH).await?;
-                let shown = tasks.into_iter().find(|task| task.id.to_string() == id).ok_or_else(|| {
-                    let list = hints::command("task list");
-                    Error::Usage(format!("there is no task `{id}` in this project (`{list}` lists them)"))
-                })?;
+                let response = client.get(&format!("/api/coordination/tasks/{}", encode(&id))).await;
+                let response = response.map_err(|error| error.with_list("task list"))?;
+                let shown: Received<TaskView> = response.data().await?;
                 if as_json { output::print_json(&shown) } else { show(&shown) }
             }
             Task::Add(mut add) => {

@@ -21,6 +21,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsInvoke, routes!(workflows::cancel))
         .starts_work(AgentsInvoke, routes!(workflows::resume), workflows::resumed_workflow)
         .scoped(AgentsRead, routes!(tasks::list))
+        .scoped(AgentsRead, routes!(tasks::get))
         .scoped(AgentsInvoke, routes!(tasks::add))
         .scoped(AgentsInvoke, routes!(tasks::retry))
         .scoped(AgentsInvoke, routes!(tasks::reassign))

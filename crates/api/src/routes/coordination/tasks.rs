@@ -1,4 +1,4 @@
-//! Lists and adds tasks; retries, reassigns and skips them.
+//! Lists, shows and adds tasks; retries, reassigns and skips them.
 
 use axum::extract::State;
 use emergent_domain::{ids::WorkflowId, task::TaskStatus};
@@ -42,6 +42,20 @@ pub(super) async fn list(
     let requested = query.page()?;
     let filter = TaskFilter { workflow: query.workflow, status: query.status, available: query.available };
     page(app.dispatcher.tasks(project, filter, requested).await?)
+}
+
+/// Returns one task, of any workflow or of none.
+#[utoipa::path(
+    get, path = "/api/coordination/tasks/{taskId}", tag = "coordination", operation_id = "getTask",
+    params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")),
+    responses((status = 200, description = "The task", body = Envelope<TaskView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    ObjectPath(task): ObjectPath,
+) -> Result<TaskView> {
+    ok(app.dispatcher.task(project, task).await?)
 }
 
 /// Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
