@@ -32,13 +32,14 @@ impl ServerFile {
     }
 }
 
-fn file_path(folder: &Path) -> PathBuf {
+/// The path of the file.
+pub fn path(folder: &Path) -> PathBuf {
     folder.join("server")
 }
 
 /// Writes the file and locks it. The lock lasts as long as the returned file is open.
 pub fn write(folder: &Path, address: &str, database_url: Option<&str>) -> Result<File> {
-    let path = file_path(folder);
+    let path = self::path(folder);
     let database = database_url.map_or(EMBEDDED.to_owned(), without_password);
     // Another server may share the folder, and commands may read the file now. So the file is locked under another
     // name first, and then takes the place of the old one.
@@ -58,7 +59,7 @@ pub fn write(folder: &Path, address: &str, database_url: Option<&str>) -> Result
 
 /// Reads the file; `None` when there is none, or it is empty.
 pub fn read(folder: &Path) -> Option<ServerFile> {
-    let path = file_path(folder);
+    let path = self::path(folder);
     let text = std::fs::read_to_string(&path).ok()?;
     let mut lines = text.lines().map(str::trim);
     let address = lines.next().filter(|address| !address.is_empty())?;
@@ -73,7 +74,7 @@ pub fn read(folder: &Path) -> Option<ServerFile> {
 
 /// Removes the file, unless another process that runs has written it.
 pub fn remove_stale(folder: &Path) {
-    let path = file_path(folder);
+    let path = self::path(folder);
     if !is_locked(&path) {
         let _ = std::fs::remove_file(path);
     }
@@ -81,7 +82,7 @@ pub fn remove_stale(folder: &Path) {
 
 /// Removes the file that this process wrote. Another server on the same folder may have replaced it meanwhile.
 pub fn remove_own(folder: &Path, own: &File) {
-    let path = file_path(folder);
+    let path = self::path(folder);
     #[cfg(unix)]
     let is_own = {
         use std::os::unix::fs::MetadataExt;

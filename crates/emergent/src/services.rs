@@ -19,10 +19,10 @@ use crate::{
     build_info,
     config::Settings,
     database_error,
-    datadir::DataDir,
+    datadir::{self, DataDir},
     demo,
     error::{Error, Result},
-    logs, telemetry,
+    logs, server_file, telemetry,
 };
 
 /// How long the token of [`Services::local_token`] is valid: longer than a command that follows a run.
@@ -50,19 +50,22 @@ pub struct Services {
 pub async fn open_services(settings: &Settings) -> Result<Services> {
     let data = match &settings.database_url {
         Some(_) => DataDir::open_shared(&settings.data_dir)?,
-        None => DataDir::open_exclusive(&settings.data_dir)?,
+        None => {
+            check_embedded_is_meant(settings)?;
+            DataDir::open_exclusive(&settings.data_dir)?
+        }
     };
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
     let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
-    // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
-    for product in emergent_products::builtin::ALL {
-        let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
     let coordination = settings.coordination()?;
     if let Some(judge) = &coordination.judge {
         // As for `EMERGENT_MODEL`: a key may be set later, but a provider that there is not would fail each question.
         let unknown = |error: emergent_llm::Error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string());
         models.check_provider(judge).map_err(unknown)?;
     }
+    // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
+    for product in emergent_products::builtin::ALL {
+        let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
         models.add_script(product.name, script);
     }
     let (name, script) = demo::SCRIPT;
@@ -141,6 +144,23 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         admin_token_ended,
         token_is_new,
     })
+}
+
+/// Refuses to create an embedded database in the folder of a server on PostgreSQL: somebody who forgot the address of
+/// the database would get an empty one.
+fn check_embedded_is_meant(settings: &Settings) -> Result<()> {
+    let folder = &settings.data_dir;
+    let postgres = server_file::read(folder).and_then(|server| server.database);
+    match postgres.filter(|_| !datadir::has_database(folder)) {
+        None => Ok(()),
+        Some(database) => Err(Error::Usage(format!(
+            "the server of the data folder `{}` uses the database {database}, and no database is set here: set \
+             EMERGENT_DATABASE_URL, or choose another folder with --data-dir; to start with an empty embedded database \
+             in this folder, remove `{}`",
+            folder.display(),
+            server_file::path(folder).display()
+        ))),
+    }
 }
 
 /// What the API tells an operator about this server.

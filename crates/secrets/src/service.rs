@@ -52,6 +52,9 @@ pub struct SecretInfo {
     pub name: SecretName,
     /// Incremented with every new value.
     pub version: i64,
+    /// Whether a `put` gave the value that the secret had. It is said only to the token that gave that value: others
+    /// could use it to confirm a guess.
+    pub is_unchanged: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// The project's external servers that refer to the secret.
@@ -156,7 +159,7 @@ impl Secrets {
         value: Secret,
     ) -> Result<SecretInfo> {
         let (this, name) = (self.clone(), name.clone());
-        let work = move |tx: &mut Tx<'_>| {
+        let work = move |tx: &mut Tx<'_>| -> Result<SecretInfo> {
             projects::get(tx, project)?.ok_or(Error::NoProject(project))?;
             let ring = this.0.ring.read().clone();
             // The lock is held until the end. A concurrent rotation would otherwise miss this row
@@ -168,6 +171,13 @@ impl Secrets {
             let key = sealing_key(&ring, &stored_keys, &this.0.keys.location())?;
             let sealed = key.seal(project, &name, &value)?;
             let now = this.0.clock.now();
+            let is_unchanged = match rows::get_value(tx, project, name.as_str(), author)? {
+                Some(rows::SealedRow { key, sealed, .. }) => {
+                    let before = ring.unseal(project, &name, &SealedValue { key, bytes: sealed });
+                    before.is_ok_and(|before| before == value)
+                }
+                None => false,
+            };
             let row = rows::upsert(tx, project, name.as_str(), &sealed.key, &sealed.bytes, author, now)?;
             if row.version == 1 && rows::count(tx, project)? > MAX_SECRETS {
                 let reason = format!("a project has at most {MAX_SECRETS} secrets; delete one first");
@@ -175,7 +185,7 @@ impl Secrets {
             }
             let entry = audit_entry(AuditAction::SecretPut, project, &name).detail("version", row.version);
             audit::record(tx, &entry, now)?;
-            to_info(row, &ProjectServers::load(tx, project)?)
+            Ok(SecretInfo { is_unchanged, ..to_info(row, &ProjectServers::load(tx, project)?)? })
         };
         self.0.db.write(work).await
     }
@@ -404,6 +414,7 @@ pub(crate) fn to_info(row: rows::SecretRow, servers: &ProjectServers) -> Result<
     let name: SecretName = row.name.parse()?;
     Ok(SecretInfo {
         version: row.version,
+        is_unchanged: false,
         created_at: row.created_at,
         updated_at: row.updated_at,
         destinations: servers.destinations(&name),

@@ -2,7 +2,12 @@
 
 use std::{fs, path::Path};
 
-use emergent_domain::{ids::ProjectId, mcp_server::McpServer, redact::Redactor, time::Clock};
+use emergent_domain::{
+    ids::{ProjectId, TokenId},
+    mcp_server::McpServer,
+    redact::Redactor,
+    time::Clock,
+};
 use emergent_secrets::{Destination, Error, KeySource, Secret, SecretName, Secrets};
 use emergent_store::{Db, Tx, params, projects};
 use emergent_testkit::{TestDb, both_engines, fixtures::mcp_server};
@@ -89,6 +94,20 @@ both_engines! {
         secrets.delete(ours, &name("TOKEN")).await.unwrap();
         assert!(matches!(secrets.delete(ours, &name("TOKEN")).await, Err(Error::NotFound { .. })));
         assert!(resolve(&secrets, ours, "${TOKEN}").await.is_err());
+    }
+
+    async fn only_the_token_that_gave_a_value_learns_that_it_is_the_same(db: TestDb) {
+        let secrets = open(&db, Folder::new().keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        let (giver, guesser) = (Some(TokenId::new()), Some(TokenId::new()));
+        let unchanged = async |token, value: &str| {
+            secrets.put(ours, token, &name("TOKEN"), Secret::new(value.to_owned())).await.unwrap().is_unchanged
+        };
+        assert!(!unchanged(giver, VALUE).await, "it is new");
+        assert!(unchanged(giver, VALUE).await);
+        assert!(!unchanged(giver, "another value").await);
+        assert!(!unchanged(guesser, "another value").await, "this would confirm a guess");
+        assert!(!unchanged(None, "another value").await);
     }
 
     async fn a_value_that_cannot_be_kept_is_refused_and_not_repeated(db: TestDb) {

@@ -213,6 +213,21 @@ read_row! {
     SealedRow in "secrets" { project: "project_id", name: "name", key: "key_id", sealed: "sealed" }
 }
 
+/// The sealed value of a secret if this token gave it.
+pub fn get_value(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    name: &str,
+    author: Option<TokenId>,
+) -> Result<Option<SealedRow>> {
+    let Some(author) = author else { return Ok(None) };
+    let sql = format!(
+        "SELECT {} FROM secrets WHERE project_id = $1 AND name = $2 AND author_token = $3",
+        SealedRow::COLUMNS
+    );
+    tx.query_opt(&sql, params![project, name, author], SealedRow::from_row)
+}
+
 /// Secrets of all projects that are sealed with another key than this, `limit` at most, locked until the
 /// transaction ends.
 pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {

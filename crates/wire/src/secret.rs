@@ -13,6 +13,9 @@ pub struct SecretView {
     pub name: String,
     /// One more with every value.
     pub version: i64,
+    /// True after a `PUT` of the value that the secret had, by the token that gave it; absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]

@@ -12,6 +12,7 @@ impl IntoView<SecretView> for SecretInfo {
         SecretView {
             name: info.name.to_string(),
             version: info.version,
+            unchanged: info.is_unchanged,
             created_at: info.created_at,
             updated_at: info.updated_at,
             used_by,

@@ -74,7 +74,8 @@ impl Secret {
                 let stored: Received<SecretView> = client.put(&path(&name), &body).await?.data().await?;
                 let message = match stored.version {
                     1 => format!("{name} is set"),
-                    _ => format!("{name} has another value"),
+                    _ if stored.unchanged => format!("{name} is set to the value that it had before"),
+                    _ => format!("{name} is set anew"),
                 };
                 if as_json {
                     return output::print_json(&stored);

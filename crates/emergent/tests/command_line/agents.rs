@@ -72,6 +72,25 @@ fn the_history_of_an_agent_names_the_changed_fields_and_prints_old_versions() {
 }
 
 #[test]
+fn the_editor_shows_the_approvals_of_an_agent_and_a_removed_one_is_removed() {
+    let home = Home::sqlite();
+    let definition =
+        "name: careful\ntools: [\"entities_*\"]\napprovals:\n  - tools: [entities_delete]\n    action: ask\n";
+    write(&home, "careful.yaml", definition);
+    command_output(home.run(&["agent", "apply", "careful.yaml"]));
+    let edit = |editor: &str| {
+        let mut command = home.command(&["agent", "edit", "careful"]);
+        command.env("EDITOR", editor).env_remove("VISUAL").env("TMPDIR", home.folder());
+        command_output(crate::common::finish(command))
+    };
+    assert_eq!(edit("sed -i 's/entities_delete/entities_update/'"), "careful is at version 2\n");
+    let shown = json_of(home.run(&["agent", "show", "careful", "--json"]));
+    assert_eq!(shown["approvals"][0]["tools"], json!(["entities_update"]));
+    assert_eq!(edit("sed -i '/^approvals:/d'"), "careful is at version 3\n");
+    assert_eq!(json_of(home.run(&["agent", "show", "careful", "--json"]))["approvals"], json!([]));
+}
+
+#[test]
 fn an_agent_is_edited_in_the_editor_and_a_refused_text_is_not_lost() {
     let home = home_with_agent();
     let edit = |editor: &str| {

@@ -34,6 +34,13 @@ async fn commands_find_the_server_of_the_folder() {
     assert!(command_output(home.run(&["agent", "list"])).contains("echo"));
     let told = text(&home.run(&["doctor"]).stdout);
     assert!(told.contains("none (the last one listened on"), "{told}");
+
+    // A start that forgets the address of the database does not make an empty one.
+    let mut forgetful = home.command(&["serve", "--listen", "127.0.0.1:0"]);
+    forgetful.env_remove("EMERGENT_DATABASE_URL");
+    let told = crate::common::failed(&crate::common::finish(forgetful));
+    assert!(told.contains("EMERGENT_DATABASE_URL") && told.contains("postgres"), "{told}");
+    assert!(!home.data().join("emergent.db").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -125,8 +125,10 @@ async fn secrets_are_managed_on_the_data_folder_itself() {
         "A_KEY is set\n"
     );
     let again = with_input(home.command(&["secret", "set", "A_KEY"]), "another\r\n", &known);
-    assert_eq!(command_output(again), "A_KEY has another value\n");
-    assert!(command_output(home.run(&["secret", "list"])).contains("A_KEY  2"));
+    assert_eq!(command_output(again), "A_KEY is set anew\n");
+    let same = with_input(home.command(&["secret", "set", "A_KEY"]), "another\n", &known);
+    assert_eq!(command_output(same), "A_KEY is set to the value that it had before\n");
+    assert!(command_output(home.run(&["secret", "list"])).contains("A_KEY  3"));
     let other = command_output(home.run(&["project", "create", "other"]));
     assert!(
         !other.is_empty() && !command_output(home.run(&["secret", "list", "-p", "other"])).contains("A_KEY")

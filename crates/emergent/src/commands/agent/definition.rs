@@ -11,12 +11,13 @@ use crate::{
 };
 
 /// The fields of a definition in the order in which an editor shows them, with what each is when it is absent.
-fn defaults() -> [(&'static str, Value); 15] {
+fn defaults() -> [(&'static str, Value); 16] {
     [
         ("name", Value::Null),
         ("description", json!("")),
         ("model", Value::Null),
         ("tools", json!([])),
+        ("approvals", json!([])),
         ("trigger", Value::Null),
         ("flowType", json!("single")),
         ("flowConfig", Value::Null),

@@ -24,7 +24,7 @@ use crate::{
     client::{Client, Received},
     commands::{
         inbox::{self, Reviewed},
-        watch_run::{Spinner, listen_for_interrupt},
+        watch_run::{self, Spinner, listen_for_interrupt},
         watch_workflow,
     },
     error::{Error, Result},
@@ -33,6 +33,8 @@ use crate::{
 
 /// How often the terminal is looked at for `/stop`.
 const TYPED_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a person who leaves waits for the status of the run.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How following an answer ended.
 pub enum AnswerEnd {
@@ -238,15 +240,15 @@ impl<'a> Answer<'a> {
     }
 
     /// What becomes of an answer that is not followed to its end.
-    pub fn print_left(&self) {
-        if let Some(run) = self.run {
-            output::print_notice(&watch_workflow::interrupted_message(
-                self.client.other_driver(),
-                "run",
-                &run.to_string(),
-                None,
-            ));
-        }
+    pub async fn print_left(&self) {
+        let Some(run) = self.run else { return };
+        let ended = ended_status(self.client, run).await;
+        output::print_notice(&watch_workflow::interrupted_message(
+            self.client.other_driver(),
+            "run",
+            &run.to_string(),
+            ended.as_deref(),
+        ));
     }
 
     /// Prints what a complete answer cost where its text is piped: not among the text.
@@ -263,6 +265,13 @@ impl<'a> Answer<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// The status of a run that has ended. `None` if it goes on, or if the server does not say so soon: the person wants
+/// to leave.
+async fn ended_status(client: &Client, run: Uuid) -> Option<String> {
+    let path = format!("/api/admin/runs/{run}");
+    tokio::time::timeout(STATUS_TIMEOUT, watch_run::ended_status(client, &path)).await.ok().flatten()
 }
 
 /// What a person did about a request.

@@ -198,11 +198,11 @@ async fn answer_once(
         AnswerEnd::Stored(stored) => stored,
         AnswerEnd::Left => return Ok(()),
         AnswerEnd::Quit => {
-            answer.print_left();
+            answer.print_left().await;
             return Ok(());
         }
         AnswerEnd::Interrupted => {
-            answer.print_left();
+            answer.print_left().await;
             return Err(Error::Interrupted);
         }
     };

@@ -263,11 +263,11 @@ impl<'a> Session<'a> {
             }
             AnswerEnd::Left => Ok(Next::GoOn),
             AnswerEnd::Quit => {
-                answer.print_left();
+                answer.print_left().await;
                 Ok(Next::Leave)
             }
             AnswerEnd::Interrupted => {
-                answer.print_left();
+                answer.print_left().await;
                 Err(Error::Interrupted)
             }
         }

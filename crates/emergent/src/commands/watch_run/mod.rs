@@ -100,7 +100,7 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
 }
 
 /// The status of a run that has ended, which it may have while this process stopped; `None` for one that goes on.
-async fn ended_status(client: &Client, path: &str) -> Option<String> {
+pub async fn ended_status(client: &Client, path: &str) -> Option<String> {
     let run: RunDetailView = client.get(path).await.ok()?.data().await.ok()?;
     run.facts.status.is_terminal().then(|| status(run.facts.status, run.facts.reason))
 }
