@@ -1,6 +1,8 @@
 //! Drives one workflow in a loop: refresh the state, decide, write, wait. The state stays in memory while
 //! nobody else changes the workflow; after a change from outside, the driver loads it again.
 
+mod pass;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -14,12 +16,13 @@ use emergent_domain::{
     workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
-    conclude::{ConcludedAttempt, Judgement, conclude_attempt, fail_unstarted},
+    conclude::{ConcludedAttempt, Judgement, conclude_attempt},
     decide::{self, Action},
     summary,
     transition::{Transition, TransitionTo},
 };
 use emergent_store::{Db, Tx, budget, runs, workflows};
+use pass::Pass;
 use tokio::time::Duration;
 
 use crate::{
@@ -432,38 +435,6 @@ impl WorkflowDriver {
         executor
             .commit_and_drive(slots, move |tx, admissions| apply::apply(tx, admissions, &tx_executor, &batch))
             .await
-    }
-}
-
-/// The writes of one pass over a workflow. Each write changes the snapshot as soon as it is decided,
-/// because the decisions after it build on it. If the commit fails, the workflow is loaded again.
-struct Pass<'a> {
-    loaded: &'a mut LoadedWorkflow,
-    writes: Vec<WorkflowWrite>,
-}
-
-impl Pass<'_> {
-    fn push(&mut self, write: WorkflowWrite) {
-        if let Some(change) = write.change() {
-            self.loaded.snapshot.apply(&change);
-        }
-        if let WorkflowWrite::StartAttempt(attempt) = &write {
-            self.loaded.sessions.insert(attempt.task.id, attempt.session);
-        }
-        self.writes.push(write);
-    }
-
-    /// Records that models gave no usable answers to questions about a task, so that the rules decided.
-    fn report_judge_failures(&mut self, task: ObjectId, failures: Vec<JudgeFailure>) {
-        for JudgeFailure { role, reason } in failures {
-            self.push(WorkflowWrite::ReportJudgeFailure { task, role, why: reason });
-        }
-    }
-
-    /// Fails a task that no agent can do, or whose run was refused.
-    fn fail_unstarted(&mut self, task: &Task, reason: &str, options: &[&str]) {
-        let step = fail_unstarted(&self.loaded.snapshot, task, reason, options);
-        self.push(WorkflowWrite::ChangeTask { step, before: Box::new(task.clone()) });
     }
 }
 
