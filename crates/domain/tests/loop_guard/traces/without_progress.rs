@@ -1,6 +1,6 @@
 //! Loops whose calls differ each time but bring nothing new, and honest work that resembles them.
 
-use emergent_domain::loops::CallEffect::{External, NoTool, Reads, Writes};
+use emergent_domain::loops::CallEffect::{NoTool, Reads, Writes};
 use serde_json::json;
 
 use super::{Label, Trace, TracedCall, add, call, external, failing, look, read, search, write};
