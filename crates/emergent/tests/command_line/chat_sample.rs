@@ -32,9 +32,14 @@ async fn a_question_about_the_sample_is_answered_right_away() {
         said.contains("chat \"Who worked with Ada Lovelace?\"") && !said.contains("needs a model"),
         "{said}"
     );
-    // Without an agent, from what a search finds; and with the agent that came along.
-    let plain = command_output(home.run(&["chat", "Who worked with Ada Lovelace?"]));
-    assert!(plain.contains("Ada Lovelace"), "{plain}");
+    // The default agent that came along answers; with `-`, no agent does, and a search finds passages.
+    let asked = command_output(home.run(&["chat", "Who worked with Ada Lovelace?"]));
+    assert_eq!(asked.trim(), "Ada Lovelace worked with Charles Babbage.");
+    let plain = command_output(home.run(&["chat", "Who worked with Ada Lovelace?", "--agent", "-"]));
+    assert!(plain.contains("You said:") && plain.contains("Ada Lovelace"), "{plain}");
+    let agents: Vec<Value> = server.api.all("/api/chat/conversations?").await;
+    let agents: Vec<&Value> = agents.iter().map(|conversation| &conversation["agentName"]).collect();
+    assert_eq!(agents, [&Value::Null, &Value::from("graph-query-agent")], "newest first");
     let answer: Value = json_of(home.run(&[
         "chat",
         "Who?",
@@ -74,6 +79,9 @@ async fn without_a_model_it_is_said_what_to_set() {
     assert!(said.contains("needs a model: set GEMINI_API_KEY, or EMERGENT_MODEL"), "{said}");
     let told = failed(&home.run(&["chat", "Who worked with Ada Lovelace?"]));
     assert!(told.contains("GEMINI_API_KEY") && told.contains("EMERGENT_MODEL"), "{told}");
+    assert!(!told.contains("--model"), "the command has no such option: {told}");
+    let told = failed(&home.run(&["agent", "trigger", "graph-query-agent", "--input", "Who?"]));
+    assert!(told.contains("--model provider/name"), "{told}");
     assert!(server.api.all("/api/chat/conversations?").await.is_empty(), "nothing was stored");
 }
 

@@ -159,9 +159,8 @@ impl Models {
             }
         };
         Error::Config(format!(
-            "the model `{model}` needs {needs}: set `{setting}` and start the server again, choose another model for \
-             this start (`--model provider/name`, or `model` in a request), or {other} (`rehearsal/echo` needs no \
-             key); `emergent doctor` lists the providers that are configured"
+            "the model `{model}` needs {needs}: set `{setting}` and start the server again, or {other} \
+             (`rehearsal/echo` needs no key); `emergent doctor` lists the providers that are configured"
         ))
     }
 }

@@ -45,8 +45,8 @@ use view::incomplete_reason;
 pub struct Chat {
     /// What to ask; `-` reads it from standard input
     message: Option<String>,
-    /// The agent that answers, by name or id; without one, answers are based on what a search finds, or the default
-    /// agent answers if `EMERGENT_MODEL` is not set
+    /// The agent that answers, by name or id; without this, the default agent of the project answers. With `-`, or
+    /// without a default agent, answers are based on what a search finds
     #[arg(long, value_name = "AGENT", conflicts_with = "conversation")]
     agent: Option<String>,
     /// Go on with a conversation: an id, the end of an id, or `last`
@@ -62,6 +62,9 @@ pub struct Chat {
     #[arg(long, value_name = "KEY", requires = "message")]
     idempotency_key: Option<String>,
 }
+
+/// What `--agent` and `/agents` call a conversation without an agent.
+const NO_AGENT: &str = "-";
 
 /// Where messages go: to a conversation that exists, or to a new one with an agent or without.
 #[derive(Debug, Clone, Default)]
@@ -95,13 +98,13 @@ impl Chat {
         if as_json && message.is_none() && is_terminal {
             return Err(Error::Usage("--json needs a message: `emergent chat MESSAGE --json`".to_owned()));
         }
-        let mut target = self.target(client).await?;
+        let target = self.target(client).await?;
         // On a data folder, this process drives the runs of the answers.
         let driver = client.drive_runs();
         let ended = match message {
             Some(message) => {
                 let key = self.idempotency_key.as_deref();
-                answer_once(client, &mut target, message, key, as_json).await
+                answer_once(client, &target, message, key, as_json).await
             }
             None => {
                 let input = if is_terminal { Input::terminal() } else { Input::standard_input() };
@@ -121,8 +124,14 @@ impl Chat {
             let id = resolve_id(client, &CONVERSATIONS, conversation).await?;
             target.conversation = Some(parse_id(&id)?);
         }
-        if let Some(name) = &self.agent {
-            let agent = agent::resolve_agent(client, name).await?;
+        let agent = match self.agent.as_deref() {
+            Some(NO_AGENT) => None,
+            Some(name) => Some(agent::resolve_agent(client, name).await?),
+            None if target.conversation.is_none() => find_default_agent(client).await,
+            // The agent of a conversation never changes.
+            None => None,
+        };
+        if let Some(agent) = agent {
             (target.agent, target.agent_name) = (Some(agent.id), Some(agent.name.clone()));
         }
         Ok(target)
@@ -145,31 +154,7 @@ fn read_message() -> Result<String> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Sends a message. A conversation without an agent needs a model for everything (`EMERGENT_MODEL`). Where there is
-/// none, the default agent of the project answers in a new conversation, because its definition names a model.
-async fn send<'a>(
-    client: &'a Client,
-    target: &mut Target,
-    text: String,
-    key: Option<&str>,
-) -> Result<ChatFrames<'a>> {
-    let refused = match ChatFrames::send(client, &target.message(text.clone()), key).await {
-        Err(Error::Refused { code, message, details }) if code == "no_model" => {
-            Error::Refused { code, message, details }
-        }
-        sent => return sent,
-    };
-    let is_plain = target.conversation.is_none() && target.agent.is_none();
-    let default = if is_plain { find_default_agent(client).await } else { None };
-    let Some(agent) = default else { return Err(refused) };
-    let with_agent = Target { agent: Some(agent.id), agent_name: Some(agent.name.clone()), ..target.clone() };
-    let frames = ChatFrames::send(client, &with_agent.message(text), key).await?;
-    *target = with_agent;
-    output::print_notice(&dim(&format!("There is no model for all agents, so {} answers.", agent.name)));
-    Ok(frames)
-}
-
-/// The default agent of the project; `None` as well if the token may not list agents.
+/// The default agent of the project, which the API does not assume; `None` as well if the token may not list agents.
 async fn find_default_agent(client: &Client) -> Option<Received<AgentView>> {
     let agents: Vec<Received<AgentView>> =
         client.get_all_pages("/api/admin/agents?include_internal=false").await.ok()?;
@@ -179,7 +164,7 @@ async fn find_default_agent(client: &Client) -> Option<Received<AgentView>> {
 /// Sends one message and prints its answer: all that happens on a terminal, and only the text elsewhere.
 async fn answer_once(
     client: &Client,
-    target: &mut Target,
+    target: &Target,
     message: String,
     key: Option<&str>,
     as_json: bool,
@@ -188,7 +173,7 @@ async fn answer_once(
     let is_attended = is_terminal && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let mut typed = TypedAhead::default();
     let shown = if is_terminal { Shown::All } else { Shown::Nothing };
-    let frames = match send(client, target, message, key).await {
+    let frames = match ChatFrames::send(client, &target.message(message), key).await {
         Err(error) => return Err(busy::explain(client, target.conversation, error).await),
         sent => sent?,
     };

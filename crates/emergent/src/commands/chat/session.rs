@@ -7,13 +7,13 @@ use emergent_wire::{
 };
 
 use super::{
-    Target,
+    NO_AGENT, Target,
     answer::{Answer, AnswerEnd, Shown},
     busy,
     frames::ChatFrames,
     input::{Input, Read},
     line::{Continuation, HELP, Line},
-    print_json_line, send,
+    print_json_line,
     typed_ahead::TypedAhead,
     view::incomplete_reason,
 };
@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
         match line {
             Line::Empty => {}
             Line::Message(text) => {
-                let frames = match send(self.client, &mut self.target, text, None).await {
+                let frames = match ChatFrames::send(self.client, &self.target.message(text), None).await {
                     Err(error) => {
                         return Err(busy::explain(self.client, self.target.conversation, error).await);
                     }
@@ -212,7 +212,7 @@ impl<'a> Session<'a> {
     }
 
     async fn choose_agent(&mut self, name: &str) -> Result<()> {
-        if name == "-" {
+        if name == NO_AGENT {
             (self.target.agent, self.target.agent_name) = (None, None);
         } else {
             let agent = agent::resolve_agent(self.client, name).await.map_err(in_chat)?;
