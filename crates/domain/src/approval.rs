@@ -4,6 +4,7 @@
 mod condition;
 mod decision;
 mod request;
+mod title;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

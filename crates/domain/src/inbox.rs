@@ -84,7 +84,7 @@ pub struct InboxNoticeItem {
     pub id: Uuid,
     pub kind: InboxItemKind,
     pub status: ApprovalStatus,
-    /// The tool, the question, the topic of the discussion, or why the workflow does not go on.
+    /// The tool with the start of its input, the question, the topic of the discussion, or why the workflow does not go on.
     pub title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
@@ -99,17 +99,16 @@ pub struct InboxNoticeItem {
 impl InboxNotice {
     /// The notice of a request to a person that has this status now.
     pub fn for_approval(approval: &Approval, status: ApprovalStatus, at: Timestamp) -> Self {
-        let (kind, title) = match (approval.kind, &approval.question) {
-            (ApprovalKind::Question, Some(question)) => (InboxItemKind::Question, &question.text),
-            (ApprovalKind::Question, None) => (InboxItemKind::Question, &approval.tool),
-            (ApprovalKind::Approval, _) => (InboxItemKind::Approval, &approval.tool),
+        let kind = match approval.kind {
+            ApprovalKind::Question => InboxItemKind::Question,
+            ApprovalKind::Approval => InboxItemKind::Approval,
         };
         let item = InboxNoticeItem {
             run_id: Some(approval.run),
             agent_name: Some(approval.agent_name.clone()),
             tool_name: Some(approval.tool.clone()),
             expires_at: approval.expires_at,
-            ..InboxNoticeItem::new(approval.id.0, kind, status, title)
+            ..InboxNoticeItem::new(approval.id.0, kind, status, &approval.title())
         };
         Self::new(approval.project, item, at)
     }

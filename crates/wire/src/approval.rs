@@ -60,8 +60,8 @@ pub struct InboxItemView {
     pub kind: InboxKind,
     #[schema(value_type = schema::ApprovalStatus)]
     pub status: ApprovalStatus,
-    /// The tool, the question, the topic of the discussion, or why the workflow does not go on. At most 500 characters; the
-    /// item itself has all of it.
+    /// The tool with the start of its input, the question, the topic of the discussion, or why the workflow does not go
+    /// on. At most 500 characters; the item itself has all of it.
     pub title: String,
     /// The run that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ impl From<Approval> for InboxItemView {
             id: approval.id.0,
             kind,
             status: approval.status,
-            title: short_title(approval.question.as_ref().map_or(&approval.tool, |question| &question.text)),
+            title: short_title(&approval.title()),
             run_id: Some(approval.run.0),
             agent_name: Some(approval.agent_name),
             tool_name: Some(approval.tool),
@@ -178,7 +178,7 @@ pub struct ApprovalView {
     pub kind: ApprovalKind,
     #[schema(value_type = schema::ApprovalStatus)]
     pub status: ApprovalStatus,
-    /// The tool, or the question.
+    /// The tool with the start of its input, or the question.
     pub title: String,
     pub agent_id: Uuid,
     pub agent_name: String,
@@ -245,7 +245,7 @@ impl From<Approval> for ApprovalView {
             id: approval.id.0,
             kind: approval.kind,
             status: approval.status,
-            title: approval.question.as_ref().map_or(&approval.tool, |question| &question.text).clone(),
+            title: approval.title(),
             agent_id: approval.agent.0,
             agent_name: approval.agent_name,
             run_id: approval.run.0,

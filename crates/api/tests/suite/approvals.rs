@@ -64,6 +64,7 @@ both_engines! {
         let inbox = client.get("/api/approvals?kind=approval").await.is(200)[0].clone();
         assert_eq!((&inbox["id"], &inbox["kind"], &inbox["runId"]), (&json!(request), &json!("approval"), &run));
         assert_eq!((&inbox["toolName"], &inbox["agentName"]), (&json!("entities_delete"), &json!("cleaner")));
+        assert_eq!(inbox["title"], format!("entities_delete {object}"), "two calls of one tool can be told apart");
         assert_eq!(client.get("/api/approvals?kind=question").await.is(200), &json!([]));
         assert_eq!(client.get("/api/approvals?status=decided").await.is(200), &json!([]));
 

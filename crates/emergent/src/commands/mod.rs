@@ -6,6 +6,7 @@ pub mod backup;
 pub mod budget;
 pub mod chat;
 pub mod completions;
+mod confirm;
 pub mod conversation;
 pub mod demo;
 pub mod discussion;

@@ -102,7 +102,8 @@ fn an_answer_that_waits_for_a_person_ends_a_script_with_the_commands_that_decide
         assert!(request.contains(part), "{part}: {request}");
     }
     command_output(home.run(&["inbox", "deny", "last", "--reason", "we need it"]));
-    let decided = failed(&home.run(&["inbox", "approve", "last"]));
+    let newest = json_of(home.run(&["inbox", "list", "--all", "--json"]))[0]["id"].clone();
+    let decided = failed(&home.run(&["inbox", "approve", newest.as_str().expect("an id")]));
     assert!(decided.contains("entities_delete was already denied (by "), "{decided}");
     let rest = run_with_input(&home, &["chat", "--conversation", "last"], "Thanks\n");
     let shown = command_output(rest);

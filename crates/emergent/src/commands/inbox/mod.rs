@@ -1,5 +1,6 @@
 //! `emergent inbox`: lists what a person has to decide, and decides it.
 
+mod options;
 mod review;
 mod review_escalated;
 mod show;
@@ -8,19 +9,20 @@ use std::path::{Path, PathBuf};
 
 use emergent_domain::approval::{ApprovalStatus, Choice};
 use emergent_wire::{
-    approval::{ApprovalView, DecideApproval, EscalatedItemView, InboxDetailView, InboxItemView},
+    approval::{ApprovalView, DecideApproval, EscalatedItemView, InboxDetailView, InboxItemView, InboxKind},
     token::TokenView,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    encode, read_json_file,
+    confirm, encode, read_json_file,
     resolve::{INBOX, resolve_id},
 };
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
+    hints,
     output::{self, first_line},
     text::short_id,
 };
@@ -30,6 +32,8 @@ use show::{choice_word, print_decided, print_escalated, print_escalated_decision
 /// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
 const SECONDS_LENGTH: usize = 19;
 const TITLE_CHARS: usize = 60;
+/// The newest item that waits.
+const LAST: &str = "last";
 /// Where the time of a timestamp begins and ends, in minutes: `00:00`.
 const TIME_START: usize = 11;
 const TIME_END: usize = 16;
@@ -65,6 +69,9 @@ pub enum Inbox {
         /// Why, for the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// With `last`, decide without asking; a script needs it for a workflow or a discussion
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Approve a tool call with another input, which replaces the whole input
     Edit {
@@ -79,6 +86,9 @@ pub enum Inbox {
         /// Why, for the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// With `last`, decide without asking; a script needs it for a workflow or a discussion
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Deny a tool call, leave a question unanswered, or cancel a workflow
     Deny {
@@ -87,13 +97,19 @@ pub enum Inbox {
         /// Why, for the agent and the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// With `last`, decide without asking; a script needs it for a workflow or a discussion
+        #[arg(long, short)]
+        yes: bool,
     },
-    /// Answer a question, or give a discussion its outcome
+    /// Answer a question, give a discussion its outcome, or choose an option of a workflow
     Answer {
         /// An id, the end of an id, or `last`, the newest that waits
         request: String,
-        /// In words; as JSON if the question asks for more than a text
+        /// In words, or the number of an option; as JSON if the question asks for more than a text
         answer: String,
+        /// With `last`, decide without asking; a script needs it for a workflow or a discussion
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -109,33 +125,104 @@ impl Inbox {
                 match &*item {
                     _ if as_json => output::print_json(&item),
                     InboxDetailView::Request(request) => print_request(client, request).await,
-                    InboxDetailView::Escalated(item) => print_escalated(item),
+                    InboxDetailView::Escalated(item) => print_escalated(client, item).await,
                 }
             }
             Inbox::Review => review::review(client).await,
-            Inbox::Approve { request, reason } => {
-                decide(client, &request, as_json, |_| Ok(decision(Choice::Approve, reason))).await
+            Inbox::Approve { request, reason, yes } => {
+                let item = load_to_decide(client, &request, Deciding::Approve, yes).await?;
+                decide(client, &item, decision(Choice::Approve, reason), as_json).await
             }
-            Inbox::Edit { request, input, input_file, reason } => {
+            Inbox::Edit { request, input, input_file, reason, yes } => {
                 let edited_input = Some(read_input(input.as_deref(), input_file.as_deref())?);
+                let item = load_to_decide(client, &request, Deciding::Approve, yes).await?;
                 let body = DecideApproval { edited_input, ..decision(Choice::Approve, reason) };
-                decide(client, &request, as_json, |_| Ok(body)).await
+                decide(client, &item, body, as_json).await
             }
-            Inbox::Deny { request, reason } => {
-                decide(client, &request, as_json, |_| Ok(decision(Choice::Deny, reason))).await
+            Inbox::Deny { request, reason, yes } => {
+                let item = load_to_decide(client, &request, Deciding::Deny, yes).await?;
+                decide(client, &item, decision(Choice::Deny, reason), as_json).await
             }
-            Inbox::Answer { request, answer } => {
-                decide(client, &request, as_json, |item| {
-                    let answer = Some(match item {
-                        InboxDetailView::Request(request) => parse_answer(request, answer)?,
-                        InboxDetailView::Escalated(item) => {
-                            Value::String(option_by_number(&item.options, &answer).unwrap_or(answer))
-                        }
-                    });
-                    Ok(DecideApproval { answer, ..decision(Choice::Answer, None) })
-                })
-                .await
+            Inbox::Answer { request, answer, yes } => {
+                let item = load_to_decide(client, &request, Deciding::Answer, yes).await?;
+                let answer = match &*item {
+                    InboxDetailView::Request(request) => parse_answer(request, answer)?,
+                    InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
+                        return options::carry_out(client, item, &answer, as_json).await;
+                    }
+                    InboxDetailView::Escalated(item) => {
+                        Value::String(option_by_number(&item.options, &answer).unwrap_or(answer))
+                    }
+                };
+                let body = DecideApproval { answer: Some(answer), ..decision(Choice::Answer, None) };
+                decide(client, &item, body, as_json).await
             }
+        }
+    }
+}
+
+/// What a command is about to do with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deciding {
+    Approve,
+    Deny,
+    Answer,
+}
+
+impl Deciding {
+    /// What becomes of the item, in words.
+    fn describe(self, item: &InboxDetailView) -> String {
+        match (self, item) {
+            (Self::Approve, InboxDetailView::Request(request)) => {
+                format!("approve the call {} of {}", request.title, request.agent_name)
+            }
+            (Self::Deny, InboxDetailView::Request(request)) => {
+                format!("deny \"{}\" of {}", request.title, request.agent_name)
+            }
+            (Self::Answer, InboxDetailView::Request(request)) => {
+                format!("answer \"{}\" of {}", request.title, request.agent_name)
+            }
+            (deciding, InboxDetailView::Escalated(item)) => {
+                let verb = match (deciding, item.kind) {
+                    (Self::Approve, InboxKind::Escalation) => "resume the workflow",
+                    (Self::Deny, InboxKind::Escalation) => "cancel the workflow",
+                    (Self::Answer, InboxKind::Escalation) => "choose an option of the workflow",
+                    (Self::Approve, _) => "accept the last proposal of the discussion",
+                    (Self::Deny, _) => "deny the discussion",
+                    (Self::Answer, _) => "decide the discussion",
+                };
+                format!("{verb} \"{}\"", first_line(&item.title, TITLE_CHARS))
+            }
+        }
+    }
+}
+
+/// Loads the item that a person names, checks that it waits, and says what is decided. What `last` is may have changed
+/// since the person looked: at a terminal the person is asked, and in a script a workflow or a discussion needs its id
+/// or `--yes`.
+async fn load_to_decide(
+    client: &Client,
+    reference: &str,
+    deciding: Deciding,
+    yes: bool,
+) -> Result<Received<InboxDetailView>> {
+    let item = load_item(client, reference).await?;
+    check_pending(client, &item).await?;
+    let what = deciding.describe(&item);
+    if reference != LAST || yes {
+        output::print_notice(&what);
+        return Ok(item);
+    }
+    match (confirm::ask(&format!("{what}?"))?, &*item) {
+        (Some(false), _) => Err(Error::Declined),
+        (None, InboxDetailView::Escalated(item)) => Err(Error::Usage(format!(
+            "this would {what}: name it by its id, {}, because `last` may be another by now, or add --yes",
+            item.id
+        ))),
+        (Some(true), _) => Ok(item),
+        (None, InboxDetailView::Request(_)) => {
+            output::print_notice(&what);
+            Ok(item)
         }
     }
 }
@@ -187,9 +274,9 @@ pub async fn load(client: &Client, id: &str) -> Result<Received<ApprovalView>> {
 
 /// Loads the item that a person names.
 async fn load_item(client: &Client, reference: &str) -> Result<Received<InboxDetailView>> {
-    let id = match newest_pending(client, reference).await? {
-        Some(id) => id,
-        None => resolve_id(client, &INBOX, reference).await?,
+    let id = match reference {
+        LAST => newest_pending(client).await?,
+        _ => resolve_id(client, &INBOX, reference).await?,
     };
     load_detail(client, &id).await
 }
@@ -199,13 +286,13 @@ async fn load_detail(client: &Client, id: &str) -> Result<Received<InboxDetailVi
     client.get(&format!("/api/approvals/{}", encode(id))).await?.data().await
 }
 
-/// For `last`, the newest item that waits; `None` if none waits, or if something else is named.
-async fn newest_pending(client: &Client, reference: &str) -> Result<Option<String>> {
-    if reference != "last" {
-        return Ok(None);
-    }
+/// What `last` is: the newest item that waits.
+async fn newest_pending(client: &Client) -> Result<String> {
     let items: Vec<Received<InboxItemView>> = client.get_newest("/api/approvals?status=pending", 1).await?;
-    Ok(items.first().map(|item| item.id.to_string()))
+    items.first().map(|item| item.id.to_string()).ok_or_else(|| {
+        let list = hints::command("inbox list --all");
+        Error::Usage(format!("nothing waits for a person (`{list}` lists what was decided)"))
+    })
 }
 
 /// Refuses an item about which nothing can be decided any more: says what was decided, by whom and when.
@@ -243,16 +330,8 @@ async fn token_name(client: &Client, id: Uuid) -> Option<String> {
 }
 
 /// Sends a decision about exactly the item that was loaded.
-async fn decide(
-    client: &Client,
-    reference: &str,
-    as_json: bool,
-    body: impl FnOnce(&InboxDetailView) -> Result<DecideApproval>,
-) -> Result<()> {
-    let item = load_item(client, reference).await?;
-    check_pending(client, &item).await?;
-    let body = body(&item)?;
-    match &*item {
+async fn decide(client: &Client, item: &InboxDetailView, body: DecideApproval, as_json: bool) -> Result<()> {
+    match item {
         InboxDetailView::Request(request) => send(client, request, body, as_json).await,
         InboxDetailView::Escalated(item) => send_escalated(client, item, body, as_json).await,
     }

@@ -10,6 +10,7 @@ use emergent_wire::{
     run_message::{ContentView, RunMessageView},
 };
 
+use super::options;
 use crate::{
     client::{Client, Received},
     error::Result,
@@ -86,12 +87,11 @@ fn print_commands(request: &ApprovalView) -> Result<()> {
 }
 
 /// Prints a discussion without a decision, or a workflow that does not go on.
-pub fn print_escalated(item: &EscalatedItemView) -> Result<()> {
+pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Result<()> {
     output::print_line(&format!("{}  {}  {}", bold(&item.title), item.kind.as_str(), item.status))?;
     output::print_fact("id", &item.id.to_string())?;
-    for (index, option) in item.options.iter().enumerate() {
-        output::print_item(&format!("  {}. ", index + 1), option)?;
-    }
+    let workflow = options::load_workflow(client, item).await;
+    options::print_options(item, workflow.as_deref())?;
     if item.status != ApprovalStatus::Pending {
         return print_escalated_decision(item);
     }
@@ -104,7 +104,7 @@ pub fn print_escalated(item: &EscalatedItemView) -> Result<()> {
         ],
         _ => [
             (format!("workflow show {id}"), "shows the workflow"),
-            (format!("inbox approve {id}"), "resumes it"),
+            (format!("inbox approve {id}"), "resumes it: failed and skipped tasks are tried again"),
             (format!("inbox deny {id}"), "cancels it"),
         ],
     };

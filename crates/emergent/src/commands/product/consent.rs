@@ -1,13 +1,12 @@
 //! Asks whether a product may use what it uses, before it is installed or upgraded.
 
-use std::io::IsTerminal;
-
 use emergent_wire::product::{Accept, OutcomeView};
 use serde::Serialize;
 
 use super::show;
 use crate::{
     client::{Client, Received},
+    commands::confirm,
     error::{Error, Result},
     progress,
 };
@@ -47,7 +46,7 @@ pub async fn post<B: Serialize>(
         show::print_lines(&show::plan_lines(&outcome.plan))?;
     }
     let name = &outcome.plan.name;
-    let answer = if as_json { None } else { ask(name)? };
+    let answer = if as_json { None } else { confirm::ask(&format!("May {name} use this?"))? };
     if answer == Some(false) {
         return Err(Error::Declined);
     }
@@ -62,15 +61,4 @@ pub async fn post<B: Serialize>(
     let request = body(accept, false);
     let outcome = progress::show_while(ACTIVITY, client.post(path, &request)).await?.data().await?;
     Ok(ProductChange { outcome, is_plan_shown: true })
-}
-
-/// Asks at a terminal; `None` without one.
-fn ask(name: &str) -> Result<Option<bool>> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(None);
-    }
-    let terminal = console::Term::stderr();
-    terminal.write_str(&format!("May {name} use this? [y/N] "))?;
-    let answer = terminal.read_line()?;
-    Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }

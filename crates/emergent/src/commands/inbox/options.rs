@@ -1,0 +1,117 @@
+//! The options of an escalated workflow: each is a request of the API, which `inbox answer` sends if it needs nothing
+//! more, and a command that a person types otherwise.
+
+use emergent_wire::{
+    approval::{EscalatedItemView, InboxKind},
+    workflow::{EscalationAction, WorkflowView},
+};
+use serde_json::json;
+
+use super::option_by_number;
+use crate::{
+    client::{Client, Received},
+    commands::watch_workflow,
+    error::{Error, Result},
+    hints,
+    output::{self, dim},
+    text::short_id,
+};
+
+/// How every command of the API's answers starts.
+const PROGRAM: &str = "emergent ";
+/// The ends of commands that may be left out.
+const OPTIONAL: [&str; 2] = [" --note TEXT", " --reason TEXT"];
+
+/// The workflow of an escalation; `None` for a discussion, and if this caller may not read workflows.
+pub async fn load_workflow(client: &Client, item: &EscalatedItemView) -> Option<Received<WorkflowView>> {
+    match item.kind {
+        InboxKind::Escalation => watch_workflow::get(client, &item.id.to_string()).await.ok(),
+        _ => None,
+    }
+}
+
+/// Prints the options with their numbers, those of an escalation with the command that carries each out.
+pub fn print_options(item: &EscalatedItemView, workflow: Option<&WorkflowView>) -> Result<()> {
+    let width = item.options.iter().map(|option| option.chars().count()).max().unwrap_or_default();
+    for (index, option) in item.options.iter().enumerate() {
+        let label = format!("  {}. ", index + 1);
+        match workflow {
+            None => output::print_item(&label, option)?,
+            Some(workflow) => {
+                let commands = commands(item, workflow, option);
+                output::print_line(&format!("{label}{option:<width$}  {}", dim(&commands.join("; "))))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a person types to carry out an option.
+fn commands(item: &EscalatedItemView, workflow: &WorkflowView, option: &str) -> Vec<String> {
+    match sendable(workflow, option) {
+        Some(_) => {
+            let id = item.id.to_string();
+            vec![hints::command(&format!("inbox answer {} {option}", short_id(&id)))]
+        }
+        None => actions(workflow, option).iter().map(|action| typed_command(action)).collect(),
+    }
+}
+
+fn actions<'a>(workflow: &'a WorkflowView, option: &str) -> Vec<&'a EscalationAction> {
+    let escalation = workflow.facts.escalation.as_ref();
+    escalation
+        .map(|escalation| &escalation.actions)
+        .into_iter()
+        .flatten()
+        .filter(|action| action.option == option)
+        .collect()
+}
+
+fn typed_command(action: &EscalationAction) -> String {
+    hints::command(action.command.strip_prefix(PROGRAM).unwrap_or(&action.command))
+}
+
+/// The only action of an option, if it needs nothing that a person has to add, such as another agent.
+fn sendable<'a>(workflow: &'a WorkflowView, option: &str) -> Option<&'a EscalationAction> {
+    let [action] = actions(workflow, option)[..] else { return None };
+    let command = OPTIONAL
+        .iter()
+        .fold(action.command.as_str(), |command, end| command.strip_suffix(end).unwrap_or(command));
+    let is_placeholder = |word: &str| word.chars().all(|character| character.is_ascii_uppercase());
+    (!command.split_whitespace().any(is_placeholder)).then_some(action)
+}
+
+/// Carries out the option that a person names by its word or its number.
+pub async fn carry_out(client: &Client, item: &EscalatedItemView, answer: &str, as_json: bool) -> Result<()> {
+    let id = item.id.to_string();
+    let option = option_by_number(&item.options, answer).unwrap_or_else(|| answer.trim().to_owned());
+    if !item.options.contains(&option) {
+        return Err(Error::Usage(format!(
+            "`{option}` is not an option of this workflow; its options are {}",
+            item.options.join(", ")
+        )));
+    }
+    let workflow = watch_workflow::get(client, &id).await?;
+    let Some(action) = sendable(&workflow, &option) else {
+        let commands = commands(item, &workflow, &option);
+        return Err(Error::Usage(format!(
+            "`{option}` needs more than its name: `{}`",
+            commands.join("`, then `")
+        )));
+    };
+    let Some(path) = action.request.strip_prefix("POST ") else {
+        return Err(Error::Unexpected(format!("the option `{option}` is the request `{}`", action.request)));
+    };
+    client.post(path, &json!({})).await?;
+    if as_json {
+        let item: Received<EscalatedItemView> =
+            client.get(&format!("/api/approvals/{id}")).await?.data().await?;
+        return output::print_json(&item);
+    }
+    let workflow = watch_workflow::get(client, &id).await?;
+    output::print_line(&format!("{option}: workflow {} is {}", short_id(&id), workflow.facts.status))?;
+    if option != "cancel" {
+        watch_workflow::warn_if_not_driven(client, &id);
+    }
+    Ok(())
+}
