@@ -328,8 +328,12 @@ impl AgentDefinition {
             )),
             false if tool_name::is_available(entry, available) => None,
             false => Some(format!(
-                "the tool `{entry}` is not known: {}. Check its spelling, or make the server reachable",
-                unreached_servers(available)
+                "the tool `{entry}` is not known: {}. Check its spelling, or make the server reachable{}",
+                unreached_servers(available),
+                match tool_name::nearest_tool(entry, available) {
+                    Some(nearest) => format!("; did you mean `{nearest}`?"),
+                    None => String::new(),
+                }
             )),
         };
         let entries = self.tools.iter().enumerate();

@@ -170,9 +170,14 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
     if is_available(pattern, available) {
         return Ok(());
     }
+    Err(unknown_name("tool", pattern, nearest_tool(pattern, available)))
+}
+
+/// The name of a tool that was probably meant.
+pub(crate) fn nearest_tool<'a>(name: &str, available: &'a AvailableNames) -> Option<&'a str> {
     let accepted = available.tools.iter().filter(|name| !available.unaccepted_tools.contains(*name));
     let names = accepted.map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
-    Err(unknown_name("tool", pattern, crate::pack::nearest_name(pattern, names)))
+    crate::pack::nearest_name(name, names)
 }
 
 #[cfg(test)]

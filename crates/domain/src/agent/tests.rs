@@ -192,7 +192,7 @@ fn a_pattern_that_grants_nothing_is_warned_about() {
 
 #[test]
 fn an_unknown_tool_is_a_warning_that_names_the_server_that_was_never_reached() {
-    let tools = ["entities_get", "get_entity", "send_mial"].map(str::to_owned).to_vec();
+    let tools = ["entities_get", "get_entity", "send_mial", "entities_gte"].map(str::to_owned).to_vec();
     let definition = AgentDefinition { tools, ..AgentDefinition::new("a") };
     let mut available = AvailableNames {
         tools: vec!["entities_get".to_owned()],
@@ -201,9 +201,12 @@ fn an_unknown_tool_is_a_warning_that_names_the_server_that_was_never_reached() {
     };
     assert!(definition.check(&available).is_ok(), "the server may have the tool");
     let warnings = definition.warnings(&available);
-    assert_eq!(warnings.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["tools[2]"]);
+    assert_eq!(warnings.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["tools[2]", "tools[3]"]);
     let reason = &warnings[0].reason;
     assert!(reason.contains("`send_mial`") && reason.contains("`mail` was never reached"), "{reason}");
+    assert!(!reason.contains("did you mean"), "{reason}");
+    // A server that nobody reached does not keep a built-in tool from being suggested.
+    assert!(warnings[1].reason.contains("did you mean `entities_get`?"), "{}", warnings[1].reason);
     available.tools_complete = true;
     assert!(definition.check(&available).is_err());
 }
