@@ -151,6 +151,8 @@ impl Task {
         let optional_text = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         let number = |name: &str| map.get(name).and_then(Value::as_i64);
         let flag = |name: &str| map.get(name).and_then(Value::as_bool).unwrap_or_default();
+        // Tasks of workflows have keys with a slash, and their own in the property.
+        let own_key = || object.key.clone().filter(|key| !key.contains('/'));
         let words = |name: &str| -> Vec<String> {
             let list = map.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -159,7 +161,7 @@ impl Task {
             id: object.id,
             version: object.version,
             workflow: optional_text("workflow_id").and_then(|id| id.parse().ok()),
-            key: optional_text("key").unwrap_or_else(|| object.id.to_string()),
+            key: optional_text("key").or_else(own_key).unwrap_or_else(|| object.id.to_string()),
             title: text("title"),
             description: text("description"),
             kind: text("kind"),
