@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     client::{Client, DataAccess, Received},
-    error::Result,
+    config::parse_duration,
+    error::{Error, Result},
     output,
 };
 
@@ -34,7 +35,7 @@ pub enum Token {
         /// Let it span all projects
         #[arg(long)]
         all_projects: bool,
-        /// When it ends, such as 2030-01-31T00:00:00Z
+        /// When it ends, such as 2030-01-31T00:00:00Z, or for how long it is valid, such as 30d or 12h
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
     },
@@ -49,6 +50,19 @@ pub enum Token {
         #[arg(long)]
         with_children: bool,
     },
+}
+
+/// A time, or for how long from now.
+fn parse_end(text: &str) -> Result<Timestamp> {
+    if let Some(duration) = parse_duration(text) {
+        return Ok(Clock::system().now() + duration);
+    }
+    text.parse().map_err(|_| {
+        Error::Usage(format!(
+            "--expires-at must be a time such as 2030-01-31T00:00:00Z, or for how long, such as 30d or 12h; `{text}` \
+             is neither"
+        ))
+    })
 }
 
 impl Token {
@@ -71,7 +85,7 @@ impl Token {
                     name,
                     scopes: scopes.collect::<Result<Vec<Option<Scope>>>>()?.into_iter().flatten().collect(),
                     project: (!all_projects).then(|| project.unwrap_or("default").to_owned()),
-                    expires_at: parse_flag::<Timestamp>("--expires-at", expires_at.as_deref())?,
+                    expires_at: expires_at.as_deref().map(parse_end).transpose()?,
                 };
                 let created: Received<TokenView> = client.post("/api/tokens", &body).await?.data().await?;
                 if as_json {

@@ -104,6 +104,12 @@ pub struct Trigger {
     /// How long it may take
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<i64>,
+    /// What it may cost, in US dollars; the agents that it starts count
+    #[arg(long, value_name = "DOLLARS")]
+    max_cost_usd: Option<f64>,
+    /// How many tokens it may use; the agents that it starts count
+    #[arg(long, value_name = "N")]
+    max_total_tokens: Option<i64>,
     /// A name for this request: sent again with it, it starts nothing more
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -177,8 +183,8 @@ impl Trigger {
             model,
             max_steps: self.max_steps,
             timeout_seconds: self.timeout,
-            max_cost_usd: None,
-            max_total_tokens: None,
+            max_cost_usd: self.max_cost_usd,
+            max_total_tokens: self.max_total_tokens,
         };
         let path = format!("/api/admin/agents/{agent}/trigger");
         let key = self.idempotency_key.as_deref();
