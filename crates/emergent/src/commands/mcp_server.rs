@@ -163,6 +163,9 @@ impl McpServer {
                 tools.retain(|tool| !held || tool.held_back);
                 if as_json {
                     output::print_json(&tools)
+                } else if tools.is_empty() && output::terminal_width().is_some() {
+                    let held = if held { " that are held back" } else { "" };
+                    output::print_line(&format!("{} has no tools{held}.", server.name))
                 } else {
                     show_tools(tools.iter().map(|tool| &**tool), held)
                 }

@@ -195,7 +195,7 @@ fn status(run: &RunSummaryView) -> String {
 }
 
 /// The agent of a run. Answers of conversations without an agent have none that could be shown.
-fn agent_text(name: &str) -> String {
+pub fn agent_text(name: &str) -> String {
     if name == SEARCH_AGENT { "(search)".to_owned() } else { name.to_owned() }
 }
 

@@ -8,7 +8,7 @@ use emergent_wire::run_bulk::{
     BulkOutcomeView, BulkRunAction, BulkRuns, BulkRunsView, RunFilterView, RunStatsView,
 };
 
-use super::encode;
+use super::{encode, run::agent_text};
 use crate::{
     client::{Client, Received},
     config::parse_duration,
@@ -189,13 +189,16 @@ fn show_result(result: &BulkRunsView) -> Result<()> {
             let note = run.message.clone().or(new_run).unwrap_or_default();
             vec![
                 run.run_id.to_string(),
-                run.agent_name.clone().unwrap_or_default(),
+                run.agent_name.as_deref().map(agent_text).unwrap_or_default(),
                 run.status.map(|status| status.to_string()).unwrap_or_default(),
                 outcome(run.outcome).to_owned(),
                 first_line(&note, 80),
             ]
         })
         .collect();
+    if rows.is_empty() && output::terminal_width().is_some() {
+        return output::print_line("No run matches the conditions.");
+    }
     output::print_table(&["ID", "AGENT", "WAS", "OUTCOME", "NOTE"], &rows)?;
     if result.has_more {
         output::print_notice(
@@ -229,7 +232,7 @@ pub async fn show_stats(
     let agents: Vec<Vec<String>> = stats
         .by_agent
         .iter()
-        .map(|agent| vec![agent.agent_name.clone(), agent.total.to_string(), counts(&agent.by_status)])
+        .map(|agent| vec![agent_text(&agent.agent_name), agent.total.to_string(), counts(&agent.by_status)])
         .collect();
     output::print_table(&["AGENT", "RUNS", "BY STATUS"], &agents)?;
     let hours: Vec<Vec<String>> = stats

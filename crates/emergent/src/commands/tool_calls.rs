@@ -62,6 +62,9 @@ impl ToolCalls {
                 ]
             })
             .collect();
+        if rows.is_empty() && output::terminal_width().is_some() {
+            return output::print_line("This run has called no tools.");
+        }
         output::print_table(&["STEP", "TOOL", "STATUS", "TOOK", "INPUT", "OUTPUT"], &rows)
     }
 }
