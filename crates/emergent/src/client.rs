@@ -24,7 +24,7 @@ use crate::{
     services::{self, Services},
 };
 pub use received::Received;
-pub use transport::{ApiResponse, http_client, refusal};
+pub use transport::{ApiResponse, Certificates, http_client, refusal};
 use transport::{Content, stream_error};
 
 /// How long a server on PostgreSQL has to answer; after that, a command works on the database itself.
@@ -91,10 +91,15 @@ impl Client {
         let project = flags.project.clone();
         let settings = Settings::load(store, None)?;
         if let Some(server) = &flags.server {
-            let transport = http_transport(server)?;
+            let base = base_url(server)?;
             // The folder's admin token is sent only to the folder's own server.
-            let local_server = datadir::running_server(&settings.data_dir)
-                .filter(|found| matches!(&transport, Transport::Http { base, .. } if *base == found.address));
+            let local_server =
+                datadir::running_server(&settings.data_dir).filter(|found| base == found.address);
+            let certificates = match local_server {
+                Some(_) => Certificates::AnyOnLoopback,
+                None => Certificates::Verified,
+            };
+            let transport = http_transport(base, certificates)?;
             let local_token = || local_server.and_then(|_| datadir::server_token(&settings.data_dir));
             let token = flags.token.clone().or_else(local_token);
             let token = token.ok_or_else(|| {
@@ -129,7 +134,8 @@ impl Client {
                 let token = token.or(admin_token);
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
-                Ok(Self { transport: http_transport(&address)?, token, project })
+                let transport = http_transport(base_url(&address)?, Certificates::AnyOnLoopback)?;
+                Ok(Self { transport, token, project })
             }
         }
     }
@@ -393,14 +399,14 @@ async fn usable_server(settings: &Settings) -> Option<String> {
         return Some(server.address);
     }
     let health = format!("{}/health", server.address);
-    let request = http_client(&server.address).ok()?.get(health).timeout(HEALTH_TIMEOUT);
+    let request =
+        http_client(&server.address, Certificates::AnyOnLoopback).ok()?.get(health).timeout(HEALTH_TIMEOUT);
     let response = request.send().await.ok()?;
     response.status().is_success().then_some(server.address)
 }
 
-fn http_transport(server: &str) -> Result<Transport> {
-    let base = base_url(server)?;
-    Ok(Transport::Http { http: http_client(&base)?, base })
+fn http_transport(base: String, certificates: Certificates) -> Result<Transport> {
+    Ok(Transport::Http { http: http_client(&base, certificates)?, base })
 }
 
 /// The base URL of a server; `http` is added where the scheme is left out.

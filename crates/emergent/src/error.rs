@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::{commands::suggestion, hints};
 
+/// How rustls begins its errors about the certificate of a server.
+const INVALID_CERTIFICATE: &str = "invalid peer certificate";
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{name}` cannot be used: {reason}")]
@@ -62,6 +65,16 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Something answered, and not in HTTP. A server with a certificate does so.
+    /// The server has a certificate that this machine does not trust.
+    #[error(
+        "the certificate of `{server}` is not trusted here; if an authority of your own signed it, set SSL_CERT_FILE to \
+         the PEM file of that authority"
+    )]
+    UntrustedCertificate {
+        server: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("`{server}` does not answer in HTTP; if the server has a certificate, write `{https}`")]
     NotHttp {
         server: String,
@@ -116,7 +129,11 @@ impl Error {
     pub fn unreachable(server: &str, source: reqwest::Error) -> Self {
         let is_connected = !source.is_connect() && !source.is_timeout() && !source.is_builder();
         let (server, source) = (server.to_owned(), Box::new(source));
+        let is_untrusted = emergent_net::errors::error_chain(&source).contains(INVALID_CERTIFICATE);
         match server.strip_prefix("http://").filter(|_| is_connected) {
+        if is_untrusted {
+            return Self::UntrustedCertificate { server, source };
+        }
             Some(rest) => Self::NotHttp { https: format!("https://{rest}"), server, source },
             None => Self::Unreachable { server, source },
         }

@@ -32,7 +32,10 @@ use tracing::{info, warn};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, Registry, filter::Targets};
 
-use crate::{client::http_client, config};
+use crate::{
+    client::{Certificates, http_client},
+    config,
+};
 
 /// The `tracing` target of the spans of agents; no other span has it.
 pub const TARGET: &str = "gen_ai";
@@ -229,7 +232,7 @@ struct RuntimeHttpClient {
 
 impl RuntimeHttpClient {
     fn new(endpoint: &str, runtime: &Handle) -> Result<Self, SetupError> {
-        let http = http_client(endpoint)?;
+        let http = http_client(endpoint, Certificates::Verified)?;
         let (runtime, endpoint) = (runtime.clone(), endpoint.to_owned());
         Ok(Self { http, runtime, endpoint, failing: AtomicBool::new(false) })
     }

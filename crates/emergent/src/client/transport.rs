@@ -15,18 +15,34 @@ use crate::{
 /// How much of a response that is not the API's is shown in an error.
 const MAX_SHOWN_BODY_CHARS: usize = 200;
 
+/// Which certificates of a server are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certificates {
+    /// Those that an authority signed that this machine trusts.
+    Verified,
+    /// On a loopback address, any. Certificates name a public host and never a loopback address, so verification would
+    /// always fail. It is only for a server that the data folder names, whose lock shows that it runs, and for requests
+    /// without a secret: another user of this machine may listen on any other port.
+    AnyOnLoopback,
+}
+
 /// An HTTP client for the server at `base`.
-pub fn http_client(base: &str) -> Result<reqwest::Client> {
+pub fn http_client(base: &str, certificates: Certificates) -> Result<reqwest::Client> {
     let mut client = emergent_net::http::client_builder_for(base);
-    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
-    if ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local)) {
+    if is_loopback(base) {
         // A proxy is for the network; this machine is reached directly.
         client = client.no_proxy();
-        // Certificates name a public host and never a loopback address, so verification would always
-        // fail. Nobody can intercept a connection between two programs on one machine.
-        client = client.tls_danger_accept_invalid_certs(true);
+        client = client.tls_danger_accept_invalid_certs(certificates == Certificates::AnyOnLoopback);
     }
     client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
+}
+
+/// Whether a URL leads to this machine. A host name that only begins like a loopback address does not.
+fn is_loopback(base: &str) -> bool {
+    let url = reqwest::Url::parse(base).ok();
+    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 /// The error for a refused request: the message of the API, and a line for each field reason that the
@@ -131,5 +147,22 @@ impl ApiResponse {
         let envelope: Envelope<T> =
             serde_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;
         Ok(envelope.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_loopback() {
+        for url in ["https://127.0.0.1:4400", "http://localhost", "https://[::1]:4400/x", "http://127.9.9.9"]
+        {
+            assert!(is_loopback(url), "{url}");
+        }
+        for url in ["https://localhost.example.com", "https://127.example.com", "https://10.0.0.1", "no url"]
+        {
+            assert!(!is_loopback(url), "{url}");
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! `emergent health`: asks a server whether it is ready. It needs no token, so that a container can run it.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::json;
 
 use crate::{
-    client::{self, ServerFlags},
+    client::{self, Certificates, ServerFlags},
     commands::login_link,
     config::{Settings, StoreFlags},
     datadir,
@@ -17,16 +17,17 @@ use crate::{
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
-    let address = match &server.server {
-        Some(address) => client::base_url(address)?,
+    let (address, folder_without_server) = match &server.server {
+        Some(address) => (client::base_url(address)?, None),
         None => local_address(&Settings::load(store, None)?),
     };
-    let response = client::http_client(&address)?
+    // The request has no secret.
+    let response = client::http_client(&address, Certificates::AnyOnLoopback)?
         .get(format!("{address}/ready"))
         .timeout(HEALTH_TIMEOUT)
         .send()
         .await
-        .map_err(|source| Error::Unreachable { server: address.clone(), source: Box::new(source) })?;
+        .map_err(|source| Error::unreachable(&address, source))?;
     let status = response.status();
     if !status.is_success() {
         return Err(Error::Usage(format!("the server at `{address}` is not ready: it answers {status}")));
@@ -34,14 +35,22 @@ pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Res
     if as_json {
         return output::print_json(&json!({ "server": address, "ready": true }));
     }
+    if let Some(folder) = folder_without_server {
+        output::print_notice(&format!(
+            "No server uses the data folder `{}`. This is the one that listens at the address of the settings.",
+            folder.display()
+        ));
+    }
     output::print_line(&format!("{address} is ready"))
 }
 
-/// The address of the server on the data folder, or else the one that a server with these settings listens on.
-fn local_address(settings: &Settings) -> String {
+/// The address of the server on the data folder, or else the one that a server with these settings listens on, with the
+/// folder, which is that of no running server then.
+fn local_address(settings: &Settings) -> (String, Option<PathBuf>) {
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    let configured = || format!("{scheme}://{}", settings.listen);
-    let address =
-        datadir::running_server(&settings.data_dir).map_or_else(configured, |server| server.address);
-    login_link::browser_address(&address)
+    let (address, folder_without_server) = match datadir::running_server(&settings.data_dir) {
+        Some(server) => (server.address, None),
+        None => (format!("{scheme}://{}", settings.listen), Some(settings.data_dir.clone())),
+    };
+    (login_link::browser_address(&address), folder_without_server)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::common::{Home, TOKEN, json_of};
+use crate::common::{Home, TOKEN, failed, json_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_nobody_gave_the_server_is_refused() {
@@ -56,6 +56,14 @@ async fn with_a_certificate_only_tls_is_spoken_and_commands_still_find_the_serve
     assert!(plain.send().await.is_err(), "nothing is answered in the clear");
     let listed = tokio::task::spawn_blocking(move || home.run(&["project", "list", "--json"])).await.unwrap();
     assert!(json_of(listed).to_string().contains("default"));
+    // Without the data folder, its certificate has to be trusted: somebody else may listen on this machine.
+    let url = format!("https://{address}");
+    let list = |home: &Home| home.run(&["project", "list", "--json", "--server", &url, "--token", TOKEN]);
+    let (other, trusting) =
+        (Home::sqlite(), Home::sqlite().with("SSL_CERT_FILE", certificate.to_str().unwrap()));
+    let refused = failed(&list(&other));
+    assert!(refused.contains("SSL_CERT_FILE") && !refused.contains("is it running"), "{refused}");
+    assert!(json_of(list(&trusting)).to_string().contains("default"));
 }
 
 #[cfg(unix)]
