@@ -24,6 +24,8 @@ use crate::{
 pub const DATABASE: &str = "emergent.db";
 /// The file name of the admin token.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
+/// The file that a process locks that has the folder to itself.
+const LOCK_FILE: &str = "lock";
 /// The file name of the key of the secrets.
 pub const KEY_FILE: &str = "secret-key";
 /// How long a server or a command waits for another process to release the data folder.
@@ -97,10 +99,11 @@ impl DataDir {
             .create(true)
             .truncate(false)
             .write(true)
-            .open(path.join("lock"))
+            .open(path.join(LOCK_FILE))
             .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
+                write_process_id(&lock);
                 // A server that was killed leaves its address behind, and nobody listens there now. A server on
                 // PostgreSQL may use the folder too.
                 server_file::remove_stale(path);
@@ -247,6 +250,24 @@ fn create_private_database(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Writes the number of this process into the locked file, for the messages of others. A folder without room for it is
+/// used all the same.
+fn write_process_id(mut lock: &File) {
+    let _ = lock.set_len(0).and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()));
+}
+
+/// Who uses a folder that is locked: its server, or a process.
+pub fn holder(folder: &Path) -> String {
+    if let Some(server) = running_server(folder) {
+        return format!("the server at {}", server.address);
+    }
+    let text = std::fs::read_to_string(folder.join(LOCK_FILE)).unwrap_or_default();
+    match text.trim().parse::<u32>() {
+        Ok(id) => format!("another process ({id})"),
+        Err(_) => "another process".to_owned(),
+    }
+}
+
 /// The server that uses this folder now; `None` when none does.
 pub fn running_server(folder: &Path) -> Option<ServerFile> {
     server_file::read(folder).filter(|server| server.is_running)
@@ -307,7 +328,12 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");
         let data = DataDir::open_exclusive(&dir).unwrap();
-        assert!(matches!(DataDir::open_exclusive(&dir), Err(Error::Locked { .. })));
+        let locked = DataDir::open_exclusive(&dir).err().expect("it is locked");
+        assert!(matches!(locked, Error::Locked { .. }));
+        assert!(
+            locked.to_string().contains(&format!("another process ({})", std::process::id())),
+            "{locked}"
+        );
         let (token, is_new) = data.admin_token().unwrap();
         assert!(is_new && token.starts_with("emt_"));
         assert_eq!(data.admin_token().unwrap(), (token, false));

@@ -30,8 +30,9 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error(
-        "the data folder `{}` is in use by another process; end it, or choose another folder with --data-dir",
-        path.display()
+        "the data folder `{}` is in use by {}; end it, or choose another folder with --data-dir",
+        path.display(),
+        crate::datadir::holder(path)
     )]
     Locked { path: PathBuf },
     #[error("could not open the store")]
@@ -64,7 +65,6 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Something answered, and not in HTTP. A server with a certificate does so.
     /// The server has a certificate that this machine does not trust.
     #[error(
         "the certificate of `{server}` is not trusted here; if an authority of your own signed it, set SSL_CERT_FILE to \
@@ -75,6 +75,7 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Something answered, and not in HTTP. A server with a certificate does so.
     #[error("`{server}` does not answer in HTTP; if the server has a certificate, write `{https}`")]
     NotHttp {
         server: String,
@@ -128,12 +129,12 @@ impl Error {
     /// The error for a request that a server did not answer.
     pub fn unreachable(server: &str, source: reqwest::Error) -> Self {
         let is_connected = !source.is_connect() && !source.is_timeout() && !source.is_builder();
-        let (server, source) = (server.to_owned(), Box::new(source));
         let is_untrusted = emergent_net::errors::error_chain(&source).contains(INVALID_CERTIFICATE);
-        match server.strip_prefix("http://").filter(|_| is_connected) {
+        let (server, source) = (server.to_owned(), Box::new(source));
         if is_untrusted {
             return Self::UntrustedCertificate { server, source };
         }
+        match server.strip_prefix("http://").filter(|_| is_connected) {
             Some(rest) => Self::NotHttp { https: format!("https://{rest}"), server, source },
             None => Self::Unreachable { server, source },
         }

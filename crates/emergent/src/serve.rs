@@ -101,8 +101,9 @@ async fn open_when_released(settings: &Settings) -> Result<Services> {
             Err(Error::Locked { path }) if Instant::now() < deadline => {
                 if !has_notice {
                     output::print_notice(&format!(
-                        "the data folder `{}` is in use by another process; waiting up to {} seconds for it to end",
+                        "the data folder `{}` is in use by {}; waiting up to {} seconds for it to end",
                         path.display(),
+                        datadir::holder(&path),
                         LOCK_TIMEOUT.as_secs()
                     ));
                     has_notice = true;
