@@ -34,8 +34,28 @@ pub fn describe_open_error(settings: &Settings, error: emergent_store::Error) ->
                 format!("PostgreSQL does not answer at {} ({cause}); does it run there?", server_of(place));
             Error::Setting { name: setting, reason }
         }
-        _ => Error::Database { setting, source: error },
+        _ => match error.postgres_code().and_then(refusal) {
+            Some(reason) => {
+                let reason = format!("{reason} ({})", emergent_net::errors::error_chain(&error));
+                Error::Setting { name: setting, reason }
+            }
+            None => Error::Database { setting, source: error },
+        },
     }
+}
+
+/// What a person can do about a database that PostgreSQL refuses, by the code of the refusal.
+fn refusal(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "3D000" => "there is no such database: create it, for example with `createdb`, and start again",
+        "28P01" | "28000" => "PostgreSQL does not accept this user and password",
+        "42501" => {
+            "the user may not set up the database: make it the owner of the database, and have a superuser run \
+             `CREATE EXTENSION vector` in it"
+        }
+        "0A000" | "58P01" => "the PostgreSQL server lacks the extension `vector`: install pgvector there",
+        _ => return None,
+    })
 }
 
 /// How an error tells a person to leave the address of the database out.
@@ -84,6 +104,12 @@ fn server_of(place: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_database_is_a_plain_sentence() {
+        assert!(refusal("3D000").is_some_and(|reason| reason.starts_with("there is no such database")));
+        assert_eq!(refusal("57014"), None);
+    }
 
     #[test]
     fn a_server_is_its_host_and_port() {

@@ -130,6 +130,18 @@ impl Error {
         Error::Unreadable { table, column: row::without_alias(column), value: shown }
     }
 
+    /// The code (SQLSTATE) with which PostgreSQL refused a connection or a statement.
+    pub fn postgres_code(&self) -> Option<&str> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
+                return error.code().map(tokio_postgres::error::SqlState::code);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
     /// Whether the database says that the statement was stopped from outside.
     pub(crate) fn is_interruption(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::{
     ECHO,
-    common::{Home, command_output, text},
+    common::{Home, command_output, failed, text},
     terminal::{on_terminal, written_lines},
     write,
 };
@@ -41,6 +41,19 @@ async fn commands_find_the_server_of_the_folder() {
     let told = crate::common::failed(&crate::common::finish(forgetful));
     assert!(told.contains("EMERGENT_DATABASE_URL") && told.contains("postgres"), "{told}");
     assert!(!home.data().join("emergent.db").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_database_is_said_in_a_plain_sentence() {
+    let home = Home::postgres().await;
+    let database = home.command(&[]);
+    let url = database.get_envs().find(|(name, _)| *name == "EMERGENT_DATABASE_URL");
+    let url = url.and_then(|(_, url)| url).expect("a database").to_string_lossy().into_owned();
+    let absent = url.split_once('?').map_or(url.as_str(), |(url, _)| url).to_owned() + "_absent";
+    for args in [&["serve"][..], &["run", "list"]] {
+        let told = failed(&home.run(&[args, &["--database-url", &absent]].concat()));
+        assert!(told.contains("there is no such database: create it"), "{told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
