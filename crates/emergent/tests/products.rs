@@ -127,7 +127,11 @@ fn what_a_product_uses_is_accepted_with_a_flag_where_nobody_can_be_asked() {
     }
     assert_eq!(json_of(home.run(&["product", "list", "--json"])), json!([]));
     assert!(failed(&home.run(&["product", "install", "emergent.research", "--json"])).contains("--accept"));
-    command_output(home.run(&["product", "install", "emergent.research", "--yes"]));
+    let installed = command_output(home.run(&["product", "install", "emergent.research", "--yes"]));
+    assert!(
+        installed.contains("    program   uvx") && !installed.contains("  ? "),
+        "it is accepted: {installed}"
+    );
     command_output(home.run(&["product", "install", "emergent.memory"]));
     let details = command_output(home.run(&["product", "show", "emergent.research"]));
     assert!(details.contains("https://api.githubcopilot.com"), "{details}");

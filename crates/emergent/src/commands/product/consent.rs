@@ -3,7 +3,7 @@
 use emergent_wire::product::{Accept, OutcomeView};
 use serde::Serialize;
 
-use super::show;
+use super::show::{self, Consent};
 use crate::{
     client::{Client, Received},
     commands::confirm,
@@ -43,7 +43,7 @@ pub async fn post<B: Serialize>(
         return Err(Error::Unexpected("what is to be accepted is not in the plan; try again".to_owned()));
     };
     if !as_json {
-        show::print_lines(&show::plan_lines(&outcome.plan))?;
+        show::print_lines(&show::plan_lines(&outcome.plan, Consent::Pending))?;
     }
     let name = &outcome.plan.name;
     let answer = if as_json { None } else { confirm::ask(&format!("May {name} use this?"))? };

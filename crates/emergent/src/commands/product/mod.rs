@@ -16,6 +16,7 @@ use crate::{
     output,
 };
 use consent::ProductChange;
+use show::Consent;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Product {
@@ -165,7 +166,8 @@ fn print_change(changed: &ProductChange, dry_run: bool, as_json: bool) -> Result
         return output::print_json(outcome);
     }
     if !is_plan_shown {
-        show::print_lines(&show::plan_lines(&outcome.plan))?;
+        let consent = if dry_run { Consent::Pending } else { Consent::Given };
+        show::print_lines(&show::plan_lines(&outcome.plan, consent))?;
     }
     if dry_run {
         return output::print_line(&output::dim("nothing was changed (--dry-run)"));

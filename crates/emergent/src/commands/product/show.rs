@@ -129,7 +129,7 @@ pub fn print_lines(lines: &[PlanLine]) -> Result<()> {
 }
 
 /// A plan as a diff, line by line.
-pub fn plan_lines(plan: &PlanView) -> Vec<PlanLine> {
+pub fn plan_lines(plan: &PlanView, consent: Consent) -> Vec<PlanLine> {
     let versions = match (&plan.from, &plan.to) {
         (Some(from), Some(to)) if from != to => format!("{from} → {to}"),
         (Some(version), _) | (None, Some(version)) => version.clone(),
@@ -156,17 +156,25 @@ pub fn plan_lines(plan: &PlanView) -> Vec<PlanLine> {
         (unchanged, _) => lines.push(PlanLine::new("  ", format!("{unchanged} unchanged"), dim)),
     }
     lines.extend(plan.warnings.iter().map(|warning| PlanLine::new("! ", warning.message.clone(), yellow)));
-    lines.extend(use_lines(plan));
+    lines.extend(use_lines(plan, consent));
     lines
 }
 
+/// Whether somebody has accepted what a product uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    Pending,
+    Given,
+}
+
 /// What a product uses of the world outside; what has to be accepted is marked.
-fn use_lines(plan: &PlanView) -> Vec<PlanLine> {
+fn use_lines(plan: &PlanView, given: Consent) -> Vec<PlanLine> {
     let uses = labelled_uses(&plan.uses);
     if uses.is_empty() {
         return Vec::new();
     }
-    let adds = plan.consent.as_ref().map(|consent| labelled_uses(&consent.adds)).unwrap_or_default();
+    let pending = plan.consent.as_ref().filter(|_| given == Consent::Pending);
+    let adds = pending.map(|consent| labelled_uses(&consent.adds)).unwrap_or_default();
     let mut lines = vec![PlanLine::new("", "uses", str::to_owned)];
     lines.extend(uses.into_iter().map(|(label, what)| match adds.contains(&(label, what.clone())) {
         true => PlanLine::new(format!("  ? {label:<9} "), what, yellow),
@@ -264,7 +272,10 @@ mod tests {
                 "events": [{ "agent": "triage", "event": "on_document_ingested" }] },
             "consent": { "digest": "d", "adds": { "programs": [], "hosts": ["https://b.test"], "schedules": [],
                 "secrets": [{ "name": "KEY", "target": "https://b.test" }], "events": [] } } });
-        let lines = plan_lines(&serde_json::from_value(plan).unwrap());
+        let plan = serde_json::from_value(plan).unwrap();
+        let accepted = plan_lines(&plan, Consent::Given);
+        assert!(accepted.iter().all(|line| !line.label.contains('?')), "nothing is left to be accepted");
+        let lines = plan_lines(&plan, Consent::Pending);
         let lines: Vec<_> = lines.into_iter().map(|line| line.label + &line.text).collect();
         assert_eq!(
             lines,
