@@ -70,7 +70,7 @@ fn tour(home: &Home, flags: &[&str]) {
     assert_eq!(hits["hits"][0]["object"]["key"], "engine");
 
     let walk = command_output(run(&["graph", "traverse", "Person/ada", "--depth", "2"]));
-    assert!(walk.contains("3 objects, 2 edges") && walk.contains("  Machine/engine"), "{walk}");
+    assert!(walk.contains("3 objects, 2 edges") && walk.contains("→ Machine/engine"), "{walk}");
     let walk = json(run(&["graph", "traverse", "Person/ada", "--direction", "out", "--json"]));
     assert_eq!(walk["nodes"].as_array().map(Vec::len), Some(2), "{walk}");
 

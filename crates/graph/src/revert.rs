@@ -36,10 +36,12 @@ pub struct RevertReport {
     pub conflicts: Vec<RevertConflict>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevertedEntity {
     pub kind: EntityKind,
     pub id: Uuid,
+    /// `Type/key` of an object, the type of a relationship; `None` for a document.
+    pub name: Option<String>,
     pub how: UndoAction,
     /// The version that the revert created.
     pub version: i64,
@@ -49,6 +51,8 @@ pub struct RevertedEntity {
 pub struct RevertConflict {
     pub kind: EntityKind,
     pub id: Uuid,
+    /// As in [`RevertedEntity`].
+    pub name: Option<String>,
     pub reason: String,
     pub current_version: i64,
 }
@@ -92,12 +96,40 @@ impl UndoAction {
 }
 
 impl RevertReport {
-    fn add_reverted(&mut self, kind: EntityKind, id: Uuid, how: UndoAction, version: i64) {
-        self.undone.push(RevertedEntity { kind, id, how, version });
+    fn add_reverted(&mut self, Entity { kind, id, name }: Entity, how: UndoAction, version: i64) {
+        self.undone.push(RevertedEntity { kind, id, name, how, version });
     }
 
-    fn add_conflict(&mut self, kind: EntityKind, id: Uuid, current_version: i64, reason: impl Into<String>) {
-        self.conflicts.push(RevertConflict { kind, id, reason: reason.into(), current_version });
+    fn add_conflict(
+        &mut self,
+        Entity { kind, id, name }: Entity,
+        current_version: i64,
+        reason: impl Into<String>,
+    ) {
+        self.conflicts.push(RevertConflict { kind, id, name, reason: reason.into(), current_version });
+    }
+}
+
+/// What an entry of a report is about.
+struct Entity {
+    kind: EntityKind,
+    id: Uuid,
+    name: Option<String>,
+}
+
+impl Entity {
+    fn object(object: &Object) -> Self {
+        let key = object.key.clone().unwrap_or_else(|| object.id.to_string());
+        let name = Some(format!("{}/{key}", object.type_));
+        Self { kind: EntityKind::Object, id: object.id.0, name }
+    }
+
+    fn edge(edge: &Relationship) -> Self {
+        Self { kind: EntityKind::Relationship, id: edge.id.0, name: Some(edge.type_.clone()) }
+    }
+
+    fn document(id: DocumentId) -> Self {
+        Self { kind: EntityKind::Document, id: id.0, name: None }
     }
 }
 
@@ -120,7 +152,8 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<Reve
     let objects = objects_to_undo(tx, ctx, runs, &written.objects, &mut report)?;
     let (edges, dormant) = edges_to_undo(tx, ctx, runs, &written.edges, &mut report)?;
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
-    let ctx = &with_common_timestamp(&ctx.with_links(), &objects, &edges);
+    let ctx = WriteContext { reason: Some(reason(runs)), ..ctx.with_links() };
+    let ctx = &with_common_timestamp(&ctx, &objects, &edges);
     edges::delete(tx, ctx, runs, &edges, &mut report)?;
     objects::delete(tx, ctx, runs, &objects, &mut report)?;
     delete_documents(tx, ctx, &written.documents, &mut report)?;
@@ -133,6 +166,16 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<Reve
     Ok(report)
 }
 
+/// The reason that is stored with the versions of a revert, so that their history says which run was reverted.
+fn reason(runs: &RunSet) -> String {
+    // Ids are ordered by time, so the first is that of the run that started the others.
+    match runs.first() {
+        Some(first) if runs.len() == 1 => format!("run {first} was reverted"),
+        Some(first) => format!("run {first} was reverted with the runs that it started"),
+        None => "no run was reverted".to_owned(),
+    }
+}
+
 fn delete_documents(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
@@ -141,7 +184,7 @@ fn delete_documents(
 ) -> Result<()> {
     for id in written {
         documents::delete(tx, ctx, *id)?;
-        report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
+        report.add_reverted(Entity::document(*id), UndoAction::Deleted, 2);
     }
     Ok(())
 }
@@ -243,9 +286,7 @@ fn objects_to_undo(
         match decide(written, &state) {
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
-            UndoDecision::Conflict => {
-                report.add_conflict(EntityKind::Object, now.id.0, now.version, CHANGED_SINCE)
-            }
+            UndoDecision::Conflict => report.add_conflict(Entity::object(&now), now.version, CHANGED_SINCE),
         }
     }
     Ok(pending)
@@ -276,9 +317,7 @@ fn edges_to_undo(
             UndoDecision::None if !state.same => dormant.push(now.id),
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
-            UndoDecision::Conflict => {
-                report.add_conflict(EntityKind::Relationship, now.id.0, now.version, CHANGED_SINCE)
-            }
+            UndoDecision::Conflict => report.add_conflict(Entity::edge(&now), now.version, CHANGED_SINCE),
         }
     }
     Ok((pending, dormant))

@@ -44,7 +44,7 @@ pub struct ObjectView {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deleted_at: Option<Timestamp>,
     pub author: AuthorView,
-    /// Why this version is what it is, when a merge wrote it.
+    /// Why this version is what it is, when a merge or a revert wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The newest passages that say it; shown when one object is read, and only if there are any.

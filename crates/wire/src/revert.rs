@@ -55,6 +55,9 @@ pub struct UndoneView {
     /// `object`, `relationship` or `document`.
     pub kind: String,
     pub id: Uuid,
+    /// `Type/key` of an object, with its id if it has no key; the type of a relationship; absent for a document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `deleted` what the run had made, `put_back` what it had changed, `restored` what it had
     /// deleted.
     pub how: String,
@@ -69,6 +72,9 @@ pub struct RevertConflictView {
     /// `object`, `relationship` or `document`.
     pub kind: String,
     pub id: Uuid,
+    /// As in `undone`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub reason: String,
     pub current_version: i64,
 }

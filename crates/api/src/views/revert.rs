@@ -7,15 +7,15 @@ use super::IntoView;
 
 impl IntoView<UndoneView> for RevertedEntity {
     fn into_view(self) -> UndoneView {
-        let RevertedEntity { kind, id, how, version } = self;
-        UndoneView { kind: kind.as_str().to_owned(), id, how: how.as_str().to_owned(), version }
+        let RevertedEntity { kind, id, name, how, version } = self;
+        UndoneView { kind: kind.as_str().to_owned(), id, name, how: how.as_str().to_owned(), version }
     }
 }
 
 impl IntoView<RevertConflictView> for RevertConflict {
     fn into_view(self) -> RevertConflictView {
-        let RevertConflict { kind, id, reason, current_version } = self;
-        RevertConflictView { kind: kind.as_str().to_owned(), id, reason, current_version }
+        let RevertConflict { kind, id, name, reason, current_version } = self;
+        RevertConflictView { kind: kind.as_str().to_owned(), id, name, reason, current_version }
     }
 }
 

@@ -1,19 +1,21 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, text::counted};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
 use emergent_wire::{
-    author::AuthorView,
     object::ObjectView,
     search::{SearchObjects, SearchView},
-    traverse::{NodeView, TraversalView, Traverse},
+    traverse::{TraversalView, Traverse},
 };
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{
-    encode, parse_flag,
+    encode,
+    history::{TokenNames, object_change},
+    parse_flag,
     resolve::{OBJECTS, resolve_id},
     transfer::{Export, Import},
+    traversal::print_traversal,
 };
 use crate::{
     client::{Client, DataAccess, Received},
@@ -167,7 +169,7 @@ impl Graph {
                 let reference = any_object_path(client, &object).await?;
                 let versions: Vec<Received<ObjectView>> =
                     client.get_all_pages(&format!("/api/graph/objects/{reference}/history")).await?;
-                if as_json { output::print_json(&versions) } else { print_history(&versions) }
+                if as_json { output::print_json(&versions) } else { print_history(client, &versions).await }
             }
         }
     }
@@ -256,7 +258,7 @@ pub fn object_name(properties: &JsonObject) -> Option<String> {
 }
 
 /// The heading of an object: `Person/ada-lovelace  Ada Lovelace`. The id replaces a missing key.
-fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
+pub fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
     let key = key.map_or_else(|| id.to_string(), str::to_owned);
     let name =
         DisplayProperties::from_object(properties).name().map(|name| format!("  {name}")).unwrap_or_default();
@@ -283,58 +285,30 @@ fn print_hits(results: &SearchView) -> Result<()> {
             output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         }
     }
+    if output::terminal_width().is_some() {
+        output::print_dim(
+            "text #N, vector #N: the rank among the hits by words, and among those by meaning; both make the order",
+        )?;
+    }
     Ok(())
 }
 
-/// Prints the objects indented by depth, each with the edge that leads to it from the depth above.
-fn print_traversal(traversal: &TraversalView) -> Result<()> {
-    let TraversalView { nodes, edges, truncated } = traversal;
-    let node = |id: Uuid| nodes.iter().find(|node| node.id == id);
-    let name = |node: &NodeView| {
-        DisplayProperties::from_object(&node.properties).name().or_else(|| node.key.clone())
-    };
-    for reached in nodes {
-        let indent = "  ".repeat(reached.depth);
-        let via = edges.iter().find_map(|edge| {
-            let (is_end, other, arrow) = if edge.to_id == reached.id {
-                (true, node(edge.from_id)?, "→")
-            } else {
-                (edge.from_id == reached.id, node(edge.to_id)?, "←")
-            };
-            let is_nearer = other.depth + 1 == reached.depth;
-            let from = name(other).unwrap_or_else(|| "…".to_owned());
-            (is_end && is_nearer).then(|| format!("{from} {arrow} {}", edge.type_))
-        });
-        let title = title(&reached.type_, reached.key.as_deref(), reached.id, &reached.properties);
-        output::print_row(&format!("{indent}{}  {}", bold(&title), dim(&via.unwrap_or_default())))?;
-    }
-    let notice = if *truncated { ", cut by a limit" } else { "" };
-    let (objects, edges) = (counted(nodes.len(), "object"), counted(edges.len(), "edge"));
-    output::print_line(&dim(&format!("{objects}, {edges}{notice}")))
-}
-
-/// Who wrote a version.
-pub fn author_text(author: &AuthorView) -> String {
-    match author {
-        AuthorView::Run { run_id, .. } => format!("run {run_id}"),
-        AuthorView::Token { id } => format!("token {id}"),
-        AuthorView::System => "system".to_owned(),
-    }
-}
-
-fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
+async fn print_history(client: &Client, versions: &[Received<ObjectView>]) -> Result<()> {
+    let tokens = TokenNames::load(client).await;
     let rows: Vec<_> = versions
         .iter()
-        .map(|version| {
-            let author = author_text(&version.author);
-            let content = match version.deleted_at {
-                Some(_) => "deleted",
-                None => version.properties.as_str(),
-            };
-            vec![version.version.to_string(), version.updated_at.to_string(), author, first_line(content, 80)]
+        .enumerate()
+        .map(|(index, version)| {
+            let before = versions.get(index + 1).map(|before| &**before);
+            vec![
+                version.version.to_string(),
+                version.updated_at.to_string(),
+                tokens.author_text(&version.author),
+                object_change(before, version),
+            ]
         })
         .collect();
-    output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
+    output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGE"], &rows)?;
     for version in versions {
         if let Some(reason) = &version.reason {
             output::print_dim(&format!("version {}: {reason}", version.version))?;

@@ -95,14 +95,18 @@ impl Content {
             Some(text) => serde_json::from_str(text)
                 .map_err(|error| Error::Usage(format!("--properties is not a JSON object: {error}")))?,
         };
-        for pair in &self.properties {
-            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-                return Err(Error::Usage(format!("--set `{pair}` is not of the form NAME=VALUE")));
-            };
-            properties.insert(name.to_owned(), property_value(value));
-        }
+        properties.extend(parse_properties(&self.properties)?);
         Ok(properties)
     }
+}
+
+/// The properties of the options `--set`.
+pub fn parse_properties(pairs: &[String]) -> Result<Map<String, Value>> {
+    let parse = |pair: &String| match pair.split_once('=').filter(|(name, _)| !name.is_empty()) {
+        Some((name, value)) => Ok((name.to_owned(), property_value(value))),
+        None => Err(Error::Usage(format!("--set `{pair}` is not of the form NAME=VALUE"))),
+    };
+    pairs.iter().map(parse).collect()
 }
 
 /// JSON where the text is JSON, else the text itself.

@@ -1,7 +1,8 @@
-//! `emergent relationship`: the relationships of an object, their versions, and restoring deleted ones.
+//! `emergent relationship`: the relationships of an object, their versions, and creating, deleting and restoring them.
 
+use emergent_domain::ids::ObjectId;
 use emergent_wire::{
-    relationship::RelationshipView,
+    relationship::{CreateRelationship, RelationshipView},
     traverse::{TraversalView, Traverse},
 };
 use serde_json::Map;
@@ -9,12 +10,14 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    graph::{author_text, resolve_object, traverse_from},
+    graph::{resolve_object, traverse_from},
+    history::{TokenNames, relationship_change},
+    object::parse_properties,
 };
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    output::{self, first_line},
+    hints, output,
     text::is_id,
 };
 
@@ -30,6 +33,27 @@ pub enum Relationship {
         /// Which ones: those that leave the object, those that reach it, or both
         #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
         direction: String,
+    },
+    /// Connect two objects
+    Create {
+        /// Where it begins: an id, the end of an id, TYPE/KEY, a unique key, or `last`
+        from: String,
+        /// Its type, such as knows
+        #[arg(value_name = "TYPE")]
+        type_: String,
+        /// Where it leads
+        to: String,
+        /// A property: text, or JSON such as 3, true or ["a"] (may be repeated)
+        #[arg(long = "set", value_name = "NAME=VALUE")]
+        set: Vec<String>,
+        /// How strong it is
+        #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+        weight: Option<f64>,
+    },
+    /// Delete a relationship; its history stays, and it can be restored
+    Delete {
+        /// Its id, as `relationship list` has it
+        relationship: String,
     },
     /// List every version of a relationship, newest first, also of a deleted one
     History {
@@ -65,10 +89,34 @@ impl Relationship {
                     print_edges(client, id, types, &edges).await
                 }
             }
+            Relationship::Create { from, type_, to, set, weight } => {
+                let from_id = ObjectId(resolve_object(client, &from).await?).into();
+                let to_id = ObjectId(resolve_object(client, &to).await?).into();
+                let properties = parse_properties(&set)?;
+                let body = CreateRelationship { type_, from_id, to_id, properties, weight };
+                let created: Received<RelationshipView> =
+                    client.post("/api/graph/relationships", &body).await?.data().await?;
+                if as_json {
+                    return output::print_json(&created);
+                }
+                output::print_text(&format!(
+                    "{} ({}) leads from {from} to {to}, version {}",
+                    created.type_, created.id, created.version
+                ))
+            }
+            Relationship::Delete { relationship } => {
+                let path = format!("/api/graph/relationships/{}", parse_id(&relationship)?);
+                let deleted: Received<RelationshipView> = client.delete(&path).await?.data().await?;
+                if as_json {
+                    return output::print_json(&deleted);
+                }
+                let restore = hints::command(&format!("relationship restore {}", deleted.id));
+                output::print_text(&format!("{} is deleted; `{restore}` restores it", deleted.type_))
+            }
             Relationship::History { relationship } => {
                 let path = format!("/api/graph/relationships/{}/history", parse_id(&relationship)?);
                 let versions: Vec<Received<RelationshipView>> = client.get_all_pages(&path).await?;
-                if as_json { output::print_json(&versions) } else { print_history(&versions) }
+                if as_json { output::print_json(&versions) } else { print_history(client, &versions).await }
             }
             Relationship::Restore { relationship } => {
                 let path = format!("/api/graph/relationships/{}/restore", parse_id(&relationship)?);
@@ -121,26 +169,25 @@ fn parse_id(text: &str) -> Result<String> {
     }
 }
 
-fn print_history(versions: &[Received<RelationshipView>]) -> Result<()> {
+async fn print_history(client: &Client, versions: &[Received<RelationshipView>]) -> Result<()> {
     if let Some(newest) = versions.first() {
         output::print_row(&format!("{} {} → {}", newest.type_, newest.from_id, newest.to_id))?;
     }
+    let tokens = TokenNames::load(client).await;
     let rows: Vec<_> = versions
         .iter()
-        .map(|version| {
-            let content = match version.deleted_at {
-                Some(_) => "deleted",
-                None => version.properties.as_str(),
-            };
+        .enumerate()
+        .map(|(index, version)| {
+            let before = versions.get(index + 1).map(|before| &**before);
             vec![
                 version.version.to_string(),
                 version.updated_at.to_string(),
-                author_text(&version.author),
-                first_line(content, 80),
+                tokens.author_text(&version.author),
+                relationship_change(before, version),
             ]
         })
         .collect();
-    output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
+    output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGE"], &rows)?;
     for version in versions {
         if let Some(reason) = &version.reason {
             output::print_dim(&format!("version {}: {reason}", version.version))?;

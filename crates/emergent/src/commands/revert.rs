@@ -2,6 +2,7 @@
 
 use emergent_domain::text::counted;
 use emergent_wire::revert::{ChildWritesView, RevertConflictView, RevertRun, RevertView, UndoneView};
+use uuid::Uuid;
 
 use super::run::{get_run, path};
 use crate::{
@@ -62,11 +63,15 @@ fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
         (false, "restored") => "restored",
         _ => "put back",
     };
-    let line = |item: &UndoneView| format!("  {:<9} {:<12} {}", action(&item.how), item.kind, item.id);
+    let line = |item: &UndoneView| {
+        let name = name(&item.kind, item.name.as_deref(), item.id);
+        format!("  {:<9} {:<12} {name}", action(&item.how), item.kind)
+    };
     lines.extend(reverted.undone.iter().take(MAX_LISTED).map(line));
     lines.extend(not_listed(undone));
     let conflict = |conflict: &RevertConflictView| {
-        format!("  {:<9} {:<12} {}: {}", "left", conflict.kind, conflict.id, conflict.reason)
+        let name = name(&conflict.kind, conflict.name.as_deref(), conflict.id);
+        format!("  {:<9} {:<12} {name}: {}", "left", conflict.kind, conflict.reason)
     };
     lines.extend(reverted.conflicts.iter().take(MAX_LISTED).map(conflict));
     lines.extend(not_listed(kept));
@@ -78,6 +83,15 @@ fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
         lines.push(format!("`{command}` undoes that, too; `--dry-run` shows it first"));
     }
     lines
+}
+
+/// What a person calls an entity. The type of a relationship names none, so its id comes along.
+fn name(kind: &str, name: Option<&str>, id: Uuid) -> String {
+    match name {
+        Some(name) if kind == "relationship" => format!("{name} ({id})"),
+        Some(name) => name.to_owned(),
+        None => id.to_string(),
+    }
 }
 
 /// Says how many items are left out of a list.
@@ -96,6 +110,13 @@ fn describe_child(child: &ChildWritesView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_undone_is_named() {
+        assert_eq!(name("object", Some("Note/old"), Uuid::nil()), "Note/old");
+        assert_eq!(name("relationship", Some("knows"), Uuid::nil()), format!("knows ({})", Uuid::nil()));
+        assert_eq!(name("document", None, Uuid::nil()), Uuid::nil().to_string());
+    }
 
     #[test]
     fn reverting_a_parent_says_what_its_children_wrote() {

@@ -56,7 +56,9 @@ fn the_history_of_an_agent_names_the_changed_fields_and_prints_old_versions() {
     command_output(home.run(&["agent", "apply", "echo.json"]));
     let history = command_output(home.run(&["agent", "history", "echo"]));
     let lines: Vec<&str> = history.lines().collect();
-    assert!(lines[1].starts_with('2') && lines[1].ends_with("maxSteps, model, systemPrompt"), "{history}");
+    assert!(lines[1].starts_with('2') && lines[1].contains(" token "), "{history}");
+    assert!(lines[1].contains("maxSteps: none → 2, model: "), "{history}");
+    assert!(lines[1].ends_with(r#"systemPrompt: "You repeat." → "Again.""#), "{history}");
     assert!(lines[2].starts_with('1') && lines[2].ends_with("created"), "{history}");
 
     let first = command_output(home.run(&["agent", "history", "echo", "1"]));

@@ -27,8 +27,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::{
-    CHANGED_SINCE, EntityKind, PendingUndo, RevertConflict, RevertReport, RunSet, UndoAction,
-    delete_documents, delete_sources, edges, edges_to_undo, objects, objects_to_undo, version_before,
+    CHANGED_SINCE, Entity, PendingUndo, RevertConflict, RevertReport, RunSet, UndoAction, delete_documents,
+    delete_sources, edges, edges_to_undo, objects, objects_to_undo, reason, version_before,
     with_common_timestamp, written_by,
 };
 use crate::{
@@ -259,7 +259,7 @@ fn run_batch(
     let mut outcome = BatchOutcome::default();
     let now = not_before.map_or(ctx.now, |time| ctx.now.max(time));
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
-    let ctx = &WriteContext { now, ..ctx.with_links() };
+    let ctx = &WriteContext { now, reason: Some(reason(runs)), ..ctx.with_links() };
     let report = &mut outcome.report;
     match batch {
         Batch::DeleteEdges(written) => {
@@ -320,7 +320,7 @@ fn edges_to_restore(
         let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
         let changed = now.version >= written.first + written.count;
         if changed && now.author != ctx.author {
-            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, CHANGED_SINCE);
+            report.add_conflict(Entity::edge(&now), now.version, CHANGED_SINCE);
             continue;
         }
         let before = version_before(written, |version| rows::relationship_version(tx, written.id, version))?;

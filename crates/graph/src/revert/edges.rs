@@ -7,7 +7,7 @@ use emergent_domain::{
 use emergent_store::{Tx, revert, sources};
 
 use super::{
-    CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
+    CHANGED_SINCE, Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
     UndoAction, conflict_reason, objects::replacement_patch,
 };
 use crate::{WriteContext, error::Result, relationships, tasks};
@@ -41,7 +41,7 @@ pub(super) fn delete(
 ) -> Result<()> {
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
         if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
-            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, FOUND_BY_OTHERS);
+            report.add_conflict(Entity::edge(now), now.version, FOUND_BY_OTHERS);
             continue;
         }
         let timestamp = ctx.timestamp_after(now.updated_at);
@@ -56,11 +56,11 @@ pub(super) fn delete(
         };
         if let Err(error) = tasks::before_edge_change(tx, ctx, now) {
             let reason = conflict_reason(error)?;
-            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
+            report.add_conflict(Entity::edge(now), now.version, reason);
             continue;
         }
         relationships::write_version(tx, &next, ChangeKind::RelationshipDeleted)?;
-        report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Deleted, next.version);
+        report.add_reverted(Entity::edge(now), UndoAction::Deleted, next.version);
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(super) fn report_restored(
 ) -> Result<()> {
     for id in dormant {
         if let Some(edge) = lock(tx, ctx, *id)?.filter(|edge| edge.deleted_at.is_none()) {
-            report.add_conflict(EntityKind::Relationship, id.0, edge.version, CHANGED_SINCE);
+            report.add_conflict(Entity::edge(&edge), edge.version, CHANGED_SINCE);
         }
     }
     Ok(())
@@ -109,19 +109,17 @@ pub(super) fn restore(
         } else {
             match relationships::restore_obstacle(tx, ctx, before)? {
                 Some(reason) => {
-                    report.add_conflict(EntityKind::Relationship, now.id.0, current.version, reason);
+                    report.add_conflict(Entity::edge(now), current.version, reason);
                     continue;
                 }
                 None => restore_content(tx, ctx, current, before),
             }
         };
         match restored {
-            Ok(next) => {
-                report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Restored, next.version)
-            }
+            Ok(next) => report.add_reverted(Entity::edge(now), UndoAction::Restored, next.version),
             Err(error) => {
                 let reason = conflict_reason(error)?;
-                report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
+                report.add_conflict(Entity::edge(now), now.version, reason);
             }
         }
     }
@@ -138,12 +136,10 @@ pub(super) fn roll_back(
     for PendingUndo { before, now, .. } in planned(plans, UndoAction::RolledBack) {
         let Some(before) = before else { continue };
         match rewrite(tx, ctx, now, before) {
-            Ok(next) => {
-                report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::RolledBack, next.version)
-            }
+            Ok(next) => report.add_reverted(Entity::edge(now), UndoAction::RolledBack, next.version),
             Err(error) => {
                 let reason = conflict_reason(error)?;
-                report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
+                report.add_conflict(Entity::edge(now), now.version, reason);
             }
         }
     }

@@ -10,7 +10,7 @@ use emergent_store::{Tx, objects as rows, objects::LockedObject, relationships a
 use serde_json::{Map, Value};
 
 use super::{
-    EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RevertReport, RunSet, UndoAction, conflict_reason,
+    Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RevertReport, RunSet, UndoAction, conflict_reason,
 };
 use crate::{Error, WriteContext, error::Result, objects, tasks};
 
@@ -66,20 +66,20 @@ pub(super) fn delete(
             let reason = format!(
                 "someone else has connected it to other objects, for example with the relationship `{edge}`"
             );
-            report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
+            report.add_conflict(Entity::object(now), now.version, reason);
             continue;
         }
         if sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
-            report.add_conflict(EntityKind::Object, now.id.0, now.version, FOUND_BY_OTHERS);
+            report.add_conflict(Entity::object(now), now.version, FOUND_BY_OTHERS);
             continue;
         }
         match objects::delete(tx, ctx, now.id, None) {
             Ok(tombstone) => {
-                report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Deleted, tombstone.version);
+                report.add_reverted(Entity::object(now), UndoAction::Deleted, tombstone.version);
             }
             Err(error) => {
                 let reason = conflict_reason(error)?;
-                report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
+                report.add_conflict(Entity::object(now), now.version, reason);
             }
         }
     }
@@ -107,9 +107,7 @@ pub(super) fn roll_back(
         let mut key_holder = None;
         for (now, patch) in waiting {
             match objects::update(tx, ctx, now.id, &patch) {
-                Ok(next) => {
-                    report.add_reverted(EntityKind::Object, now.id.0, UndoAction::RolledBack, next.version)
-                }
+                Ok(next) => report.add_reverted(Entity::object(now), UndoAction::RolledBack, next.version),
                 Err(Error::KeyTaken { id, .. }) if ids.contains(&id) => {
                     key_holder = Some(id);
                     blocked.push((now, patch));
@@ -117,7 +115,7 @@ pub(super) fn roll_back(
                 Err(Error::KeyTaken { id, .. }) if later.contains(&id) => postponed.push(now.id),
                 Err(error) => {
                     let reason = conflict_reason(error)?;
-                    report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
+                    report.add_conflict(Entity::object(now), now.version, reason);
                 }
             }
         }
@@ -153,10 +151,10 @@ pub(super) fn restore(
         let restored = check(ctx, now, before)
             .and_then(|()| objects::restore_tombstone(tx, ctx, LockedObject { no, object: tombstone }));
         match restored {
-            Ok(next) => report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Restored, next.version),
+            Ok(next) => report.add_reverted(Entity::object(now), UndoAction::Restored, next.version),
             Err(error) => {
                 let reason = conflict_reason(error)?;
-                report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
+                report.add_conflict(Entity::object(now), now.version, reason);
             }
         }
     }

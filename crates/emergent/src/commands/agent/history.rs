@@ -1,15 +1,15 @@
 //! `agent history`: the versions of an agent, with the fields that each of them changed.
 
-use emergent_wire::{
-    agent::{AgentVersionView, CreateAgent},
-    author::AuthorView,
-};
+use emergent_wire::agent::{AgentVersionView, CreateAgent};
 use serde_json::{Map, Value};
 
 use super::definition;
 use crate::{
     client::{Client, Received},
-    commands::resolve::{AGENTS, resolve_id},
+    commands::{
+        history::{TokenNames, changed_fields},
+        resolve::{AGENTS, resolve_id},
+    },
     error::{Error, Result},
     output,
 };
@@ -20,7 +20,7 @@ pub async fn show(client: &Client, reference: &str, version: Option<i64>, as_jso
     let versions: Vec<Received<AgentVersionView>> =
         client.get_all_pages(&format!("/api/admin/agents/{id}/history")).await?;
     let Some(number) = version else {
-        return if as_json { output::print_json(&versions) } else { print_versions(&versions) };
+        return if as_json { output::print_json(&versions) } else { print_versions(client, &versions).await };
     };
     let Some(found) = versions.iter().find(|candidate| candidate.version == number) else {
         let newest = versions.first().map_or(0, |newest| newest.version);
@@ -32,7 +32,8 @@ pub async fn show(client: &Client, reference: &str, version: Option<i64>, as_jso
     output::print_part(&definition::to_yaml(&definition::compact(fields(&found.definition))))
 }
 
-fn print_versions(versions: &[Received<AgentVersionView>]) -> Result<()> {
+async fn print_versions(client: &Client, versions: &[Received<AgentVersionView>]) -> Result<()> {
+    let tokens = TokenNames::load(client).await;
     let rows: Vec<_> = versions
         .iter()
         .enumerate()
@@ -40,12 +41,12 @@ fn print_versions(versions: &[Received<AgentVersionView>]) -> Result<()> {
             let before = versions.get(index + 1);
             let changed = match before {
                 None => "created".to_owned(),
-                Some(before) => changed_fields(&before.definition, &version.definition),
+                Some(before) => change(&before.definition, &version.definition),
             };
             vec![
                 version.version.to_string(),
                 version.created_at.to_string(),
-                author_text(&version.author),
+                tokens.author_text(&version.author),
                 changed,
             ]
         })
@@ -53,26 +54,10 @@ fn print_versions(versions: &[Received<AgentVersionView>]) -> Result<()> {
     output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGED"], &rows)
 }
 
-fn author_text(author: &AuthorView) -> String {
-    match author {
-        AuthorView::Run { run_id, .. } => format!("run {run_id}"),
-        AuthorView::Token { id } => format!("token {id}"),
-        AuthorView::System => "system".to_owned(),
-    }
-}
-
-/// The names of the fields that differ. A deletion changes none.
-fn changed_fields(before: &CreateAgent, after: &CreateAgent) -> String {
-    let (before, after) = (fields(before), fields(after));
-    let mut names: Vec<&str> = before
-        .keys()
-        .chain(after.keys())
-        .map(String::as_str)
-        .filter(|name| before.get(*name) != after.get(*name))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    if names.is_empty() { "deleted".to_owned() } else { names.join(", ") }
+/// The fields that differ, with both values. A deletion changes none.
+fn change(before: &CreateAgent, after: &CreateAgent) -> String {
+    let changed = changed_fields(&fields(before), &fields(after));
+    if changed.is_empty() { "deleted".to_owned() } else { changed }
 }
 
 fn fields(definition: &CreateAgent) -> Map<String, Value> {
