@@ -97,11 +97,13 @@ pub struct InboxNoticeItem {
 }
 
 impl InboxNotice {
-    /// The notice of a request to a person that has this status now.
-    pub fn for_approval(approval: &Approval, status: ApprovalStatus, at: Timestamp) -> Self {
+    /// The notice of a request to a person that has this status now; `None` if the caller of the run is asked, and no
+    /// person.
+    pub fn for_approval(approval: &Approval, status: ApprovalStatus, at: Timestamp) -> Option<Self> {
         let kind = match approval.kind {
             ApprovalKind::Question => InboxItemKind::Question,
             ApprovalKind::Approval => InboxItemKind::Approval,
+            ApprovalKind::ClientTool => return None,
         };
         let item = InboxNoticeItem {
             run_id: Some(approval.run),
@@ -110,12 +112,13 @@ impl InboxNotice {
             expires_at: approval.expires_at,
             ..InboxNoticeItem::new(approval.id.0, kind, status, &approval.title())
         };
-        Self::new(approval.project, item, at)
+        Some(Self::new(approval.project, item, at))
     }
 
     /// The notice of a request that nobody has decided in its time, and that goes on waiting.
-    pub fn for_overdue(approval: &Approval, at: Timestamp) -> Self {
-        Self { change: InboxChange::Overdue, ..Self::for_approval(approval, ApprovalStatus::Pending, at) }
+    pub fn for_overdue(approval: &Approval, at: Timestamp) -> Option<Self> {
+        let notice = Self::for_approval(approval, ApprovalStatus::Pending, at)?;
+        Some(Self { change: InboxChange::Overdue, ..notice })
     }
 
     /// The notice of a discussion or a workflow that has this status now.

@@ -17,6 +17,7 @@ pub mod author;
 pub mod browser_session;
 pub mod change;
 pub mod chat;
+pub mod client_tool;
 pub mod conversation;
 pub mod coordination;
 pub mod cron;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     agent::{ModelConfig, string_enum},
     approval::ApprovalKind,
+    client_tool::ClientTool,
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
     workflow::{Limit, WorkflowLink},
@@ -17,7 +18,7 @@ string_enum! {
     RunStatus {
         Queued = "queued",
         Running = "running",
-        /// The run waits for a person. It has no runner and no slot, and its timeout does not count.
+        /// The run waits for a person, or for the result of a tool of its caller. It has no runner and no slot, and its timeout does not count.
         Waiting = "waiting",
         Completed = "completed",
         Failed = "failed",
@@ -159,6 +160,10 @@ pub struct RunTerms {
     /// that resumes this one inherits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The tools of the caller, which executes their calls itself. No other run has them: neither a child nor a run
+    /// that resumes this one, because its caller is another request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
 }
 
 impl Run {

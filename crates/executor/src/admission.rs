@@ -300,6 +300,7 @@ fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> Resu
             .output_schema
             .clone()
             .or_else(|| resumed.and_then(|terms| terms.output_schema.clone())),
+        client_tools: start.client_tools.clone(),
     })
 }
 

@@ -2,7 +2,8 @@
 
 use emergent_domain::{
     approval::{
-        Approval, ApprovalRule, ApprovalStatus, Choice, Decision, DecisionError, NewDecision, OnExpiry,
+        Approval, ApprovalKind, ApprovalRule, ApprovalStatus, Choice, Decision, DecisionError, NewDecision,
+        OnExpiry,
     },
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
@@ -22,7 +23,7 @@ use tracing::info;
 pub use emergent_store::approvals::ApprovalFilter;
 
 use crate::{
-    Error, Executor, Result,
+    Error, Executor, Result, client_tools,
     run_driver::{approvals::denying_rule, ask_user},
 };
 
@@ -149,14 +150,15 @@ impl Executor {
             .await;
     }
 
-    /// Ends the request of a job, or marks it as overdue. Does nothing if it was decided.
+    /// Ends the request of a job, or marks it as overdue. Does nothing if it was decided. A run whose caller sent no
+    /// result is cancelled: nobody reads its answer.
     async fn expire_request(&self, claimed: &ClaimedJob) -> Result<()> {
         let id = claimed.job.key.as_deref().and_then(|key| key.parse().ok());
         let (Some(project), Some(id)) = (claimed.job.project, id) else { return Ok(()) };
         let id: ApprovalId = id;
         let now = self.clock().now();
         let work = move |tx: &mut Tx<'_>| {
-            let Some(approval) = rows::get(tx, project, id)? else { return Ok(None) };
+            let Some(approval) = rows::get(tx, project, id)? else { return Ok((None, Vec::new())) };
             let decision = Decision {
                 choice: Choice::Deny,
                 edited_input: None,
@@ -165,6 +167,14 @@ impl Executor {
                 by: None,
                 at: now,
             };
+            if approval.kind == ApprovalKind::ClientTool {
+                let has_expired = matches!(rows::expire(tx, &approval, &decision)?, Decided::Stored { .. });
+                let cancelled = match has_expired {
+                    true => client_tools::cancel_unanswered(tx, &approval, now)?,
+                    false => Vec::new(),
+                };
+                return Ok((has_expired.then_some(approval), cancelled));
+            }
             let has_expired = match approval.on_expiry {
                 OnExpiry::Deny => matches!(rows::expire(tx, &approval, &decision)?, Decided::Stored { .. }),
                 OnExpiry::Escalate => {
@@ -172,9 +182,11 @@ impl Executor {
                     false
                 }
             };
-            Ok::<_, Error>(has_expired.then_some(approval))
+            Ok::<_, Error>((has_expired.then_some(approval), Vec::new()))
         };
-        if let Some(expired) = self.db().write(work).await? {
+        let (expired, cancelled) = self.db().write(work).await?;
+        self.stop_driving(&cancelled);
+        if let Some(expired) = expired {
             self.telemetry().record_decision(expired.kind, None);
             info!(approval.id = %id, run.id = %expired.run, "the time of request `{id}` was up");
         }

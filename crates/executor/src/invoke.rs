@@ -22,6 +22,7 @@ impl Executor {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
+        self.check_client_tools(actor.project, agent_id, &start.client_tools).await?;
         self.check_queue_capacity(actor.project).await?;
         let slots = self.try_acquire_slots(actor.project, 1);
         let (executor, start) = (self.clone(), start.with_trace_context());

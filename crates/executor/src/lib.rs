@@ -21,6 +21,7 @@ mod chat_runs;
 mod child_runs;
 mod child_timeout;
 mod claims;
+pub mod client_tools;
 mod context;
 pub mod error;
 mod event_hub;
@@ -59,6 +60,7 @@ mod workflow_hooks;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use emergent_domain::{
+    client_tool::DEFAULT_WAIT_SECONDS,
     ids::RunId,
     run::{GRACE_SECONDS, MessageRole},
     time::Clock,
@@ -138,6 +140,8 @@ pub struct Settings {
     pub capture_content: bool,
     /// Whether the webhooks of projects may have loopback, link-local and private addresses.
     pub allow_private_hosts: bool,
+    /// How long a run waits for the results of tools of its caller. Then it is cancelled.
+    pub client_wait: Duration,
 }
 
 impl Default for Settings {
@@ -154,6 +158,7 @@ impl Default for Settings {
             guard,
             capture_content: false,
             allow_private_hosts: false,
+            client_wait: Duration::from_secs(DEFAULT_WAIT_SECONDS),
         }
     }
 }

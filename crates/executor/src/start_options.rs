@@ -1,8 +1,13 @@
 //! The input and the limits with which a run is started.
 
 use emergent_domain::{
-    agent::ModelConfig, conversation::HistoryTurn, invalid::Invalid, output_schema::OutputSchema,
-    run::MAX_STEPS, workflow::Limit,
+    agent::ModelConfig,
+    client_tool::{self, ClientTool},
+    conversation::HistoryTurn,
+    invalid::Invalid,
+    output_schema::OutputSchema,
+    run::MAX_STEPS,
+    workflow::Limit,
 };
 use emergent_net::trace_context;
 use serde_json::Value;
@@ -29,6 +34,9 @@ pub struct StartOptions {
     pub history: Vec<HistoryTurn>,
     /// The JSON schema that the final answer must match, instead of that of the agent's definition.
     pub output_schema: Option<Value>,
+    /// Tools of the caller. When the model calls one, the run waits until the caller has sent the result with
+    /// [`crate::Executor::answer_client_calls`].
+    pub client_tools: Vec<ClientTool>,
 }
 
 impl StartOptions {
@@ -64,6 +72,6 @@ impl StartOptions {
         if let Some(schema) = &self.output_schema {
             OutputSchema::compile(schema).map_err(|invalid| invalid.prefixed("outputSchema"))?;
         }
-        Ok(())
+        client_tool::check_tools(&self.client_tools)
     }
 }

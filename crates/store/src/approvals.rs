@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use emergent_domain::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Choice, Decision},
     cursor::{Cursor, Page, ResultPage},
-    ids::{ApprovalId, ProjectId, RunId},
+    ids::{ApprovalId, ProjectId, RunId, ToolCallId},
     inbox::InboxNotice,
     time::Timestamp,
 };
@@ -80,12 +80,17 @@ pub fn insert(tx: &mut Tx<'_>, approvals: &[Approval]) -> Result<()> {
         jobs::enqueue(tx, &NewJob { project, key, run_at, ..NewJob::new(QUEUE, approval.created_at) })?;
     }
     for approval in approvals {
-        webhooks::enqueue(tx, &InboxNotice::for_approval(approval, approval.status, approval.created_at))?;
+        notify(tx, InboxNotice::for_approval(approval, approval.status, approval.created_at))?;
     }
     match approvals.first() {
         Some(first) => wake_followers(tx, first.project),
         None => Ok(()),
     }
+}
+
+/// Tells other systems of a change of the inbox, if it is one.
+fn notify(tx: &mut Tx<'_>, notice: Option<InboxNotice>) -> Result<()> {
+    notice.map_or(Ok(()), |notice| webhooks::enqueue(tx, &notice))
 }
 
 /// Wakes those that wait for changes of the requests of a project, and the followers of its events.
@@ -106,7 +111,7 @@ pub fn list_for_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Approval>> {
     tx.query(&sql, params![run], Approval::from_row)
 }
 
-/// The requests of a project, newest first.
+/// The requests of a project, newest first. Calls to tools of callers are listed only if the filter names their kind.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -118,8 +123,10 @@ pub fn list(
         ("kind", filter.kind.map(Param::from)),
         ("run_id", filter.run.map(Param::from)),
     ];
+    // Nobody but the caller of the run can answer calls to its tools, so they are listed on request only.
+    let condition = filter.kind.is_none().then_some("kind <> 'client_tool'");
     let cursor_of = |approval: &Approval| Cursor { created_at: approval.created_at, id: approval.id.0 };
-    page::list_newest(tx, project, &columns, page, cursor_of)
+    page::list_newest(tx, project, &columns, condition, page, cursor_of)
 }
 
 /// Stores a decision about a pending request, and queues the run again if it waits for no other one. Decisions
@@ -215,7 +222,7 @@ fn end(tx: &mut Tx<'_>, approval: &Approval, status: ApprovalStatus, decision: &
     });
     waiting::record_event(tx, approval.run, "approval_decided", &data, decision.at)?;
     wake_followers(tx, approval.project)?;
-    webhooks::enqueue(tx, &InboxNotice::for_approval(approval, status, decision.at))?;
+    notify(tx, InboxNotice::for_approval(approval, status, decision.at))?;
     let is_queued = waiting::queue_again(tx, approval.run)?;
     Ok(Decided::Stored { is_queued })
 }
@@ -230,7 +237,7 @@ pub fn mark_overdue(tx: &mut Tx<'_>, approval: &Approval, now: Timestamp) -> Res
         [Param::from(approval.id), Param::from(false)],
     )?;
     if updated == 1 {
-        webhooks::enqueue(tx, &InboxNotice::for_overdue(approval, now))?;
+        notify(tx, InboxNotice::for_overdue(approval, now))?;
         wake_followers(tx, approval.project)?;
     }
     Ok(updated == 1)
@@ -247,7 +254,7 @@ pub fn withdraw(tx: &mut Tx<'_>, runs: &[RunId], now: Timestamp) -> Result<()> {
         let values: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         let withdrawn: Vec<Approval> = tx.query(&sql, &values, Approval::from_row)?;
         for approval in &withdrawn {
-            webhooks::enqueue(tx, &InboxNotice::for_approval(approval, approval.status, now))?;
+            notify(tx, InboxNotice::for_approval(approval, approval.status, now))?;
         }
         let projects: HashSet<ProjectId> = withdrawn.iter().map(|approval| approval.project).collect();
         for project in projects {
@@ -257,9 +264,35 @@ pub fn withdraw(tx: &mut Tx<'_>, runs: &[RunId], now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// How many requests of a project are pending, counted up to `limit`.
+/// The run that makes this call to its caller, if there is one.
+pub fn run_of_client_call(tx: &mut Tx<'_>, project: ProjectId, call: ToolCallId) -> Result<Option<RunId>> {
+    let sql =
+        "SELECT run_id FROM approvals WHERE project_id = $1 AND tool_call_id = $2 AND kind = 'client_tool'";
+    tx.query_opt(sql, params![project, call], |row| row.get(0))
+}
+
+/// The calls of a run to its caller, answered or not, in the order in which they were made.
+pub fn list_client_calls(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Approval>> {
+    let sql = format!(
+        "SELECT {} FROM approvals WHERE run_id = $1 AND kind = 'client_tool' ORDER BY created_at, id",
+        Approval::COLUMNS
+    );
+    tx.query(&sql, params![run], Approval::from_row)
+}
+
+/// The `seq` of the event after which a run waited for the result of a call to its caller; `None` if it did not. What
+/// the run records after it follows from the result.
+pub fn seq_of_client_wait(tx: &mut Tx<'_>, run: RunId, call: ToolCallId) -> Result<Option<i64>> {
+    let sql = "SELECT min(seq) FROM agent_run_events WHERE run_id = $1 AND type = 'run_waiting' AND seq > (
+                   SELECT max(seq) FROM agent_run_events
+                   WHERE run_id = $1 AND type = 'approval_requested' AND data->>'call' = $2)";
+    Ok(tx.query_opt(sql, params![run, call.to_string()], |row| row.get::<Option<i64>>(0))?.flatten())
+}
+
+/// How many requests of a project to people are pending, counted up to `limit`.
 pub fn count_pending(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<i64> {
     let sql = "SELECT count(*) FROM (
-                   SELECT 1 FROM approvals WHERE project_id = $1 AND status = 'pending' LIMIT $2) AS pending";
+                   SELECT 1 FROM approvals WHERE project_id = $1 AND status = 'pending' AND kind <> 'client_tool'
+                   LIMIT $2) AS pending";
     Ok(tx.query_opt(sql, params![project, limit], |row| row.get(0))?.unwrap_or(0))
 }

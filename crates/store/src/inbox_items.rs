@@ -53,7 +53,7 @@ pub fn list(
 ) -> Result<ResultPage<InboxItem>> {
     let columns = [("status", filter.status.map(Param::from)), ("kind", filter.kind.map(Param::from))];
     let cursor_of = |item: &InboxItem| Cursor { created_at: item.created_at, id: item.id };
-    page::list_newest(tx, project, &columns, page, cursor_of)
+    page::list_newest(tx, project, &columns, None, page, cursor_of)
 }
 
 /// Opens or ends the item of a workflow that has changed, if it begins or ceases to need a person.

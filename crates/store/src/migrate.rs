@@ -270,6 +270,14 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("migrations/0030_inbox.postgres.sql"),
     },
     Migration {
+        version: 31,
+        name: "client_tools",
+        indexes: include_str!("migrations/0031_client_tools.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0031_client_tools.sqlite.sql"),
+        postgres: include_str!("migrations/0031_client_tools.postgres.sql"),
+    },
+    Migration {
         version: 35,
         name: "inbox_rules",
         indexes: "",

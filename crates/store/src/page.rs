@@ -35,16 +35,17 @@ pub(crate) fn query_page<T>(
 }
 
 /// Lists the rows of a project, newest first, that have these values in these columns; a column without a value is not
-/// compared. The table has the columns `project_id`, `created_at` and `id`.
+/// compared. `condition` is one more, as SQL. The table has the columns `project_id`, `created_at` and `id`.
 pub(crate) fn list_newest<T: TableRow>(
     tx: &mut Tx<'_>,
     project: ProjectId,
     columns: &[(&str, Option<Param<'_>>)],
+    condition: Option<&'static str>,
     page: &Page,
     cursor_of: impl Fn(&T) -> Cursor,
 ) -> Result<ResultPage<T>> {
     let mut params = vec![Param::from(project)];
-    let mut conditions = String::new();
+    let mut conditions = condition.map(|sql| format!(" AND {sql}")).unwrap_or_default();
     for (column, value) in columns {
         if let Some(value) = value {
             params.push(value.clone());

@@ -25,11 +25,18 @@ pub enum InboxKind {
     Discussion,
     /// A workflow that cannot go on without a person.
     Escalation,
+    /// A call to a tool of the caller of a run, who sends its result. Such calls are listed only by this kind.
+    ClientTool,
 }
 
 impl InboxKind {
-    pub const ALL: [InboxKind; 4] =
-        [InboxKind::Approval, InboxKind::Question, InboxKind::Discussion, InboxKind::Escalation];
+    pub const ALL: [InboxKind; 5] = [
+        InboxKind::Approval,
+        InboxKind::Question,
+        InboxKind::Discussion,
+        InboxKind::Escalation,
+        InboxKind::ClientTool,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +44,7 @@ impl InboxKind {
             InboxKind::Question => "question",
             InboxKind::Discussion => "discussion",
             InboxKind::Escalation => "escalation",
+            InboxKind::ClientTool => "client_tool",
         }
     }
 
@@ -45,6 +53,7 @@ impl InboxKind {
         match self {
             InboxKind::Approval => Some(ApprovalKind::Approval),
             InboxKind::Question => Some(ApprovalKind::Question),
+            InboxKind::ClientTool => Some(ApprovalKind::ClientTool),
             InboxKind::Discussion | InboxKind::Escalation => None,
         }
     }
@@ -113,6 +122,7 @@ impl From<Approval> for InboxItemView {
         let kind = match approval.kind {
             ApprovalKind::Approval => InboxKind::Approval,
             ApprovalKind::Question => InboxKind::Question,
+            ApprovalKind::ClientTool => InboxKind::ClientTool,
         };
         Self {
             id: approval.id.0,

@@ -29,6 +29,7 @@ pub(crate) fn start_options(body: TriggerRun) -> Result<StartOptions, Invalid> {
         traceparent: None,
         history: Vec::new(),
         output_schema: None,
+        client_tools: Vec::new(),
     })
 }
 

@@ -100,7 +100,13 @@ impl NewDecision {
             (Choice::Answer, ApprovalKind::Approval) => {
                 return Err(Invalid::new("decision", "a tool call is approved or denied, not answered"));
             }
-            (Choice::Answer, ApprovalKind::Question) if self.answer.is_none() => {
+            (Choice::Approve, ApprovalKind::ClientTool) => {
+                return Err(Invalid::new(
+                    "decision",
+                    "a call to a tool of the caller is answered with its result or denied, not approved",
+                ));
+            }
+            (Choice::Answer, ApprovalKind::Question | ApprovalKind::ClientTool) if self.answer.is_none() => {
                 return Err(Invalid::new("answer", "is required with the decision `answer`"));
             }
             _ => {}

@@ -15,6 +15,8 @@ string_enum! {
     ApprovalKind {
         Approval = "approval",
         Question = "question",
+        /// The caller of the run executes a tool of its own, and sends the result. No person is asked.
+        ClientTool = "client_tool",
     }
 }
 

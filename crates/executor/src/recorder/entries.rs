@@ -113,7 +113,7 @@ impl Recorder {
         self.add_event(batch, RunEventBody::Continued, json!({}));
     }
 
-    /// Adds the requests that people have to decide. The run waits after the commit, and this runner no longer
+    /// Adds the requests that people have to decide, or the calls that the caller has to answer. The run waits after the commit, and this runner no longer
     /// owns it.
     pub fn add_requests(&mut self, batch: &mut RecordBatch, requests: Vec<Approval>) {
         for request in &requests {
@@ -126,8 +126,9 @@ impl Recorder {
                 data,
             );
         }
-        let is_approval = requests.iter().any(|request| request.kind == ApprovalKind::Approval);
-        let waiting_for = if is_approval { ApprovalKind::Approval } else { ApprovalKind::Question };
+        let has = |kind| requests.iter().any(|request| request.kind == kind);
+        let kinds = [ApprovalKind::Approval, ApprovalKind::Question];
+        let waiting_for = kinds.into_iter().find(|kind| has(*kind)).unwrap_or(ApprovalKind::ClientTool);
         let data = json!({ "waitingFor": waiting_for });
         self.add_event(batch, RunEventBody::Waiting { waiting_for }, data);
         batch.wait = Some(Wait { waiting_for, requests, keeps_owner: false });

@@ -24,7 +24,7 @@ impl Recorder {
         }
         if let Some(Wait { waiting_for, requests, .. }) = &batch.wait {
             let (id, count) = (self.run, requests.len());
-            info!(run.id = %id, requests = count, "run `{id}` waits for a person ({waiting_for})");
+            info!(run.id = %id, requests = count, "run `{id}` waits ({waiting_for})");
             requests.iter().for_each(|request| self.executor.telemetry().record_request(request.kind));
         }
         let hub = self.executor.hub();

@@ -34,12 +34,16 @@ pub(super) enum CallVerdict {
     Refuse(String),
     /// The call waits until a person has decided about it.
     Hold(Box<Approval>),
+    /// The caller of the run executes the call.
+    AskClient,
 }
 
 /// What follows from a decision about a held call.
 enum DecidedCall {
     Make,
     Result(ToolCallStatus, Value),
+    /// The caller has not been asked yet for the result.
+    AskClient,
 }
 
 impl RunDriver {
@@ -55,6 +59,9 @@ impl RunDriver {
             return CallVerdict::Refuse(text.clone());
         }
         let Some(tool) = self.tools.get(&call.name) else {
+            if self.has_client_tool(&call.name) {
+                return CallVerdict::AskClient;
+            }
             return CallVerdict::Refuse(self.unknown_tool_message(&call.name));
         };
         let is_question = tool.info().effect == Effect::Asks;
@@ -114,6 +121,8 @@ impl RunDriver {
                 // The row of the call stays held until the call is started or has its result, so that a
                 // recovered run looks at the decision again.
                 DecidedCall::Make => self.calls[index].status = ToolCallStatus::Pending,
+                // The call stays held, until every other call of the answer has its result.
+                DecidedCall::AskClient => {}
                 DecidedCall::Result(status, output) => {
                     self.record_result(index, status, output, Instant::now()).await?;
                 }
@@ -126,6 +135,9 @@ impl RunDriver {
         let call = &self.calls[index];
         let error = |message: String| DecidedCall::Result(ToolCallStatus::Error, error_output(message));
         let Some(approval) = self.approvals.iter().find(|approval| approval.call == call.id) else {
+            if self.has_client_tool(&call.tool) {
+                return DecidedCall::AskClient;
+            }
             return error(UNDECIDED_MESSAGE.to_owned());
         };
         let decision = match (&approval.decision, approval.status) {
@@ -133,6 +145,10 @@ impl RunDriver {
             (_, ApprovalStatus::Expired) => return error(EXPIRED_MESSAGE.to_owned()),
             _ => return error(UNDECIDED_MESSAGE.to_owned()),
         };
+        if approval.kind == ApprovalKind::ClientTool {
+            let (status, output) = self.client_result(decision);
+            return DecidedCall::Result(status, output);
+        }
         match decision.choice {
             Choice::Deny => error(denial_message(approval.kind, decision.reason.as_deref())),
             Choice::Answer => {
@@ -189,10 +205,11 @@ pub(crate) fn denying_rule(
     }
 }
 
-fn denial_message(kind: ApprovalKind, reason: Option<&str>) -> String {
+pub(super) fn denial_message(kind: ApprovalKind, reason: Option<&str>) -> String {
     let what = match kind {
         ApprovalKind::Approval => "A person denied this call, so it was not made",
         ApprovalKind::Question => "A person declined to answer",
+        ApprovalKind::ClientTool => "The caller did not make this call",
     };
     match reason.map(str::trim).filter(|reason| !reason.is_empty()) {
         Some(reason) => format!("{what}: {reason}"),

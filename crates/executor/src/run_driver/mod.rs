@@ -3,6 +3,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod ask_user;
+mod client_tools;
 mod compaction;
 mod input_requests;
 mod model_budget;
@@ -90,7 +91,7 @@ impl RunDriver {
         context.append_own_run(&loaded.own);
         let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         Self {
-            specs: tools.specs(),
+            specs: client_tools::tool_specs(&tools, &run),
             machine: Machine::new(run.max_steps, run.steps_before).with_output_schema(output_schema.clone()),
             recorder: Recorder::new(executor, &run, owner),
             executor: executor.clone(),
@@ -230,6 +231,7 @@ impl RunDriver {
                     recorded.status = ToolCallStatus::Held;
                     held.push(*request);
                 }
+                CallVerdict::AskClient => recorded.status = ToolCallStatus::Held,
             }
             recorded.seq = self.recorder.add_call(&mut batch, recorded.clone());
             calls.push(recorded);
@@ -285,7 +287,7 @@ impl RunDriver {
         if let Some(reason) = self.tools.explain_missing(name) {
             return reason;
         }
-        let names: Vec<&str> = self.tools.names().collect();
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
         match names.is_empty() {
             true => format!("tool not found: there is no tool `{name}`; you have no tools, answer with text"),
             false => {

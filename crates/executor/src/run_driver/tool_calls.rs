@@ -25,14 +25,20 @@ const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was be
 const BUFFER_TIME: Duration = Duration::from_millis(5);
 
 impl RunDriver {
-    /// Executes all open calls of the newest answer. The held ones among them are decided.
+    /// Executes all open calls of the newest answer. The held ones among them are decided, or the caller of the run
+    /// is asked for their results when all others have theirs.
     pub async fn run_tool_calls(&mut self) -> Result<NextAction> {
         self.apply_decisions().await?;
-        while let Some(index) = self.calls.iter().position(|call| !call.status.is_terminal()) {
+        while self.calls.iter().any(|call| !call.status.is_terminal()) {
             if Instant::now() >= self.deadline {
                 self.interrupt_remaining_calls().await?;
                 continue;
             }
+            let is_open =
+                |call: &RecordedToolCall| !call.status.is_terminal() && call.status != ToolCallStatus::Held;
+            let Some(index) = self.calls.iter().position(is_open) else {
+                return self.ask_client().await;
+            };
             match self.call_effect(index) {
                 Some(Effect::Reads) => {
                     let reads = self.calls[index..].iter().take_while(|call| !call.status.is_terminal());

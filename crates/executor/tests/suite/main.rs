@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod budget;
 mod cancel;
+mod client_tools;
 mod compaction;
 mod effects;
 mod events;

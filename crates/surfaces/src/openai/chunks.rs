@@ -129,6 +129,7 @@ impl ChunkState {
                 let what = match kind {
                     ApprovalKind::Approval => format!("`{tool}` has to be approved"),
                     ApprovalKind::Question => "the agent asks a question".to_owned(),
+                    ApprovalKind::ClientTool => return,
                 };
                 self.push_reasoning(format!("Waits for a person: {what} (`/api/approvals/{approval}`).\n"));
             }

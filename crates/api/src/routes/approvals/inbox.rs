@@ -49,7 +49,10 @@ impl InboxQuery {
         });
         let kind = self.kind.as_deref().map(|text| {
             InboxKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
-                ApiError::invalid("kind", "must be one of approval, question, discussion, escalation")
+                ApiError::invalid(
+                    "kind",
+                    "must be one of approval, question, discussion, escalation, client_tool",
+                )
             })
         });
         Ok(InboxFilter { status: status.transpose()?, kind: kind.transpose()?, run: self.run })
@@ -63,7 +66,7 @@ impl InboxFilter {
             None => None,
             Some(InboxKind::Discussion) => Some(InboxItemKind::Discussion),
             Some(InboxKind::Escalation) => Some(InboxItemKind::Escalation),
-            Some(InboxKind::Approval | InboxKind::Question) => return None,
+            Some(InboxKind::Approval | InboxKind::Question | InboxKind::ClientTool) => return None,
         };
         self.run.is_none().then_some(InboxItemFilter { status: self.status, kind })
     }

@@ -48,7 +48,7 @@ pub enum Inbox {
         /// Only with this status: pending, decided, expired, withdrawn
         #[arg(long)]
         status: Option<String>,
-        /// Only of this kind: approval, question, discussion, escalation
+        /// Only of this kind: approval, question, discussion, escalation, client_tool
         #[arg(long)]
         kind: Option<String>,
         /// At most this many

@@ -161,6 +161,7 @@ impl View {
                 let what = match kind {
                     ApprovalKind::Approval => format!("{tool_name} has to be approved"),
                     ApprovalKind::Question => "a person is asked".to_owned(),
+                    ApprovalKind::ClientTool => format!("the caller has to execute {tool_name}"),
                 };
                 let id = approval_id.to_string();
                 let id = if self.width.is_some() { short_id(&id) } else { &id };
