@@ -3,6 +3,7 @@
 use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
     chat::Part,
+    client_tool::{self, ClientTool},
     ids::{AgentId, MessageId, ProjectId, RunId, ToolCallId},
     run::{MessageRole, Origin, Run, RunStatus, RunTerms, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
@@ -64,6 +65,14 @@ pub(crate) fn run(status: RunStatus) -> Run {
         completed_at: None,
         waiting_for: None,
         waiting_since: None,
+    }
+}
+
+pub(crate) fn client_tool(name: &str) -> ClientTool {
+    ClientTool {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: client_tool::empty_schema(),
     }
 }
 

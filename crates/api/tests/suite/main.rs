@@ -30,6 +30,7 @@ mod meta;
 mod metrics;
 mod object_refs;
 mod openai;
+mod openai_tools;
 mod products;
 mod project_events;
 mod projects;

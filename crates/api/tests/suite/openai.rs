@@ -254,7 +254,7 @@ both_engines! {
             let answer = admin.post(PATH, body).await;
             assert_eq!(refused(&answer, 400, "invalid", "invalid_request_error")["param"], param, "{}", answer.text);
         };
-        check(json!({ "tools": [{ "type": "function", "function": { "name": "f" } }] }), "tools").await;
+        check(json!({ "tools": [{ "type": "function", "function": { "name": "a b" } }] }), "tools[0].function.name").await;
         check(json!({ "messages": [] }), "messages").await;
         check(json!({ "n": 2 }), "n").await;
         check(json!({ "messages": [{ "content": "x" }] }), "messages[0].role").await;

@@ -19,6 +19,7 @@ use super::{
     completion::{FinishReason, Usage},
     completion_id,
     error::{ErrorBody, RunFailure, error_body},
+    tools::{ClientCalls, ToolCallView},
     unix_seconds,
 };
 
@@ -54,6 +55,9 @@ pub struct ChunkDelta {
     /// What the agent does: tool calls, and waiting for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
+    /// A call of a tool of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<[ToolCallView; 1]>,
 }
 
 /// One frame of the stream.
@@ -65,7 +69,8 @@ pub enum Frame {
     Done,
 }
 
-/// Turns the events of a run into frames. Events come in their order, from the first one on.
+/// Turns the events of a run into frames. Events come in their order: from the first one on, or after a `seq` at which
+/// the run got the results of tools of its caller.
 #[derive(Debug)]
 pub struct ChunkState {
     id: String,
@@ -83,14 +88,19 @@ pub struct ChunkState {
     waits_for_record: bool,
     /// The newest step that is recorded. Parts that arrive later are known.
     recorded: i64,
+    calls: ClientCalls,
+    /// Whether the run waited for a person.
+    waited: bool,
+    has_ended: bool,
     ready: VecDeque<Frame>,
 }
 
 impl ChunkState {
-    pub fn new(run: Run, includes_usage: bool) -> Self {
+    pub fn new(run: Run, after_seq: i64, includes_usage: bool) -> Self {
         let mut state = Self {
-            id: completion_id(run.id),
+            id: completion_id(run.id, after_seq),
             created: unix_seconds(run.created_at),
+            calls: ClientCalls::new(&run),
             run,
             includes_usage,
             usage: TokenCounts::default(),
@@ -99,6 +109,8 @@ impl ChunkState {
             has_content: false,
             waits_for_record: false,
             recorded: 0,
+            waited: false,
+            has_ended: false,
             ready: VecDeque::new(),
         };
         let first =
@@ -112,7 +124,13 @@ impl ChunkState {
         self.ready.drain(..)
     }
 
+    /// Whether the answer is complete: the run has ended, or calls tools of its caller.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     pub fn on_event(&mut self, body: RunEventBody) {
+        self.calls.on_event(&body);
         match body {
             RunEventBody::TextDelta { step, text } => self.on_delta(step, &text),
             RunEventBody::TextSoFar(so_far) => self.on_text_so_far(so_far),
@@ -121,6 +139,8 @@ impl ChunkState {
                 self.on_answer(&message);
             }
             RunEventBody::ThoughtDelta { text, .. } => self.push_reasoning(text),
+            RunEventBody::ToolStarted(call) | RunEventBody::ToolCompleted(call)
+                if self.calls.has_tool(&call.tool) => {}
             RunEventBody::ToolStarted(call) => self.push_reasoning(format!("Calls `{}`.\n", call.tool)),
             RunEventBody::ToolCompleted(call) if call.status == ToolCallStatus::Error => {
                 self.push_reasoning(format!("`{}` failed.\n", call.tool));
@@ -131,9 +151,11 @@ impl ChunkState {
                     ApprovalKind::Question => "the agent asks a question".to_owned(),
                     ApprovalKind::ClientTool => return,
                 };
+                self.waited = true;
                 self.push_reasoning(format!("Waits for a person: {what} (`/api/approvals/{approval}`).\n"));
             }
-            RunEventBody::Continued => self.push_reasoning("Goes on.\n".to_owned()),
+            RunEventBody::Waiting { waiting_for: ApprovalKind::ClientTool } => self.on_client_calls(),
+            RunEventBody::Continued if self.waited => self.push_reasoning("Goes on.\n".to_owned()),
             RunEventBody::Ended { status, reason, summary, error, .. } => {
                 (self.run.status, self.run.reason, self.run.error) = (status, reason, error);
                 self.on_end(&summary);
@@ -236,6 +258,21 @@ impl ChunkState {
             RunStatus::Paused => FinishReason::Length,
             _ => return self.push_failure(),
         };
+        self.finish(finish_reason);
+    }
+
+    /// Sends the calls of tools of the caller, and ends the stream.
+    fn on_client_calls(&mut self) {
+        let calls: Vec<ToolCallView> = self.calls.views().collect();
+        for (index, call) in calls.into_iter().enumerate() {
+            let tool_calls = Some([ToolCallView { index: Some(index), ..call }]);
+            self.push(ChunkDelta { tool_calls, ..ChunkDelta::default() }, None);
+        }
+        self.finish(FinishReason::ToolCalls);
+    }
+
+    fn finish(&mut self, finish_reason: FinishReason) {
+        self.has_ended = true;
         self.push(ChunkDelta::default(), Some(finish_reason));
         if self.includes_usage {
             let usage = Some(self.usage.into());
@@ -246,6 +283,7 @@ impl ChunkState {
     }
 
     fn push_failure(&mut self) {
+        self.has_ended = true;
         let failure = RunFailure::from_run(&self.run);
         let error = error_body(failure.status, failure.into_body());
         self.ready.extend([Frame::Error(error), Frame::Done]);
@@ -273,11 +311,12 @@ mod tests {
     use emergent_domain::{ids::ApprovalId, ids::ToolCallId, run::Reason};
 
     use super::*;
-    use crate::samples::{message, run, tool_call};
+    use crate::samples::{client_tool, message, run, tool_call};
+    use emergent_domain::run_event::RecordedToolCall;
 
     /// The frames of these events, shortened: content as it is, reasoning in brackets.
     fn frames(includes_usage: bool, events: Vec<RunEventBody>) -> Vec<String> {
-        let mut state = ChunkState::new(run(RunStatus::Running), includes_usage);
+        let mut state = ChunkState::new(run(RunStatus::Running), 0, includes_usage);
         events.into_iter().for_each(|event| state.on_event(event));
         let shown = |frame: Frame| match frame {
             Frame::Done => "DONE".to_owned(),
@@ -406,6 +445,58 @@ mod tests {
             "DONE".to_owned(),
         ];
         assert_eq!(frames(false, events), expected);
+    }
+
+    #[test]
+    fn calls_of_tools_of_the_caller_end_the_stream() {
+        let mut run = run(RunStatus::Running);
+        run.terms.client_tools = vec![client_tool("get_weather")];
+        let (own, asked) =
+            (tool_call("search", ToolCallStatus::Running), tool_call("get_weather", ToolCallStatus::Running));
+        let requested = RunEventBody::ApprovalRequested {
+            approval: ApprovalId::new(),
+            call: asked.id,
+            tool: asked.tool.clone(),
+            kind: ApprovalKind::ClientTool,
+            child: None,
+        };
+        let mut state = ChunkState::new(run.clone(), 0, true);
+        for event in [
+            answer(1, "Let me see."),
+            RunEventBody::ToolStarted(own),
+            RunEventBody::ToolStarted(asked.clone()),
+            requested,
+            RunEventBody::Waiting { waiting_for: ApprovalKind::ClientTool },
+        ] {
+            assert!(!state.has_ended());
+            state.on_event(event);
+        }
+        assert!(state.has_ended());
+        let frames: Vec<Frame> = state.take_frames().collect();
+        let [_, _, _, Frame::Chunk(call), Frame::Chunk(end), Frame::Chunk(usage), Frame::Done] = &frames[..]
+        else {
+            panic!("{frames:?}")
+        };
+        let expected = serde_json::json!({ "tool_calls": [{
+            "index": 0, "id": format!("call_{}", asked.id.0.simple()), "type": "function",
+            "function": { "name": "get_weather", "arguments": "null" },
+        }] });
+        assert_eq!(serde_json::to_value(&call.choices[0].delta).unwrap(), expected);
+        assert_eq!(end.choices[0].finish_reason, Some(FinishReason::ToolCalls));
+        assert!(usage.usage.is_some_and(|usage| usage.prompt_tokens == 10));
+        // What follows from the results is an answer of its own.
+        let mut state = ChunkState::new(run, 7, false);
+        let completed = RecordedToolCall { status: ToolCallStatus::Error, ..asked };
+        for event in [RunEventBody::Continued, RunEventBody::ToolCompleted(completed), answer(2, "Sunny.")] {
+            state.on_event(event);
+        }
+        state.on_event(ended(RunStatus::Completed, "Sunny."));
+        let frames: Vec<Frame> = state.take_frames().collect();
+        let [Frame::Chunk(first), Frame::Chunk(text), _, Frame::Done] = &frames[..] else {
+            panic!("{frames:?}")
+        };
+        assert!(first.id.ends_with("-7"), "{}", first.id);
+        assert_eq!(text.choices[0].delta.content.as_deref(), Some("Sunny."));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use emergent_domain::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{completion_id, error::RunFailure, unix_seconds};
+use super::{completion_id, error::RunFailure, tools::ToolCallView, unix_seconds};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = OpenAiCompletion)]
@@ -37,8 +37,12 @@ pub struct Choice {
 pub struct AnswerMessage {
     #[schema(example = "assistant")]
     pub role: &'static str,
-    pub content: String,
+    /// Null if the agent only calls tools of the caller.
+    pub content: Option<String>,
     pub refusal: Option<String>,
+    /// The tools of the caller that the agent calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<ToolCallView>>,
 }
 
 /// Why an answer ended.
@@ -49,6 +53,8 @@ pub enum FinishReason {
     Stop,
     /// The run is paused at its limit of steps or time: the answer is what is known so far.
     Length,
+    /// The run waits until the caller has sent the results of its tools.
+    ToolCalls,
 }
 
 /// The tokens of all model calls of the run.
@@ -93,16 +99,26 @@ pub fn completion(run: &Run, usage: Usage) -> Result<Completion, RunFailure> {
         RunStatus::Paused => FinishReason::Length,
         _ => return Err(RunFailure::from_run(run)),
     };
-    let content = run.summary.clone().unwrap_or_default();
-    let message = AnswerMessage { role: "assistant", content, refusal: None };
-    Ok(Completion {
-        id: completion_id(run.id),
+    let content = Some(run.summary.clone().unwrap_or_default());
+    let message = AnswerMessage { role: "assistant", content, refusal: None, tool_calls: None };
+    Ok(with_message(run, message, finish_reason, usage))
+}
+
+/// Returns the first completion of a run with this message.
+pub(super) fn with_message(
+    run: &Run,
+    message: AnswerMessage,
+    finish_reason: FinishReason,
+    usage: Usage,
+) -> Completion {
+    Completion {
+        id: completion_id(run.id, 0),
         object: "chat.completion",
         created: unix_seconds(run.created_at),
         model: run.agent_name.clone(),
         choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
         usage,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,19 @@ pub mod completion;
 pub mod error;
 pub mod models;
 pub mod request;
+pub mod segment;
+pub mod tools;
+mod turns;
 
 use emergent_domain::{ids::RunId, time::Timestamp};
 
-/// The id of a completion, from which the run can be found.
-fn completion_id(run: RunId) -> String {
-    format!("chatcmpl-{run}")
+/// The id of a completion, from which the run can be found. A run that goes on with the results of its caller's tools
+/// has several completions, one for each `seq` after which it goes on.
+fn completion_id(run: RunId, after_seq: i64) -> String {
+    match after_seq {
+        0 => format!("chatcmpl-{run}"),
+        seq => format!("chatcmpl-{run}-{seq}"),
+    }
 }
 
 /// Seconds since 1970.

@@ -1,18 +1,19 @@
 //! Requests for a completion: which part of them a run is started with, and what is refused.
 
-use emergent_domain::{conversation::HistoryTurn, invalid::Invalid};
+use emergent_domain::{client_tool::ClientTool, conversation::HistoryTurn, invalid::Invalid};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+use super::{
+    tools::{Tool, ToolMessage, client_tools},
+    turns::Turns,
+};
 
 /// The maximum number of messages of a request.
 pub const MAX_MESSAGES: usize = 1_000;
 /// The maximum size of the text of all messages of a request.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Stands for the message of a user where a conversation begins with the assistant.
-const NO_QUESTION: &str = "(The assistant began the conversation.)";
-/// Stands for an answer that has no text.
-const NO_ANSWER: &str = "(no answer)";
 
 macro_rules! chat_request {
     ($($ignored:ident)*) => {
@@ -34,10 +35,15 @@ macro_rules! chat_request {
             /// Only 1.
             #[serde(default)]
             pub n: Option<u64>,
-            /// Not supported: an agent has its own tools.
+            /// Tools of the caller, beside those of the agent. The caller executes their calls and sends the results
+            /// with its next request.
             #[serde(default)]
-            pub tools: Option<Vec<Value>>,
-            /// Not supported, like `tools`.
+            #[schema(max_items = 128)]
+            pub tools: Option<Vec<Tool>>,
+            /// `auto` or `none`: whether the agent is offered the `tools`.
+            #[serde(default)]
+            pub tool_choice: Option<Value>,
+            /// Not supported: use `tools`.
             #[serde(default)]
             pub functions: Option<Vec<Value>>,
             /// Only `{ "type": "text" }`.
@@ -58,7 +64,7 @@ macro_rules! chat_request {
 chat_request! {
     audio frequency_penalty function_call logit_bias logprobs max_completion_tokens max_tokens metadata
     parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort
-    safety_identifier seed service_tier stop store temperature tool_choice top_logprobs top_p user verbosity
+    safety_identifier seed service_tier stop store temperature top_logprobs top_p user verbosity
     web_search_options
 }
 
@@ -74,12 +80,16 @@ pub struct StreamOptions {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[schema(as = OpenAiMessage)]
 pub struct Message {
-    /// `system`, `developer`, `user` or `assistant`.
+    /// `system`, `developer`, `user`, `assistant` or `tool`.
     pub role: String,
     #[serde(default)]
     pub content: Option<Content>,
+    /// The calls of tools of the caller, in a message of the assistant.
     #[serde(default)]
     pub tool_calls: Option<Vec<Value>>,
+    /// The call whose result this message is, in a message of `tool`.
+    #[serde(default)]
+    pub tool_call_id: Option<String>,
 }
 
 /// The text of a message, whole or in parts.
@@ -109,6 +119,7 @@ pub struct Start {
     /// prompt stays as it is.
     pub context: Option<Value>,
     pub history: Vec<HistoryTurn>,
+    pub client_tools: Vec<ClientTool>,
 }
 
 impl ChatRequest {
@@ -122,20 +133,44 @@ impl ChatRequest {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage == Some(true))
     }
 
+    /// Returns the results of tools with which the request ends, if it ends with such messages. They belong to the run
+    /// that made the calls, if this server knows it.
+    pub fn results(&self) -> Result<Vec<ToolMessage>, Invalid> {
+        self.check()?;
+        let is_result = |(_, message): &(usize, &Message)| message.role == "tool";
+        let last = self.messages.iter().enumerate().rev().take_while(is_result);
+        let mut results = Vec::new();
+        for (index, message) in last {
+            let text = message_text(message, index)?;
+            results.push(ToolMessage::new(index, tool_call_id(message, index)?, text));
+        }
+        results.reverse();
+        Ok(results)
+    }
+
     /// Returns what a run is started with. The last messages of the user are the input, those before are the
     /// conversation so far, and system messages are context.
     pub fn into_start(self) -> Result<Start, Invalid> {
         self.check()?;
+        let tools = self.tools.as_deref().unwrap_or_default();
+        let client_tools = client_tools(tools, self.tool_choice.as_ref())?;
         let (mut instructions, mut turns) = (Vec::new(), Turns::default());
         for (index, message) in self.messages.into_iter().enumerate() {
             let text = message_text(&message, index)?;
             match message.role.as_str() {
                 "system" | "developer" => instructions.push(text),
                 "user" => turns.push_user(text),
-                "assistant" => turns.push_assistant(text),
-                "tool" | "function" => return Err(client_tools(format!("messages[{index}].role"))),
+                "assistant" => {
+                    let calls = message.tool_calls.unwrap_or_default();
+                    // The text of an answer that only calls tools is empty.
+                    if !text.is_empty() || calls.is_empty() {
+                        turns.push_assistant(text);
+                    }
+                    calls.iter().for_each(|call| turns.push_call(call));
+                }
+                "tool" => turns.push_result(tool_call_id(&message, index)?, &text),
                 _ => {
-                    let reason = "must be `system`, `developer`, `user` or `assistant`";
+                    let reason = "must be `system`, `developer`, `user`, `assistant` or `tool`";
                     return Err(Invalid::new(format!("messages[{index}].role"), reason));
                 }
             }
@@ -144,15 +179,13 @@ impl ChatRequest {
         instructions.retain(|text| !text.trim().is_empty());
         let context =
             (!instructions.is_empty()).then(|| json!({ "instructions": instructions.join("\n\n") }));
-        Ok(Start { input, context, history })
+        Ok(Start { input, context, history, client_tools })
     }
 
     /// Refuses what an agent cannot do. What is only ignored would look as if it worked.
     fn check(&self) -> Result<(), Invalid> {
-        for (field, list) in [("tools", &self.tools), ("functions", &self.functions)] {
-            if list.as_ref().is_some_and(|list| !list.is_empty()) {
-                return Err(client_tools(field));
-            }
+        if self.functions.as_ref().is_some_and(|list| !list.is_empty()) {
+            return Err(Invalid::new("functions", "is not supported: use `tools`"));
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(Invalid::new("n", "must be 1: one run gives one answer"));
@@ -177,6 +210,11 @@ impl ChatRequest {
 
 impl Message {
     fn text_bytes(&self) -> usize {
+        let calls = self.tool_calls.iter().flatten().map(|call| call.to_string().len()).sum::<usize>();
+        calls + self.content_bytes()
+    }
+
+    fn content_bytes(&self) -> usize {
         match &self.content {
             None => 0,
             Some(Content::Text(text)) => text.len(),
@@ -187,13 +225,21 @@ impl Message {
     }
 }
 
-fn client_tools(field: impl Into<String>) -> Invalid {
-    Invalid::new(field, "is not supported: tools of the caller; give the agent tools in its definition")
+fn tool_call_id(message: &Message, index: usize) -> Result<&str, Invalid> {
+    message.tool_call_id.as_deref().ok_or_else(|| {
+        let reason = "is required: it says which call the result belongs to";
+        Invalid::new(format!("messages[{index}].tool_call_id"), reason)
+    })
+}
+
+fn call_has_nul(call: &Value) -> bool {
+    let texts = ["/id", "/function/name", "/function/arguments"].map(|path| call.pointer(path));
+    texts.into_iter().flatten().filter_map(Value::as_str).any(|text| text.contains('\0'))
 }
 
 fn message_text(message: &Message, index: usize) -> Result<String, Invalid> {
-    if message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) {
-        return Err(client_tools(format!("messages[{index}].tool_calls")));
+    if message.tool_calls.iter().flatten().any(call_has_nul) {
+        return Err(Invalid::new(format!("messages[{index}].tool_calls"), "has a NUL character"));
     }
     let text = match &message.content {
         None => String::new(),
@@ -214,55 +260,6 @@ fn message_text(message: &Message, index: usize) -> Result<String, Invalid> {
         return Err(Invalid::new(format!("messages[{index}].content"), "has a NUL character"));
     }
     Ok(text)
-}
-
-/// Joins messages to questions with their answers. Messages of one role in a row are one message.
-#[derive(Default)]
-struct Turns {
-    complete: Vec<HistoryTurn>,
-    question: Option<String>,
-    answer: Option<String>,
-}
-
-impl Turns {
-    fn push_user(&mut self, text: String) {
-        self.complete_turn();
-        join(&mut self.question, text);
-    }
-
-    fn push_assistant(&mut self, text: String) {
-        join(&mut self.answer, text);
-    }
-
-    /// Ends a turn that has an answer.
-    fn complete_turn(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
-        let with_text = |text: String, empty: &str| match text.trim().is_empty() {
-            true => empty.to_owned(),
-            false => text,
-        };
-        let question = with_text(self.question.take().unwrap_or_default(), NO_QUESTION);
-        self.complete.push(HistoryTurn { question, answer: with_text(answer, NO_ANSWER) });
-    }
-
-    fn finish(self) -> Result<(String, Vec<HistoryTurn>), Invalid> {
-        match self.question.filter(|text| self.answer.is_none() && !text.trim().is_empty()) {
-            Some(input) => Ok((input, self.complete)),
-            None => {
-                Err(Invalid::new("messages", "must end with a message of the user, which says what to do"))
-            }
-        }
-    }
-}
-
-fn join(text: &mut Option<String>, more: String) {
-    match text {
-        Some(text) => {
-            text.push_str("\n\n");
-            text.push_str(&more);
-        }
-        None => *text = Some(more),
-    }
 }
 
 #[cfg(test)]
@@ -295,6 +292,7 @@ mod tests {
             input: "Why?".to_owned(),
             context: Some(json!({ "instructions": "Be brief.\n\nIn English." })),
             history: vec![turn("Which colour?", "Blue.")],
+            client_tools: Vec::new(),
         };
         assert_eq!(found, Ok(expected));
     }
@@ -311,7 +309,8 @@ mod tests {
             { "role": "user", "content": "e" },
         ]}));
         let found = found.unwrap();
-        assert_eq!(found.history, [turn(NO_QUESTION, "Hello."), turn("a\n\nb", "c\n\n")]);
+        let began = "(The assistant began the conversation.)";
+        assert_eq!(found.history, [turn(began, "Hello."), turn("a\n\nb", "c\n\n")]);
         assert_eq!((found.input.as_str(), found.context), ("d\n\ne", None));
     }
 
@@ -325,7 +324,7 @@ mod tests {
             }
             assert_eq!(start(body), Err(field.to_owned()), "{more}");
         };
-        check(json!({ "tools": [{ "type": "function" }] }), "tools");
+        check(json!({ "tools": [{ "type": "function" }] }), "tools[0].function");
         check(json!({ "functions": [{ "name": "f" }] }), "functions");
         check(json!({ "n": 2 }), "n");
         check(json!({ "response_format": { "type": "json_object" } }), "response_format");
@@ -337,8 +336,11 @@ mod tests {
             "messages",
         );
         check(json!({ "messages": [{ "role": "robot", "content": "a" }] }), "messages[0].role");
-        check(json!({ "messages": [{ "role": "tool", "content": "a" }] }), "messages[0].role");
-        check(json!({ "messages": [{ "role": "assistant", "tool_calls": [{}] }] }), "messages[0].tool_calls");
+        check(json!({ "messages": [{ "role": "function", "content": "a" }] }), "messages[0].role");
+        check(json!({ "messages": [{ "role": "tool", "content": "a" }] }), "messages[0].tool_call_id");
+        check(json!({ "messages": [{ "role": "assistant", "tool_calls": [{}] }] }), "messages");
+        let nul = json!([{ "function": { "arguments": "\u{0}" } }]);
+        check(json!({ "messages": [{ "role": "assistant", "tool_calls": nul }] }), "messages[0].tool_calls");
         check(json!({ "messages": [{ "role": "user", "content": "a\u{0}" }] }), "messages[0].content");
         let image = json!([{ "type": "text", "text": "a" }, { "type": "image_url", "image_url": {} }]);
         check(json!({ "messages": [{ "role": "user", "content": image }] }), "messages[0].content[1].type");
@@ -350,6 +352,29 @@ mod tests {
             json!({ "messages": [{ "role": "user", "content": "a".repeat(MAX_TEXT_BYTES + 1) }] }),
             "messages",
         );
+    }
+
+    #[test]
+    fn the_results_at_the_end_of_a_request_are_those_of_its_last_calls() {
+        let call = emergent_domain::ids::ToolCallId::new();
+        let id = super::super::tools::call_id(call);
+        let messages = json!([
+            { "role": "user", "content": "Weather?" },
+            { "role": "tool", "tool_call_id": "old", "content": "x" },
+            { "role": "assistant", "content": null, "tool_calls": [{ "id": id, "function": { "name": "look" } }] },
+            { "role": "tool", "tool_call_id": id, "content": [{ "type": "text", "text": "sun" }] },
+            { "role": "tool", "tool_call_id": "toolu_1", "content": "rain" },
+        ]);
+        let request = |messages: Value| -> ChatRequest {
+            serde_json::from_value(json!({ "model": "finder", "messages": messages })).unwrap()
+        };
+        let results = request(messages.clone()).results().unwrap();
+        let found: Vec<_> =
+            results.iter().map(|result| (result.index, result.call, result.text.as_str())).collect();
+        assert_eq!(found, [(3, Some(call), "sun"), (4, None, "rain")]);
+        let mut later = messages;
+        later.as_array_mut().unwrap().push(json!({ "role": "user", "content": "And now?" }));
+        assert_eq!(request(later).results().unwrap(), []);
     }
 
     #[test]

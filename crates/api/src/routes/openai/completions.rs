@@ -11,7 +11,7 @@ use emergent_domain::{
     chat::Usage as TokenCounts,
     ids::{ProjectId, RunId},
     run::Run,
-    run_event::{RunEvent, RunEventBody},
+    run_event::RunEvent,
 };
 use emergent_executor::{self as executor, StartOptions, history::TokenTotals};
 use emergent_graph::Actor;
@@ -22,11 +22,16 @@ use emergent_surfaces::{
         completion::{Completion, completion},
         error::error_body,
         request::ChatRequest,
+        tools::rename_tool_fields,
     },
 };
 use futures_util::{Stream, StreamExt, stream};
 
-use super::{errors::without_retry, models::find_model};
+use super::{
+    client_calls::{FollowedRun, answer_calls, follow_accepted, whole_segment},
+    errors::without_retry,
+    models::find_model,
+};
 use crate::{
     ApiError, App,
     auth::{AsActor, Caller},
@@ -41,7 +46,8 @@ use crate::{
 };
 
 /// Starts an external agent, whose name is the `model`, and returns its answer, or streams it. Earlier messages are the
-/// conversation so far. A run without an `Idempotency-Key` is cancelled when its caller disconnects; with one it goes
+/// conversation so far. If the agent calls `tools` of the request, the answer is these calls; the request with their
+/// results goes on with the same run. A run without an `Idempotency-Key` is cancelled when its caller disconnects; with one it goes
 /// on, and the same request gets its answer.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "createChatCompletion",
@@ -68,20 +74,31 @@ pub(super) async fn create(
     Json(body): Json<ChatRequest>,
 ) -> Result<Response, ApiError> {
     let (is_streamed, includes_usage) = (body.is_streamed(), body.includes_usage());
+    let results = body.results()?;
     // Nothing is started for a caller that could not be answered.
     let permit = waiting::permit(&app, &caller, context.as_ref().map(|Extension(context)| context))?;
-    let run = match accepted_run(&app, actor, accepted).await? {
-        Some(run) => app.executor.get_run(actor.project, run).await?,
-        None => start(&app, &caller, actor, body).await?,
+    let followed = match accepted_run(&app, actor, accepted).await? {
+        Some(run) => follow_accepted(&app, actor.project, run, &results).await?,
+        None => match answer_calls(&app, actor, &body.model, &results).await? {
+            Some(followed) => followed,
+            None => FollowedRun::from_start(start(&app, &caller, actor, body).await?),
+        },
     };
+    let FollowedRun { run, after_seq, has_results } = followed;
     let mut waited = WaitedRun::new(app.executor.clone(), actor, run.id);
-    if key.is_some() {
+    // Whoever sends the same results again gets the same answer, so the run goes on without its caller.
+    if key.is_some() || has_results {
         waited.keep();
     }
     if is_streamed {
-        let state = ChunkState::new(run, includes_usage);
-        let frames = frames(&app, actor.project, waited, state).map(frame);
+        let state = ChunkState::new(run, after_seq, includes_usage);
+        let frames = frames(&app, actor.project, waited, after_seq, state).map(frame);
         return Ok(sse::stream_with(&app, &caller, permit, frames));
+    }
+    if !run.terms.client_tools.is_empty() {
+        let answer = whole_segment(&app, &caller, run, after_seq).await;
+        waited.keep();
+        return answer;
     }
     let limit = Duration::from_secs(MAX_WAIT_SECONDS);
     let run = wait_for_run(&app, &caller, actor.project, run.id, limit).await;
@@ -103,9 +120,13 @@ async fn start(app: &App, caller: &Caller, actor: Actor, body: ChatRequest) -> R
         input: start.input,
         context: start.context,
         history: start.history,
+        client_tools: start.client_tools,
         ..StartOptions::default()
     };
-    Ok(app.executor.invoke(actor, agent.id, options).await?)
+    app.executor.invoke(actor, agent.id, options).await.map_err(|error| match error {
+        executor::Error::Invalid(invalid) => rename_tool_fields(invalid).into(),
+        error => error.into(),
+    })
 }
 
 fn token_counts(totals: &TokenTotals) -> TokenCounts {
@@ -134,10 +155,11 @@ fn frames(
     app: &App,
     project: ProjectId,
     waited: WaitedRun,
+    after_seq: i64,
     state: ChunkState,
 ) -> impl Stream<Item = Frame> + Send + 'static {
     let run: RunId = waited.run;
-    let events = app.executor.follow(project, run, 0).boxed();
+    let events = app.executor.follow(project, run, after_seq).boxed();
     let frames = Frames { app: app.clone(), events, state, waited, ready: VecDeque::new(), has_ended: false };
     stream::unfold(frames, |mut frames| async move {
         let frame = frames.next().await?;
@@ -157,11 +179,12 @@ impl Frames {
             }
             match self.events.next().await {
                 Some(Ok(event)) => {
-                    if matches!(event.body, RunEventBody::Ended { .. }) {
+                    self.state.on_event(event.body);
+                    // The run has ended, or waits for the results of its caller.
+                    if self.state.has_ended() {
                         self.waited.keep();
                         self.has_ended = true;
                     }
-                    self.state.on_event(event.body);
                 }
                 Some(Err(failure)) => {
                     self.has_ended = true;

@@ -1,6 +1,7 @@
 //! `/v1`: external agents as models, for clients of OpenAI's chat completions. The protocol is in
 //! `emergent_surfaces::openai`.
 
+mod client_calls;
 mod completions;
 mod errors;
 mod models;
