@@ -137,12 +137,17 @@ fn binary() -> PathBuf {
 }
 
 /// Runs to the end, or not longer than anybody would wait.
-pub fn finish(mut command: Command) -> Output {
+pub fn finish(command: Command) -> Output {
+    finish_within(command, PATIENCE)
+}
+
+/// Runs to the end, or not longer than `limit`.
+pub fn finish_within(mut command: Command, limit: Duration) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let (mut out, mut err) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
     let out = std::thread::spawn(move || read_all(&mut out));
     let err = std::thread::spawn(move || read_all(&mut err));
-    let status = wait(&mut child);
+    let status = wait(&mut child, limit);
     let (stdout, stderr) = (out.join().expect("its output"), err.join().expect("its output"));
     let Some(status) = status else {
         panic!("{command:?} did not end: {}", String::from_utf8_lossy(&stderr))
@@ -157,9 +162,9 @@ fn read_all(from: &mut impl Read) -> Vec<u8> {
 }
 
 /// How it ended; `None` when it had to be killed.
-fn wait(child: &mut Child) -> Option<ExitStatus> {
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < limit {
         if let Some(status) = child.try_wait().expect("a child of ours") {
             return Some(status);
         }
@@ -229,7 +234,7 @@ impl Launched {
 
     /// How it ended; it has to end by itself.
     pub fn ended(&mut self) -> ExitStatus {
-        wait(&mut self.child).unwrap_or_else(|| panic!("the server did not end: {}", self.log()))
+        wait(&mut self.child, PATIENCE).unwrap_or_else(|| panic!("the server did not end: {}", self.log()))
     }
 }
 

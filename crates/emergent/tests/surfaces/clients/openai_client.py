@@ -54,6 +54,57 @@ def streamed(api, **options):
     return seen
 
 
+WEATHER = [{"type": "function", "function": {
+    "name": "get_weather", "description": "Tells the weather of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}}]
+
+
+def whole_answer(api, **options):
+    """The message of an answer that is not streamed."""
+    return api.chat.completions.create(**options).choices[0].message.model_dump(exclude_none=True)
+
+
+def streamed_answer(api, **options):
+    """The message of an answer that is streamed, put together by the SDK."""
+    with api.chat.completions.stream(**options) as stream:
+        message = stream.get_final_completion().choices[0].message
+    calls = [
+        {"id": call.id, "type": "function",
+         "function": {"name": call.function.name, "arguments": call.function.arguments}}
+        for call in message.tool_calls or []
+    ]
+    return {"role": "assistant", "content": message.content} | ({"tool_calls": calls} if calls else {})
+
+
+def with_tools(api, answer, key=None):
+    """Asks for the weather and executes the tools that the agent calls, until it answers."""
+    messages, cities = [{"role": "user", "content": "How is the weather?"}], []
+    for turn in range(5):
+        headers = {"Idempotency-Key": f"{key}-{turn}"} if key else {}
+        message = answer(api, model="assistant", messages=messages, tools=WEATHER, extra_headers=headers)
+        messages.append(message)
+        if not message.get("tool_calls"):
+            return [message["content"], cities]
+        for call in message["tool_calls"]:
+            cities.append(json.loads(call["function"]["arguments"])["city"])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": "sunny"})
+    return None
+
+
+def sent_twice(api):
+    """Sends the same results twice, without a key. The second answer is the first one."""
+    messages = [{"role": "user", "content": "How is the weather?"}]
+    message = whole_answer(api, model="assistant", messages=messages, tools=WEATHER)
+    messages.append(message)
+    for call in message["tool_calls"]:
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": "sunny"})
+    answers = [
+        api.chat.completions.create(model="assistant", messages=messages, tools=WEATHER) for _ in range(2)
+    ]
+    return answers[0].id == answers[1].id
+
+
 def refused(action):
     """The error of an action: its class, its code and the wrong field."""
     try:
@@ -92,8 +143,12 @@ def main():
         "streamRetried": stream_again["content"],
         "unknown": refused(lambda: create(model="nobody", messages=USER)),
         "notExternal": refused(lambda: create(model="worker", messages=USER)),
-        "tools": refused(lambda: create(model="assistant", messages=USER, tools=[
-            {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])),
+        "taken": refused(lambda: create(model="assistant", messages=USER, tools=[
+            {"type": "function", "function": {"name": "project_info", "parameters": {"type": "object"}}}])),
+        "tools": with_tools(api, whole_answer),
+        "toolsStreamed": with_tools(api, streamed_answer),
+        "toolsRetried": with_tools(lossy(), whole_answer, key="weather"),
+        "toolsTwice": sent_twice(api),
         "token": refused(lambda: openai.OpenAI(base_url=BASE_URL, api_key="wrong", max_retries=0).models.list()),
         "failed": refused(lambda: client(max_retries=2).chat.completions.create(model="broken", messages=USER)),
         "failedStream": refused(lambda: broken_stream(no_retry)),
