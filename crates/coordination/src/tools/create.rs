@@ -21,7 +21,7 @@ use emergent_tools::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
@@ -112,6 +112,8 @@ struct TaskDetails {
     /// Retries after a failure; default: 3.
     #[schemars(range(min = 0, max = 100))]
     max_retries: Option<i64>,
+    /// JSON Schema of its result; default: its agent's.
+    output_schema: Option<Map<String, Value>>,
 }
 
 impl TaskInput {
@@ -144,7 +146,7 @@ impl TaskInput {
             verdict: details.verdict.unwrap_or_default(),
             verifies: keys(&details.verifies)?,
             max_retries: details.max_retries,
-            output_schema: None,
+            output_schema: details.output_schema.clone().map(Value::Object),
         })
     }
 }

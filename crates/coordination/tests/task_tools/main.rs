@@ -2,7 +2,7 @@
 
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
-    task::{NewTask, TaskStatus, VerdictKind},
+    task::{NewTask, Task, TaskStatus, VerdictKind},
     workflow::{WorkflowLink, WorkflowStatus},
 };
 use emergent_graph::Error;
@@ -100,6 +100,19 @@ both_engines! {
         let named = other.ok("tasks_create", json!({ "title": "y", "workflowId": id })).await;
         assert_eq!(workflow_of(&named), id);
         assert!(other.err("tasks_create", json!({ "title": "z", "workflowId": WorkflowId::new() })).await.contains("there is no workflow"));
+    }
+
+    async fn a_task_gets_the_schema_of_its_result(db: TestDb) {
+        let world = World::new(&db).await.as_run(WorkflowLink::default()).await;
+        let schema = json!({ "type": "object", "properties": { "tags": { "type": "array" } } });
+        let made = world.ok("tasks_create", json!({ "title": "Find", "outputSchema": schema })).await;
+        let (project, workflow) = (world.project, workflow_of(&made));
+        let tasks = world.read(move |tx| emergent_store::tasks::list_for_workflow(tx, project, workflow)).await;
+        assert_eq!(Task::from_object(&tasks[0]).output_schema, Some(schema));
+        let wrong = json!({ "tasks": [{ "title": "a" }, { "title": "b", "outputSchema": { "type": "objectt" } }] });
+        let said = world.err("tasks_create", wrong).await;
+        assert!(said.contains("`tasks[1].outputSchema"), "{said}");
+        assert!(world.err("tasks_create", json!({ "title": "c", "outputSchema": "text" })).await.contains("outputSchema"));
     }
 
     async fn a_run_of_a_workflow_writes_into_that_one(db: TestDb) {
