@@ -7,7 +7,8 @@ use emergent_domain::{
     },
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
-    ids::{ApprovalId, ProjectId, TokenId},
+    ids::{ApprovalId, ProjectId, RunId, TokenId},
+    run::{Run, RunStatus},
 };
 use emergent_graph::worker::{ClaimedJob, JobOutcome, Worker};
 use emergent_store::{
@@ -55,11 +56,73 @@ impl Executor {
         by: TokenId,
     ) -> Result<Approval> {
         let approval = self.get_approval(project, id).await?;
+        let decision = self.check_decision(&approval, new, by).await?;
+        let now = decision.at;
+        let choice = decision.choice;
+        let work = move |tx: &mut Tx<'_>| {
+            match rows::decide(tx, &approval, &decision)? {
+                Decided::Stored { .. } => {}
+                Decided::NotPending(current) => return Err(Error::Decided(current)),
+            }
+            audit::record(tx, &audit_entry(&approval, &decision), now)?;
+            get(tx, project, id)
+        };
+        let decided = self.db().write(work).await?;
+        self.telemetry().record_decision(decided.kind, Some(choice));
+        info!(approval.id = %id, run.id = %decided.run, "request `{id}` of run `{}` was decided: {choice}", decided.run);
+        Ok(decided)
+    }
+
+    /// Stores decisions about several requests in one transaction, together with what `write` writes. All are checked
+    /// before anything is written. A request that was decided meanwhile keeps its decision.
+    pub async fn decide_together(
+        &self,
+        decisions: Vec<(Approval, NewDecision)>,
+        by: TokenId,
+        write: impl Fn(&mut Tx<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let mut checked = Vec::with_capacity(decisions.len());
+        for (approval, new) in decisions {
+            let decision = self.check_decision(&approval, new, by).await?;
+            checked.push((approval, decision));
+        }
+        let work = move |tx: &mut Tx<'_>| {
+            write(tx)?;
+            let mut stored = Vec::new();
+            for (approval, decision) in &checked {
+                if let Decided::Stored { .. } = rows::decide(tx, approval, decision)? {
+                    audit::record(tx, &audit_entry(approval, decision), decision.at)?;
+                    stored.push((approval.id, approval.run, approval.kind, decision.choice));
+                }
+            }
+            Ok::<_, Error>(stored)
+        };
+        for (id, run, kind, choice) in self.db().write(work).await? {
+            self.telemetry().record_decision(kind, Some(choice));
+            info!(approval.id = %id, run.id = %run, "request `{id}` of run `{run}` was decided: {choice}");
+        }
+        Ok(())
+    }
+
+    /// Returns the requests that a run and the runs below it wait for, with the run, if it waits; `None` otherwise.
+    pub async fn open_requests(&self, project: ProjectId, id: RunId) -> Result<Option<(Run, Vec<Approval>)>> {
+        let read = self.db().read(move |tx| {
+            let run = runs::get(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))?;
+            match run.status {
+                RunStatus::Waiting => Ok::<_, Error>(Some((run, rows::list_pending_below(tx, id)?))),
+                _ => Ok(None),
+            }
+        });
+        read.await
+    }
+
+    /// Checks a decision as a person sent it against the request, the schema of the tool and the rules of the agent.
+    async fn check_decision(&self, approval: &Approval, new: NewDecision, by: TokenId) -> Result<Decision> {
         let mut new = new;
         // An input that is no object is refused by the check below.
         let checked = match new.edited_input.take_if(|input| input.is_object()) {
             Some(input) if approval.status == ApprovalStatus::Pending => {
-                Some(self.check_edited_input(&approval, input).await?)
+                Some(self.check_edited_input(approval, input).await?)
             }
             _ => None,
         };
@@ -75,25 +138,12 @@ impl Executor {
             None => Ok(()),
         };
         let now = self.clock().now();
-        let checked = new.check(&approval, by, now, |_| check_input, ask_user::check_answer);
-        let decision = checked.map_err(|error| match error {
+        let checked = new.check(approval, by, now, |_| check_input, ask_user::check_answer);
+        checked.map_err(|error| match error {
             DecisionError::NotPending(_) => Error::Decided(Box::new(approval.clone())),
             DecisionError::OtherCall(_) => Error::Conflict(error.to_string()),
             DecisionError::Invalid(invalid) => Error::Invalid(invalid),
-        })?;
-        let choice = decision.choice;
-        let work = move |tx: &mut Tx<'_>| {
-            match rows::decide(tx, &approval, &decision)? {
-                Decided::Stored { .. } => {}
-                Decided::NotPending(current) => return Err(Error::Decided(current)),
-            }
-            audit::record(tx, &audit_entry(&approval, &decision), now)?;
-            get(tx, project, id)
-        };
-        let decided = self.db().write(work).await?;
-        self.telemetry().record_decision(decided.kind, Some(choice));
-        info!(approval.id = %id, run.id = %decided.run, "request `{id}` of run `{}` was decided: {choice}", decided.run);
-        Ok(decided)
+        })
     }
 
     /// Checks an edited input against the schema of the tool and the rules of the agent, and returns it as the tool

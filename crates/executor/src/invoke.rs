@@ -2,7 +2,7 @@
 //! can be started this way.
 
 use emergent_domain::{
-    ids::AgentId,
+    ids::{AgentId, RunId},
     invalid::Invalid,
     run::{Origin, Run},
 };
@@ -19,6 +19,18 @@ impl Executor {
     /// Starts an external agent and returns at once. Any other agent is refused. The run starts in the same
     /// transaction if a slot is free, because its caller often waits for it, and is queued otherwise.
     pub async fn invoke(&self, actor: Actor, agent_id: AgentId, start: StartOptions) -> Result<Run> {
+        self.invoke_with(actor, agent_id, start, |_, _| Ok(())).await
+    }
+
+    /// Like [`Executor::invoke`]; `write` writes in the same transaction, before the run is admitted, what the caller
+    /// keeps about the run with this id. If it fails, nothing is started.
+    pub async fn invoke_with(
+        &self,
+        actor: Actor,
+        agent_id: AgentId,
+        start: StartOptions,
+        write: impl Fn(&mut Tx<'_>, RunId) -> Result<()> + Send + 'static,
+    ) -> Result<Run> {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
@@ -30,8 +42,10 @@ impl Executor {
             accept_once(tx, |tx| {
                 let agent = agents::get(tx, actor.project, agent_id)?;
                 let agent = agent.ok_or_else(|| Error::not_found("agent", agent_id))?;
-                let admission =
-                    Admission { started_by: author_token(actor), ..Admission::new(Origin::Invoke) };
+                let id = RunId::new();
+                write(tx, id)?;
+                let started_by = author_token(actor);
+                let admission = Admission { id: Some(id), started_by, ..Admission::new(Origin::Invoke) };
                 admit_in_batch(tx, &executor, admissions, &agent, &admission, &start)
             })
         };

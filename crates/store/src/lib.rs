@@ -5,6 +5,7 @@
 
 mod after_commit;
 pub mod agents;
+pub mod agui_runs;
 pub mod approvals;
 pub mod audit;
 pub(crate) mod author;

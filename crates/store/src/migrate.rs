@@ -278,6 +278,14 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("migrations/0031_client_tools.postgres.sql"),
     },
     Migration {
+        version: 34,
+        name: "agui",
+        indexes: "",
+        shared: include_str!("migrations/0034_agui.sql"),
+        sqlite: include_str!("migrations/0034_agui.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
         version: 35,
         name: "inbox_rules",
         indexes: "",

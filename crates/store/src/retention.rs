@@ -29,6 +29,7 @@ pub(crate) const RUNS: Family = Family {
         Child { table: "agent_run_tool_calls", parent: "run_id", key: "seq", large: &["input", "output"] },
         Child { table: "agent_run_events", parent: "run_id", key: "seq", large: &["data"] },
         Child { table: "approvals", parent: "run_id", key: "tool_call_id", large: &["input", "decision"] },
+        Child { table: "agui_runs", parent: "run_id", key: "after_seq", large: &["interrupts"] },
     ],
 };
 
