@@ -2,15 +2,16 @@
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
+    approval::{Approval, ApprovalKind, ApprovalStatus, OnExpiry},
     chat::Part,
     client_tool::{self, ClientTool},
-    ids::{AgentId, MessageId, ProjectId, RunId, ToolCallId},
+    ids::{AgentId, ApprovalId, MessageId, ProjectId, RunId, ToolCallId},
     run::{MessageRole, Origin, Run, RunStatus, RunTerms, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
     time::Timestamp,
     workflow::WorkflowLink,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) fn at() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
@@ -106,5 +107,29 @@ pub(crate) fn tool_call(tool: &str, status: ToolCallStatus) -> RecordedToolCall 
         duration_ms: None,
         at: at(),
         effect: None,
+    }
+}
+
+/// A pending request of a run.
+pub(crate) fn approval(run: RunId, kind: ApprovalKind) -> Approval {
+    Approval {
+        id: ApprovalId::new(),
+        project: ProjectId::new(),
+        kind,
+        run,
+        call: ToolCallId::new(),
+        agent: AgentId::new(),
+        agent_name: "finder".to_owned(),
+        tool: "entities_delete".to_owned(),
+        server: None,
+        input: json!({ "id": 1 }),
+        digest: String::new(),
+        question: None,
+        status: ApprovalStatus::Pending,
+        decision: None,
+        expires_at: None,
+        on_expiry: OnExpiry::Deny,
+        is_overdue: false,
+        created_at: at(),
     }
 }
