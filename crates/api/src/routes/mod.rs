@@ -1,6 +1,7 @@
 //! All routes, with the scope that each requires.
 
 mod agents;
+mod agui;
 mod approvals;
 mod audit;
 mod chat;
@@ -43,6 +44,7 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(documents::routes())
         .merge(agents::routes())
         .merge(external::routes())
+        .merge(agui::routes())
         .merge(openai::routes())
         .merge(runs::routes())
         .merge(approvals::routes())

@@ -2,6 +2,7 @@
 //! one program per file took longer than running the tests.
 
 mod agents;
+mod agui;
 mod approvals;
 mod audit;
 mod authorisation;

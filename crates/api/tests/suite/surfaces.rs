@@ -102,6 +102,9 @@ fn surfaces() -> Vec<Surface> {
         surface("completions of OpenAI", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
             w.completed(c, v).boxed()
         }),
+        surface("AG-UI", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
+            w.run_by_agui(c, v).boxed()
+        }),
     ]
 }
 
@@ -251,6 +254,17 @@ impl World {
         let messages = json!([{ "role": "user", "content": "Go." }]);
         Self::outcome(
             &client.post("/v1/chat/completions", json!({ "model": visibility, "messages": messages })).await,
+        )
+    }
+}
+
+/// The surface of AG-UI.
+impl World {
+    async fn run_by_agui(&self, client: &Client, visibility: &str) -> Outcome {
+        let messages = json!([{ "id": "1", "role": "user", "content": "Go." }]);
+        let path = format!("/api/agents/{}/agui", self.id(visibility));
+        Self::outcome(
+            &client.post(&path, json!({ "threadId": "t", "runId": "r", "messages": messages })).await,
         )
     }
 }
