@@ -1,5 +1,7 @@
 //! Real clients of other protocols talk to agents of a real server.
 
+mod agui;
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod openai;

@@ -1,14 +1,17 @@
 //! Clients of OpenAI's chat completions: the official SDKs for Python and JavaScript, `llm` and `aider`.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use crate::common::{Home, Server, command_output, finish_within};
+use crate::{
+    clients::{installed, try_install},
+    common::{Home, Server, command_output, finish_within},
+};
 
 /// Some of the programs take long to start on a machine that is busy.
 const MAX_TIME: Duration = Duration::from_secs(180);
@@ -33,16 +36,6 @@ rules:
   - when: {}
     answer: { text: "You said: {{last}}" }
 "#;
-
-/// The folder of a set of clients, which `scripts/surface-clients` installs if it is missing.
-fn installed(set: &str) -> Result<PathBuf, String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/surface-clients");
-    let output = Command::new(script).arg(set).stderr(Stdio::inherit()).output().expect("it runs");
-    match output.status.success() {
-        true => Ok(PathBuf::from(String::from_utf8(output.stdout).expect("a path").trim())),
-        false => Err(format!("scripts/surface-clients {set} failed")),
-    }
-}
 
 /// A server with external agents whose model plays the script, and a token for callers from outside.
 struct Outside {
@@ -96,7 +89,7 @@ impl Outside {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_sdk_of_openai_talks_to_an_agent() {
     let outside = Outside::start().await;
-    let python = installed("openai").expect("the SDK").join("bin/python");
+    let python = installed("openai").join("bin/python");
     let seen = outside.seen(Command::new(python), "openai_client.py");
 
     assert_eq!(
@@ -135,7 +128,7 @@ async fn the_python_sdk_of_openai_talks_to_an_agent() {
 async fn the_javascript_sdk_of_openai_talks_to_an_agent() {
     let outside = Outside::start().await;
     let mut node = Command::new("node");
-    node.env("NODE_PATH", installed("openai-node").expect("the SDK").join("node_modules"));
+    node.env("NODE_PATH", installed("openai-node").join("node_modules"));
     let seen = outside.seen(node, "openai_client.cjs");
     assert_eq!(seen["models"], json!(["assistant", "broken", "coder"]));
     assert_eq!(seen["whole"], json!(["You said: Hello", "stop"]));
@@ -152,7 +145,7 @@ async fn the_javascript_sdk_of_openai_talks_to_an_agent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn llm_holds_a_conversation_with_an_agent() {
     let outside = Outside::start().await;
-    let program = installed("llm").expect("llm").join("bin/llm");
+    let program = installed("llm").join("bin/llm");
     let settings = outside.home.folder().join("llm");
     std::fs::create_dir_all(&settings).expect("a folder");
     let models = format!(
@@ -177,7 +170,7 @@ async fn llm_holds_a_conversation_with_an_agent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn aider_holds_a_conversation_with_an_agent() {
-    let folder = match installed("aider") {
+    let folder = match try_install("aider") {
         Ok(folder) => folder,
         Err(reason) => return eprintln!("skipped: aider cannot be installed here: {reason}"),
     };
@@ -220,7 +213,7 @@ async fn the_documented_clients_work_as_they_are() {
         command.env("OPENAI_API_KEY", &outside.token);
         outside.output(command).trim().to_owned()
     };
-    let python = installed("openai").expect("the SDK").join("bin/python");
+    let python = installed("openai").join("bin/python");
     for (text, expected) in [("stream=True", "You said: Hello"), ("tool_call_id", "It is sunny in Oslo.")] {
         std::fs::write(folder.join("client.py"), documented(&outside, text)).expect("a file");
         let mut command = Command::new(&python);
@@ -228,7 +221,7 @@ async fn the_documented_clients_work_as_they_are() {
         assert_eq!(run(command), expected);
     }
     std::fs::write(folder.join("client.mjs"), documented(&outside, "runTools")).expect("a file");
-    let modules = installed("openai-node").expect("the SDK").join("node_modules");
+    let modules = installed("openai-node").join("node_modules");
     std::os::unix::fs::symlink(modules, folder.join("node_modules")).expect("a link");
     let mut command = Command::new("node");
     command.arg("client.mjs");
@@ -244,7 +237,7 @@ async fn the_documented_clients_work_as_they_are() {
         command.args(["-eu", "-c", &block]).env("PATH", path(bin)).env("LLM_USER_PATH", &settings);
         run(command)
     };
-    let bin = installed("llm").expect("llm").join("bin");
+    let bin = installed("llm").join("bin");
     let out = bash(documented(&outside, "llm keys set"), bin);
     assert_eq!(out, "You said: Hello\nYou said: And you?\nIt is sunny in Oslo.");
 }
