@@ -25,6 +25,7 @@ string_enum! {
         Stdio = "stdio",
         Sse = "sse",
         Http = "http",
+        A2a = "a2a",
     }
 }
 

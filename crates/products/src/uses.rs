@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ManifestServer};
 
 /// Everything that a product uses. This is also the stored form of what was accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,10 +61,12 @@ impl Uses {
     /// Returns what the product of a valid manifest uses.
     pub fn of_manifest(manifest: &Manifest) -> Self {
         let mut uses = Self::default();
-        for spec in &manifest.mcp.servers {
+        for ManifestServer { spec, .. } in manifest.servers() {
             match spec {
                 ServerSpec::Stdio { .. } => uses.programs.insert(target_of(spec)),
-                ServerSpec::Http { .. } | ServerSpec::Sse { .. } => uses.hosts.insert(target_of(spec)),
+                ServerSpec::Http { .. } | ServerSpec::Sse { .. } | ServerSpec::A2a { .. } => {
+                    uses.hosts.insert(target_of(spec))
+                }
             };
             uses.secrets.extend(secret_uses(spec));
         }
@@ -105,14 +107,14 @@ impl Uses {
     /// versions stored. What was accepted for these was accepted for what the installed manifest has there.
     #[must_use]
     pub fn with_addresses(mut self, installed: &Manifest) -> Self {
-        let specs = &installed.mcp.servers;
+        let specs: Vec<&ServerSpec> = installed.servers().map(|server| server.spec).collect();
         let is_at = |spec: &ServerSpec, origin: &str| {
-            let (ServerSpec::Http { url, .. } | ServerSpec::Sse { url, .. }) = spec else { return false };
+            let Some((url, _)) = spec.endpoint() else { return false };
             address::origin(url).as_deref() == Some(origin)
         };
         for origin in self.hosts.clone() {
             let at_origin: Vec<String> =
-                specs.iter().filter(|spec| is_at(spec, &origin)).map(target_of).collect();
+                specs.iter().filter(|spec| is_at(spec, &origin)).map(|spec| target_of(spec)).collect();
             if !at_origin.is_empty() {
                 self.hosts.remove(&origin);
                 self.hosts.extend(at_origin);
@@ -120,8 +122,11 @@ impl Uses {
         }
         let is_there = |spec: &ServerSpec, target: &str| is_at(spec, target) || target_of(spec) == target;
         for one in self.secrets.clone() {
-            let mut at_origin: Vec<SecretUse> =
-                specs.iter().filter(|spec| is_there(spec, &one.target)).flat_map(secret_uses).collect();
+            let mut at_origin: Vec<SecretUse> = specs
+                .iter()
+                .filter(|spec| is_there(spec, &one.target))
+                .flat_map(|spec| secret_uses(spec))
+                .collect();
             at_origin.retain(|used| used.name == one.name);
             if !at_origin.is_empty() {
                 self.secrets.remove(&one);
@@ -149,7 +154,7 @@ impl Uses {
     /// Returns what was accepted, for the audit log, at most `limit` of each kind. Arguments and variables of
     /// programs are left out, because somebody may have written a secret there.
     pub fn audit_json(&self, manifest: Option<&Manifest>, limit: usize) -> Value {
-        let specs = manifest.into_iter().flat_map(|manifest| &manifest.mcp.servers);
+        let specs = manifest.into_iter().flat_map(Manifest::servers).map(|server| server.spec);
         let programs = specs.filter_map(|spec| match spec {
             ServerSpec::Stdio { command, .. } if self.programs.contains(&target_of(spec)) => Some(command),
             _ => None,

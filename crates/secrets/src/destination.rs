@@ -83,10 +83,8 @@ pub(crate) fn origin_of(target: &str) -> Option<String> {
 /// A header with another name or another text around the secret may be shown to others by the recipient, and any
 /// other header of the request may say what the recipient does with the secret.
 pub fn secret_target(spec: &ServerSpec) -> String {
-    let (ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. }) = spec else {
-        return target_of(spec);
-    };
-    let sent = headers_with_env(headers, env).into_iter();
+    let Some((_, headers)) = spec.endpoint() else { return target_of(spec) };
+    let sent = headers_with_env(headers, spec.env()).into_iter();
     let mut lines: Vec<String> =
         sent.map(|(name, text)| format!("{}: {}", name.to_ascii_lowercase(), Value::String(text))).collect();
     lines.sort();
@@ -97,12 +95,10 @@ pub fn secret_target(spec: &ServerSpec) -> String {
 /// Returns where a server sends its secrets: its address with path and query, or its program with variables
 /// and arguments. An origin would not be enough, because a host may serve many customers by their paths.
 pub fn target_of(spec: &ServerSpec) -> String {
-    match spec {
-        ServerSpec::Stdio { .. } => spec.program_line().unwrap_or_default(),
+    match spec.endpoint() {
+        None => spec.program_line().unwrap_or_default(),
         // No connection can be made to a URL that cannot be parsed.
-        ServerSpec::Http { url, .. } | ServerSpec::Sse { url, .. } => {
-            address::requested(url).unwrap_or_else(|| url.clone())
-        }
+        Some((url, _)) => address::requested(url).unwrap_or_else(|| url.to_owned()),
     }
 }
 
@@ -120,12 +116,8 @@ pub fn headers_with_env(
 
 /// Returns the secrets that a server refers to, each with the place it is sent to.
 pub fn secret_uses(spec: &ServerSpec) -> BTreeSet<SecretUse> {
-    let headers = match spec {
-        ServerSpec::Stdio { .. } => Vec::new(),
-        ServerSpec::Http { headers, env, .. } | ServerSpec::Sse { headers, env, .. } => {
-            headers_with_env(headers, env)
-        }
-    };
+    let headers = spec.endpoint().map(|(_, headers)| headers_with_env(headers, spec.env()));
+    let headers = headers.unwrap_or_default();
     let texts = spec.env().values().chain(headers.iter().map(|(_, text)| text));
     // A text that cannot be parsed is refused when the server is configured.
     let templates = texts.filter_map(|text| text.parse::<Template>().ok());

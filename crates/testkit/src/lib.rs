@@ -1,6 +1,7 @@
 //! Test support: a new database of either engine for each test, a scripted model, and fixtures for
 //! types with many fields.
 
+mod a2a_agents;
 pub mod fixtures;
 mod postgres;
 pub mod scripted;
@@ -9,6 +10,7 @@ mod stalling_proxy;
 
 use std::sync::Arc;
 
+pub use a2a_agents::A2aAgents;
 use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
 pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};

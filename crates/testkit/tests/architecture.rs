@@ -20,9 +20,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("surfaces", &["wire"]),
     ("llm", &["domain", "net"]),
     ("mcp", &["domain", "net"]),
+    ("a2a", &["net"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
-    ("tools", &["graph", "mcp", "secrets"]),
+    ("tools", &["a2a", "graph", "mcp", "secrets"]),
     ("executor", &["tools", "rules"]),
     // All depend on `executor`, and none on another.
     ("chat", &["executor"]),

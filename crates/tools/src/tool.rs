@@ -52,6 +52,8 @@ pub struct ToolContext {
     pub project: ProjectId,
     /// The run that makes the call; `None` for an API or MCP client.
     pub run: Option<RunId>,
+    /// The position of the call in the record of the run, which is the same whenever the call is repeated.
+    pub call: Option<i64>,
     /// Who is asked if an external server requests input during the call. `None` if there is nobody: such requests
     /// are declined.
     pub input: Option<CallInput>,
@@ -59,7 +61,7 @@ pub struct ToolContext {
 
 impl ToolContext {
     pub fn new(graph: Graph, project: ProjectId, run: Option<RunId>) -> Self {
-        Self { graph, project, run, input: None }
+        Self { graph, project, run, call: None, input: None }
     }
 }
 

@@ -28,7 +28,7 @@ pub struct McpServerView {
     pub command: Option<String>,
     pub args: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
-    /// For `sse` and `http`.
+    /// For `sse`, `http` and `a2a`.
     pub url: Option<String>,
     pub headers: Option<BTreeMap<String, String>>,
     pub tool_filter: Vec<String>,
@@ -92,7 +92,7 @@ pub struct CreateMcpServer {
     /// All the program sees of an environment, besides `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// For `sse` and `http`.
+    /// For `sse`, `http` and `a2a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "https://mcp.github.com/sse")]
     pub url: Option<String>,

@@ -57,7 +57,8 @@ impl IntoView<McpServerView> for ServerDetails {
                 (command, args) = (Some(spec_command.clone()), Some(spec_args.clone()));
             }
             ServerSpec::Sse { url: spec_url, headers: spec_headers, .. }
-            | ServerSpec::Http { url: spec_url, headers: spec_headers, .. } => {
+            | ServerSpec::Http { url: spec_url, headers: spec_headers, .. }
+            | ServerSpec::A2a { url: spec_url, headers: spec_headers, .. } => {
                 (url, headers) = (Some(spec_url.clone()), Some(spec_headers.clone()));
             }
         }
@@ -123,6 +124,7 @@ pub(crate) fn new_server(body: CreateMcpServer) -> Result<NewServer, Invalid> {
         },
         TransportKind::Sse => ServerSpec::Sse { name, description, url, headers, env },
         TransportKind::Http => ServerSpec::Http { name, description, url, headers, env },
+        TransportKind::A2a => ServerSpec::A2a { name, description, url, headers, env },
     };
     Ok(NewServer {
         spec,

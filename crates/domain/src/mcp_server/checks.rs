@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::ServerSpec;
+use super::{ServerSpec, TransportKind};
 use crate::invalid::Problem;
 
 const MAX_TEXT_CHARS: usize = 10_000;
 const MAX_VALUE_CHARS: usize = 8_192;
 const MAX_ENTRIES: usize = 100;
-/// Headers that the MCP transport sets itself.
+/// Headers that the transports set themselves.
 const RESERVED_HEADERS: [&str; 9] = [
     "host",
     "content-length",
@@ -52,14 +52,14 @@ impl ServerSpec {
                 format!("must be at most {MAX_TEXT_CHARS} bytes without NUL characters"),
             );
         }
-        match self {
-            Self::Stdio { command, args, .. } => check_command(command, args, &mut add_problem),
-            Self::Sse { url, headers, .. } | Self::Http { url, headers, .. } => {
-                if let Err(reason) = check_url(url) {
-                    add_problem("url", reason);
-                }
-                check_headers(headers, &mut add_problem);
+        if let Self::Stdio { command, args, .. } = self {
+            check_command(command, args, &mut add_problem);
+        }
+        if let Some((url, headers)) = self.endpoint() {
+            if let Err(reason) = check_url(url) {
+                add_problem("url", reason);
             }
+            check_headers(headers, self.transport(), &mut add_problem);
         }
         check_env(self.env(), &mut add_problem);
         problems
@@ -119,7 +119,15 @@ fn check_url(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_headers(headers: &BTreeMap<String, String>, add_problem: &mut impl FnMut(&str, String)) {
+fn check_headers(
+    headers: &BTreeMap<String, String>,
+    transport: TransportKind,
+    add_problem: &mut impl FnMut(&str, String),
+) {
+    let (protocol, prefix) = match transport {
+        TransportKind::A2a => ("A2A", "a2a-"),
+        _ => ("MCP", "mcp-"),
+    };
     if headers.len() > MAX_ENTRIES {
         add_problem("headers", format!("has more than {MAX_ENTRIES} entries"));
     }
@@ -129,8 +137,8 @@ fn check_headers(headers: &BTreeMap<String, String>, add_problem: &mut impl FnMu
         let lower = name.to_ascii_lowercase();
         if name.is_empty() || name.len() > 128 || !name.chars().all(token) {
             add_problem(&field, "is not a valid header name".into());
-        } else if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-            add_problem(&field, "is set by the MCP transport and cannot be overridden".into());
+        } else if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with(prefix) {
+            add_problem(&field, format!("is set by the {protocol} transport and cannot be overridden"));
         }
         if value.len() > MAX_VALUE_CHARS || value.chars().any(|c| c.is_control()) {
             add_problem(
@@ -193,6 +201,8 @@ mod tests {
             json!({"name": "github", "transport": "sse", "url": "https://api.github.com/mcp",
                    "env": {"GITHUB_TOKEN": "{{secrets.GITHUB_TOKEN}}"}}),
             json!({"name": "a", "transport": "http", "url": "http://127.0.0.1:3001/mcp"}),
+            json!({"name": "writer", "transport": "a2a", "url": "https://agents.example.com/writer",
+                   "headers": {"Authorization": "Bearer ${WRITER_TOKEN}"}}),
         ] {
             assert_eq!(problems(spec.clone()), Vec::<String>::new(), "{spec}");
         }
@@ -232,5 +242,8 @@ mod tests {
             problems(bad),
             ["name", "url", "headers.Bad Name", "headers.Mcp-Method", "headers.X-Fine", "env.A-B"]
         );
+        let versioned = json!({"name": "a", "transport": "a2a", "url": "https://x.test",
+                               "headers": {"A2A-Version": "0.3", "Mcp-Method": "fine"}});
+        assert_eq!(problems(versioned), ["headers.A2A-Version"]);
     }
 }

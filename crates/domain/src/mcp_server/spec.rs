@@ -46,6 +46,18 @@ pub enum ServerSpec {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
     },
+    /// An agent of another system, which speaks A2A. It has one tool: a message to the agent.
+    A2a {
+        name: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        description: String,
+        /// The address of the agent card, or the address below which it has its well-known path.
+        url: String,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
 }
 
 impl ServerSpec {
@@ -69,14 +81,18 @@ impl ServerSpec {
     }
 
     pub fn name(&self) -> &str {
-        let (Self::Stdio { name, .. } | Self::Sse { name, .. } | Self::Http { name, .. }) = self;
+        let (Self::Stdio { name, .. }
+        | Self::Sse { name, .. }
+        | Self::Http { name, .. }
+        | Self::A2a { name, .. }) = self;
         name
     }
 
     pub fn description(&self) -> &str {
         let (Self::Stdio { description, .. }
         | Self::Sse { description, .. }
-        | Self::Http { description, .. }) = self;
+        | Self::Http { description, .. }
+        | Self::A2a { description, .. }) = self;
         description
     }
 
@@ -85,22 +101,32 @@ impl ServerSpec {
             Self::Stdio { .. } => TransportKind::Stdio,
             Self::Sse { .. } => TransportKind::Sse,
             Self::Http { .. } => TransportKind::Http,
+            Self::A2a { .. } => TransportKind::A2a,
         }
     }
 
     pub fn env(&self) -> &BTreeMap<String, String> {
-        let (Self::Stdio { env, .. } | Self::Sse { env, .. } | Self::Http { env, .. }) = self;
+        let (Self::Stdio { env, .. }
+        | Self::Sse { env, .. }
+        | Self::Http { env, .. }
+        | Self::A2a { env, .. }) = self;
         env
+    }
+
+    /// The address and the headers of a server at an address; `None` for a program.
+    pub fn endpoint(&self) -> Option<(&str, &BTreeMap<String, String>)> {
+        match self {
+            Self::Stdio { .. } => None,
+            Self::Sse { url, headers, .. }
+            | Self::Http { url, headers, .. }
+            | Self::A2a { url, headers, .. } => Some((url, headers)),
+        }
     }
 
     /// Returns every text that may contain `${NAME}` or `{{secrets.NAME}}`, with its field name.
     pub fn templates(&self) -> Vec<(String, &str)> {
         let env = self.env().iter().map(|(name, value)| (format!("env.{name}"), value.as_str()));
-        let headers = match self {
-            Self::Stdio { .. } => None,
-            Self::Sse { headers, .. } | Self::Http { headers, .. } => Some(headers),
-        };
-        let headers = headers.into_iter().flatten();
+        let headers = self.endpoint().map(|(_, headers)| headers).into_iter().flatten();
         env.chain(headers.map(|(name, value)| (format!("headers.{name}"), value.as_str()))).collect()
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{io::Read, path::PathBuf};
 
-use emergent_domain::{mcp_server::ToolStatus, text::counted};
+use emergent_domain::{
+    mcp_server::{ToolStatus, TransportKind},
+    text::counted,
+};
 use emergent_wire::mcp_server::{
     AcceptMcpTool, InspectionView, McpServerView, McpToolView, NameConflictView, UpdateMcpServer,
 };
@@ -29,6 +32,8 @@ pub enum McpServer {
     ///
     ///     {"name": "files", "transport": "stdio", "command": "npx",
     ///      "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv/files"]}
+    ///
+    ///     {"name": "writer", "transport": "a2a", "url": "https://agents.example.com/writer"}
     ///
     /// `${NAME}` stands for a secret of the project: `emergent secret set NAME`.
     #[command(verbatim_doc_comment)]
@@ -391,7 +396,8 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
     }
     let (protocol, took) =
         (inspection.protocol.as_deref().unwrap_or_default(), duration(inspection.duration_ms));
-    output::print_line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
+    let family = if server.transport == TransportKind::A2a { "A2A" } else { "MCP" };
+    output::print_line(&format!("{} {name} speaks {family} {protocol}, answered in {took}", green("✓")))?;
     show_tools(&inspection.tools, false)
 }
 

@@ -225,7 +225,8 @@ impl RunDriver {
         }
         let guard = self.executor.settings().guard.clone();
         let (call_input, requests) = input_channel();
-        let context = ToolContext { input: Some(call_input), ..self.tool_context() };
+        let call = Some(self.calls[index].seq);
+        let context = ToolContext { call, input: Some(call_input), ..self.tool_context() };
         let (input, started_at, deadline) = (self.calls[index].input.clone(), Instant::now(), self.deadline);
         let call = guard.call(tool.as_ref(), &context, input);
         let (status, output) = match self.wait_for_external_call(index, call, requests).await? {

@@ -15,7 +15,7 @@ use emergent_domain::{
     redact::{HeldSecret, Redactor},
     time::Timestamp,
 };
-use emergent_mcp::client::{Client, ClientOptions, Error as McpError, LargeMessages, Target};
+use emergent_mcp::client::{Client as McpClient, ClientOptions, LargeMessages};
 use emergent_net::backoff::Backoff;
 use emergent_store::mcp_servers;
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +25,7 @@ use tracing::{debug, info, warn};
 use super::{
     McpServers,
     breaker::{Breaker, FailureKind},
+    client::{CallFailure, RemoteClient, RemoteTarget},
     content,
     target::{self, ResolvedTarget},
     tool::MAX_FAILURE_BYTES,
@@ -45,7 +46,7 @@ pub struct ServerConnection {
     pub server: McpServer,
     pub breaker: Mutex<Breaker>,
     /// The open connection. The lock is held while connecting, so that only one caller connects.
-    client: tokio::sync::Mutex<Option<Client>>,
+    client: tokio::sync::Mutex<Option<RemoteClient>>,
     /// Counts attempts to connect, so that a caller who waited for a failed attempt gets its error instead
     /// of trying again.
     attempts: AtomicU64,
@@ -112,7 +113,7 @@ impl ServerConnection {
     }
 
     /// Closes a client that was lost or fails. A client that was connected in the meantime stays open.
-    async fn drop_client(&self, client: &Client) {
+    async fn drop_client(&self, client: &RemoteClient) {
         let mut current = self.client.lock().await;
         if current.take_if(|current| current.is_same_connection(client)).is_some() {
             self.connected.store(false, Ordering::Release);
@@ -147,7 +148,7 @@ impl McpServers {
 
     /// The open client of a connection; connects if there is none. The error completes a sentence that begins
     /// with the server's name, such as "is being closed".
-    pub(super) async fn client(&self, connection: &Arc<ServerConnection>) -> Result<Client, String> {
+    pub(super) async fn client(&self, connection: &Arc<ServerConnection>) -> Result<RemoteClient, String> {
         let attempts_before = connection.attempts.load(Ordering::Acquire);
         if let Ok(client) = connection.client.try_lock()
             && let Some(client) = client.as_ref()
@@ -169,7 +170,7 @@ impl McpServers {
         &self,
         connection: &Arc<ServerConnection>,
         attempts_before: u64,
-    ) -> Result<Client, String> {
+    ) -> Result<RemoteClient, String> {
         let mut current = connection.client.lock().await;
         if let Some(client) = current.as_ref() {
             return Ok(client.clone());
@@ -208,7 +209,10 @@ impl McpServers {
                 connection.breaker.lock().record_connect();
                 connection.connected.store(true, Ordering::Release);
                 *current = Some(client.clone());
-                self.watch_connection(connection, client.clone());
+                // An agent has no connection that could be lost, and announces nothing.
+                if let RemoteClient::Mcp(client) = &client {
+                    self.watch_connection(connection, client.clone());
+                }
                 Ok(client)
             }
             Err(reason) => {
@@ -235,8 +239,8 @@ impl McpServers {
     async fn connect_and_list(
         &self,
         connection: &Arc<ServerConnection>,
-        target: Target,
-    ) -> Result<Client, String> {
+        target: RemoteTarget,
+    ) -> Result<RemoteClient, String> {
         let (redactor, name) =
             (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());
         let options = ClientOptions {
@@ -248,7 +252,7 @@ impl McpServers {
             on_stderr: Arc::new(move |line| debug!(server = name, "{}", redactor.redact_text(line))),
             ..ClientOptions::default()
         };
-        let client = Client::connect(target, options).await.map_err(|error| error.to_string())?;
+        let client = RemoteClient::connect(target, options).await?;
         match self.refresh(connection, &client).await {
             Ok(()) => {
                 info!(server = connection.server.name(), version = client.version(), "MCP server connected");
@@ -306,7 +310,7 @@ impl McpServers {
 
     /// Starts a task that lists the tools again when the server announces a change, and reopens the
     /// connection when it is lost.
-    fn watch_connection(&self, connection: &Arc<ServerConnection>, client: Client) {
+    fn watch_connection(&self, connection: &Arc<ServerConnection>, client: McpClient) {
         let (weak_servers, connection) = (self.downgrade(), Arc::clone(connection));
         let (mut stop, mut closed) = (self.stop(), connection.closed.subscribe());
         #[expect(
@@ -315,6 +319,7 @@ impl McpServers {
         )]
         tokio::spawn(async move {
             let mut changed = client.tools_changed();
+            let shared = RemoteClient::Mcp(client.clone());
             let close_reason = loop {
                 tokio::select! {
                     close_reason = client.closed() => break close_reason,
@@ -323,7 +328,7 @@ impl McpServers {
                     () = wait_for_stop(&mut closed) => return,
                     announced = changed.changed() => {
                         let (Ok(()), Some(servers)) = (announced, weak_servers.upgrade()) else { return };
-                        if let Err(reason) = servers.refresh_or_record(&connection, &client).await {
+                        if let Err(reason) = servers.refresh_or_record(&connection, &shared).await {
                             debug!(
                                 server = connection.server.name(),
                                 "the changed tools could not be listed: {reason}"
@@ -334,8 +339,8 @@ impl McpServers {
                     }
                 }
             };
-            connection.drop_client(&client).await;
-            drop(client);
+            connection.drop_client(&shared).await;
+            drop((client, shared));
             if connection.is_closed() {
                 return;
             }
@@ -372,12 +377,11 @@ impl McpServers {
     pub(super) async fn record_call(
         &self,
         connection: &Arc<ServerConnection>,
-        client: &Client,
-        outcome: Result<(), &McpError>,
+        client: &RemoteClient,
+        outcome: Result<(), CallFailure>,
     ) {
         match outcome {
-            Err(error) if error.is_server_failure() => {
-                let reason = error.without_quotes();
+            Err(CallFailure { is_server_failure: true, reason }) => {
                 connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
                 self.record_error(connection, &reason).await;
                 // The server may be in a broken state, so the next call opens a new connection.

@@ -12,7 +12,7 @@ use emergent_domain::{
     time::Timestamp,
     tool_name::external,
 };
-use emergent_mcp::client::{Client, RemoteTool};
+use emergent_mcp::client::RemoteTool;
 use emergent_store::{Tx, mcp_servers, mcp_tools};
 use serde_json::{
     Value,
@@ -20,7 +20,7 @@ use serde_json::{
 };
 use tracing::warn;
 
-use super::{McpServers, breaker::FailureKind, connection::ServerConnection, pins};
+use super::{McpServers, breaker::FailureKind, client::RemoteClient, connection::ServerConnection, pins};
 
 impl McpServers {
     /// Like [`McpServers::refresh`], over a connection that was open before: a failure is recorded as the last
@@ -28,7 +28,7 @@ impl McpServers {
     pub(super) async fn refresh_or_record(
         &self,
         connection: &Arc<ServerConnection>,
-        client: &Client,
+        client: &RemoteClient,
     ) -> Result<(), String> {
         let Err(reason) = self.refresh(connection, client).await else { return Ok(()) };
         let reason = self.shown_error(connection, &reason);
@@ -41,10 +41,9 @@ impl McpServers {
     pub(super) async fn refresh(
         &self,
         connection: &Arc<ServerConnection>,
-        client: &Client,
+        client: &RemoteClient,
     ) -> Result<(), String> {
-        let tools =
-            client.list_tools(self.settings().connect_timeout).await.map_err(|error| error.to_string())?;
+        let tools = client.list_tools(self.settings().connect_timeout).await?;
         let (bytes, redactor) =
             (tools.iter().map(|tool| tool.text.get().len()).sum(), self.sent_redactor(connection));
         let read = connection.large_messages.process(bytes, move || UsableTools::select(tools, &redactor));

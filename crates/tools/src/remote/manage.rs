@@ -353,7 +353,7 @@ fn changed_settings(before: &McpServer, after: &McpServer) -> Vec<String> {
 fn audited_target(spec: &ServerSpec) -> String {
     match spec {
         ServerSpec::Stdio { command, .. } => command.clone(),
-        ServerSpec::Sse { url, .. } | ServerSpec::Http { url, .. } => {
+        ServerSpec::Sse { url, .. } | ServerSpec::Http { url, .. } | ServerSpec::A2a { url, .. } => {
             let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
             let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
             let host = authority.rsplit('@').next().unwrap_or_default();

@@ -23,8 +23,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::warn;
 
+mod agent;
 mod availability;
 mod breaker;
+mod client;
 mod connection;
 mod content;
 mod error;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use emergent_a2a::Endpoint as AgentEndpoint;
 use emergent_domain::{
     mcp_server::{McpServer, ServerSpec},
     redact::HeldSecret,
@@ -18,11 +19,11 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::RemoteSettings;
+use super::{RemoteSettings, client::RemoteTarget};
 
 /// A target with the secrets that are sent to it.
 pub struct ResolvedTarget {
-    pub target: Target,
+    pub target: RemoteTarget,
     pub sent: Vec<HeldSecret>,
 }
 
@@ -46,7 +47,7 @@ pub async fn resolve_target(
                 let field = format!("env.{name}");
                 resolved.insert(name.clone(), resolver.resolve(&field, value).await?);
             }
-            Target::Stdio(Program {
+            RemoteTarget::Mcp(Target::Stdio(Program {
                 command: command.clone(),
                 args: args.clone(),
                 env: resolved,
@@ -55,13 +56,21 @@ pub async fn resolve_target(
                     hidden: settings.hidden_folder.clone(),
                     supervisor: settings.supervisor.clone(),
                 },
-            })
+            }))
         }
         ServerSpec::Http { url, headers, env, .. } => {
-            Target::Http(endpoint(&mut resolver, settings, url, &headers_with_env(headers, env)).await?)
+            let headers = headers_with_env(headers, env);
+            RemoteTarget::Mcp(Target::Http(endpoint(&mut resolver, settings, url, &headers).await?))
         }
         ServerSpec::Sse { url, headers, env, .. } => {
-            Target::Sse(endpoint(&mut resolver, settings, url, &headers_with_env(headers, env)).await?)
+            let headers = headers_with_env(headers, env);
+            RemoteTarget::Mcp(Target::Sse(endpoint(&mut resolver, settings, url, &headers).await?))
+        }
+        ServerSpec::A2a { url, headers, env, .. } => {
+            let headers = headers_with_env(headers, env);
+            let Endpoint { http, url, headers } = endpoint(&mut resolver, settings, url, &headers).await?;
+            let allow_private = settings.allow_private_hosts;
+            RemoteTarget::Agent(AgentEndpoint { http, url, headers, allow_private })
         }
     };
     Ok(ResolvedTarget { target, sent: resolver.sent })

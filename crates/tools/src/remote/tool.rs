@@ -3,20 +3,27 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use emergent_a2a::Error as AgentError;
 use emergent_domain::{
     json::Schema,
-    mcp_server::{McpServer, PinPolicy},
+    mcp_server::{McpServer, PinPolicy, TransportKind},
     redact::Redactor,
     token::Scope,
     tool_name::external,
 };
 use emergent_mcp::client::{
-    CallInput, CallOptions, Error as McpError, Form, FormAnswer, InputHandler, RemoteTool,
+    CallInput, CallOptions, Client as McpClient, Error as McpError, Form, FormAnswer, InputHandler,
+    RemoteCallResult, RemoteTool,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tracing::debug;
 
-use super::{McpServers, WeakMcpServers, connection::ServerConnection, content};
+use super::{
+    McpServers, WeakMcpServers, agent,
+    client::{CallFailure, RemoteClient},
+    connection::ServerConnection,
+    content,
+};
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 /// The guard waits this much longer than the call, since the error of the call itself says more.
@@ -69,7 +76,7 @@ impl ServerTool {
 
     /// An error of the server. `reason` completes a sentence that begins with its name.
     fn failed(&self, reason: &str) -> ToolError {
-        ToolError::Failed(format!("the MCP server `{}` {reason}", self.connection.server.name()))
+        ToolError::Failed(format!("{} {reason}", shown_name(&self.connection.server)))
     }
 
     /// The connection to the server as it is now, which may have been changed since a run got the tool.
@@ -91,14 +98,62 @@ impl ServerTool {
         input: Value,
     ) -> Result<ToolOutput, ToolError> {
         let client = servers.client(connection).await.map_err(|reason| self.failed(&reason))?;
+        if client.has_old_listing() {
+            let listed = servers.refresh_or_record(connection, &client).await;
+            listed.map_err(|reason| self.failed(&reason))?;
+        }
         self.check_pin(connection)?;
         // A server may return the secrets that it was given. What the caller sent stays, so that the answer
         // confirms no guess.
         let redactor = servers.sent_redactor(connection).except(&input);
-        let Value::Object(arguments) = input else {
-            return Err(ToolError::Refused("the input must be an object".into()));
-        };
-        let (server, tool) = (connection.server.name().to_owned(), self.info.name.clone());
+        match &client {
+            RemoteClient::Agent(agent) => {
+                let message = agent::message_of(context, input)?;
+                let sent = agent.send(message, self.timeout).await;
+                let failure = sent.as_ref().map(|_| ()).map_err(CallFailure::from);
+                servers.record_call(connection, &client, failure).await;
+                self.agent_output(sent, &redactor)
+            }
+            RemoteClient::Mcp(mcp) => {
+                let Value::Object(arguments) = input else {
+                    return Err(ToolError::Refused("the input must be an object".into()));
+                };
+                let result = self.call_mcp(mcp, context, arguments, &redactor).await;
+                let failure = result.as_ref().map(|_| ()).map_err(CallFailure::from);
+                servers.record_call(connection, &client, failure).await;
+                self.mcp_output(connection, result, redactor).await
+            }
+        }
+    }
+
+    /// The output of a call to an agent.
+    fn agent_output(
+        &self,
+        sent: Result<emergent_a2a::Outcome, AgentError>,
+        redactor: &Redactor,
+    ) -> Result<ToolOutput, ToolError> {
+        match sent {
+            Ok(outcome) => agent::to_output(outcome, redactor),
+            Err(error @ AgentError::Refused { .. }) => {
+                let said = content::redact_error(redactor, &error.to_string(), MAX_REFUSAL_BYTES);
+                let agent = shown_name(&self.connection.server);
+                Err(ToolError::Refused(format!("{agent} refused the message: {said}")))
+            }
+            Err(error) => {
+                let said = content::redact_error(redactor, &error.to_string(), MAX_FAILURE_BYTES);
+                Err(self.failed(&said))
+            }
+        }
+    }
+
+    async fn call_mcp(
+        &self,
+        client: &McpClient,
+        context: &ToolContext,
+        arguments: Map<String, Value>,
+        redactor: &Redactor,
+    ) -> Result<RemoteCallResult, McpError> {
+        let (server, tool) = (self.connection.server.name().to_owned(), self.info.name.clone());
         let progress = Arc::new(move |progress: emergent_mcp::client::Progress| {
             debug!(
                 server,
@@ -109,10 +164,18 @@ impl ServerTool {
             );
         });
         let schema = self.info.input_schema.as_value();
-        let input = context.input.as_ref().map(|input| RedactedInput::wrap(input, &redactor));
+        let input = context.input.as_ref().map(|input| RedactedInput::wrap(input, redactor));
         let options = CallOptions { within: self.timeout, progress: Some(progress), input };
-        let result = client.call_tool(&self.announced, schema, arguments, options).await;
-        servers.record_call(connection, &client, result.as_ref().map(|_| ())).await;
+        client.call_tool(&self.announced, schema, arguments, options).await
+    }
+
+    /// The output of a call to an MCP server.
+    async fn mcp_output(
+        &self,
+        connection: &ServerConnection,
+        result: Result<RemoteCallResult, McpError>,
+        redactor: Redactor,
+    ) -> Result<ToolOutput, ToolError> {
         match result {
             Ok(result) => {
                 let bytes = result.bytes();
@@ -138,18 +201,27 @@ impl ServerTool {
         let name = &self.announced;
         match connection.current_digest(name) {
             None => Err(ToolError::Refused(format!(
-                "the MCP server `{}` no longer has a tool `{name}`",
-                connection.server.name()
+                "{} no longer has a tool `{name}`",
+                shown_name(&connection.server)
             ))),
             Some(digest) if digest != self.digest && connection.server.pin_policy == PinPolicy::Pin => {
                 Err(ToolError::Refused(format!(
-                    "the MCP server `{}` changed its tool `{name}`, which is held back until somebody accepts it",
-                    connection.server.name()
+                    "{} changed its tool `{name}`, which is held back until somebody accepts it",
+                    shown_name(&connection.server)
                 )))
             }
             Some(_) => Ok(()),
         }
     }
+}
+
+/// What a server is called in a message for a model.
+fn shown_name(server: &McpServer) -> String {
+    let kind = match server.spec.transport() {
+        TransportKind::A2a => "remote agent",
+        _ => "MCP server",
+    };
+    format!("the {kind} `{}`", server.name())
 }
 
 /// Passes the requests of a server on without the secrets that the server was sent.

@@ -1,5 +1,7 @@
 //! External MCP servers: honest ones and others, over every transport.
 
+mod a2a;
+mod a2a_rogue;
 mod http;
 mod names;
 mod peers;
