@@ -35,8 +35,8 @@ pub(crate) fn apply(
     after: Option<(&Manifest, Option<&ManifestSource>)>,
     available: &AvailableNames,
 ) -> Result<Option<Product>> {
-    let filter = after.map_or(&[][..], |(manifest, _)| &manifest.mcp.tool_filter);
-    let target = StepTarget { by: before.by, product: &plan.name, filter, available };
+    let manifest = after.map(|(manifest, _)| manifest);
+    let target = StepTarget { by: before.by, product: &plan.name, manifest, available };
     for step in &plan.steps {
         apply_step(tx, ctx, &target, &step.name, &step.action)?;
     }
@@ -48,8 +48,8 @@ pub(crate) fn apply(
 struct StepTarget<'a> {
     by: ConfiguredBy,
     product: &'a str,
-    /// The filter of the tools of the product's servers.
-    filter: &'a [String],
+    /// The manifest of the product after the change.
+    manifest: Option<&'a Manifest>,
     available: &'a AvailableNames,
 }
 
@@ -77,7 +77,7 @@ fn apply_step(
     action: &Action,
 ) -> Result<()> {
     let (project, now) = (ctx.project.id, ctx.now);
-    let StepTarget { by, product, filter, available } = *target;
+    let StepTarget { by, product, manifest, available } = *target;
     match action {
         Action::None => {}
         Action::AddPack(pack) => {
@@ -117,6 +117,8 @@ fn apply_step(
         }
         Action::SetDefault { id, is_default } => set_default_flag(tx, ctx, *id, *is_default)?,
         Action::UpsertServer(spec) => {
+            let server = manifest.and_then(|manifest| manifest.servers().find(|one| one.spec.name() == name));
+            let filter = server.map_or(&[][..], |server| server.tool_filter);
             let put = mcp_servers::upsert_for_product(tx, project, product, spec, filter, by, now)?;
             put.ok_or_else(|| {
                 Error::Conflict(format!(

@@ -1,6 +1,8 @@
 //! The types of a manifest. Field names are snake_case, and unknown fields are rejected. The schema
 //! defines the allowed values, and [`crate::validate`] the rules across several fields.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
 use emergent_domain::{
     agent::{self, AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
     approval::ApprovalRule,
@@ -46,6 +48,8 @@ pub struct Manifest {
     pub jobs: Vec<ManifestJob>,
     #[serde(default)]
     pub mcp: ManifestMcp,
+    #[serde(default)]
+    pub a2a: ManifestA2a,
     /// The original JSON. It is stored, and the pointers of problems refer to it.
     #[serde(skip)]
     pub raw: Value,
@@ -162,13 +166,75 @@ pub struct ManifestMcp {
     pub tool_filter: Vec<String>,
 }
 
+/// The filter that every tool passes.
+fn all_tools() -> &'static [String] {
+    static ALL: LazyLock<[String; 1]> = LazyLock::new(|| ["*".to_owned()]);
+    ALL.as_slice()
+}
+
 impl Default for ManifestMcp {
     fn default() -> Self {
         Self { servers: Vec::new(), prompts: Vec::new(), tool_filter: vec!["*".to_owned()] }
     }
 }
 
+/// The agents of other systems that the product uses.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ManifestA2a {
+    pub agents: Vec<ManifestRemoteAgent>,
+}
+
+/// An agent of another system: a server whose transport is A2A.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "RemoteAgentFields")]
+pub struct ManifestRemoteAgent(pub ServerSpec);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoteAgentFields {
+    name: String,
+    #[serde(default)]
+    description: String,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+impl From<RemoteAgentFields> for ManifestRemoteAgent {
+    fn from(agent: RemoteAgentFields) -> Self {
+        let RemoteAgentFields { name, description, url, headers, env } = agent;
+        Self(ServerSpec::A2a { name, description, url, headers, env })
+    }
+}
+
+/// A server of a manifest, with its place in it and the filter of its tools.
+#[derive(Debug, Clone)]
+pub struct ManifestServer<'a> {
+    pub spec: &'a ServerSpec,
+    pub pointer: String,
+    pub tool_filter: &'a [String],
+}
+
 impl Manifest {
+    /// Returns the external servers: the MCP servers, and the agents of other systems.
+    pub fn servers(&self) -> impl Iterator<Item = ManifestServer<'_>> {
+        let mcp = self.mcp.servers.iter().enumerate().map(|(index, spec)| ManifestServer {
+            spec,
+            pointer: format!("/mcp/servers/{index}"),
+            tool_filter: &self.mcp.tool_filter,
+        });
+        let agents = self.a2a.agents.iter().enumerate().map(|(index, agent)| ManifestServer {
+            spec: &agent.0,
+            pointer: format!("/a2a/agents/{index}"),
+            // The filter is about the tools of MCP servers. An agent is one tool.
+            tool_filter: all_tools(),
+        });
+        mcp.chain(agents)
+    }
+
     /// Parses a stored manifest, which was validated when it was installed. Returns `None` if this
     /// version of the server can no longer read it. Manual changes cannot be detected then.
     pub(crate) fn from_stored(text: &str) -> Option<Self> {

@@ -9,7 +9,10 @@ use emergent_domain::{
     tool_name::{self, external},
 };
 
-use crate::{manifest::Manifest, state::ProjectState};
+use crate::{
+    manifest::{Manifest, ManifestServer},
+    state::ProjectState,
+};
 
 /// The known tools, and the servers that may have further ones.
 #[derive(Debug, Clone, Default)]
@@ -34,12 +37,12 @@ impl ToolForecast {
             let tools = server.listed_at.map(|_| before.tools_of(server.id));
             pool.add(server.name(), &server.tool_filter, tools);
         }
-        for spec in &manifest.mcp.servers {
+        for ManifestServer { spec, tool_filter, .. } in manifest.servers() {
             // If the settings of a server change, its tools must be listed again.
             let mut ours = before.servers.iter().filter(|server| server.product.as_deref() == product);
             let same = ours.find(|server| server.spec == *spec && server.listed_at.is_some());
             let tools = same.map(|server| before.tools_of(server.id));
-            pool.add(spec.name(), &manifest.mcp.tool_filter, tools);
+            pool.add(spec.name(), tool_filter, tools);
         }
         pool
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     job_rules::{check_job, task_problems},
-    manifest::{Manifest, ManifestAgent, ManifestJob},
+    manifest::{Manifest, ManifestAgent, ManifestJob, ManifestRemoteAgent},
     problem::{ManifestProblem, pointer_segment},
     schema,
 };
@@ -203,7 +203,7 @@ struct ReadableParts {
     agents: Vec<(usize, ManifestAgent)>,
     packs: Vec<(usize, TemplatePack)>,
     jobs: Vec<(usize, ManifestJob)>,
-    servers: Vec<(usize, ServerSpec)>,
+    servers: Vec<(String, ServerSpec)>,
     prompts: Vec<(usize, Prompt)>,
     tool_filter: Vec<(usize, String)>,
 }
@@ -214,11 +214,21 @@ impl ReadableParts {
             agents: read_items(raw, "/agents"),
             packs: read_items(raw, "/template_packs"),
             jobs: read_items(raw, "/jobs"),
-            servers: read_items(raw, "/mcp/servers"),
+            servers: read_servers(raw),
             prompts: read_items(raw, "/mcp/prompts"),
             tool_filter: read_items(raw, "/mcp/tool_filter"),
         }
     }
+}
+
+/// The MCP servers and the agents of other systems, each with its pointer.
+fn read_servers(raw: &Value) -> Vec<(String, ServerSpec)> {
+    let servers = read_items::<ServerSpec>(raw, "/mcp/servers").into_iter();
+    let agents = read_items::<ManifestRemoteAgent>(raw, "/a2a/agents").into_iter();
+    servers
+        .map(|(index, spec)| (format!("/mcp/servers/{index}"), spec))
+        .chain(agents.map(|(index, agent)| (format!("/a2a/agents/{index}"), agent.0)))
+        .collect()
 }
 
 fn read_items<T: DeserializeOwned>(raw: &Value, list: &str) -> Vec<(usize, T)> {
@@ -250,11 +260,7 @@ fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
     check_unique("/jobs", jobs.iter().map(|(index, job)| (*index, job.name.as_str())), &mut problems);
     let names = prompts.iter().map(|(index, prompt)| (*index, prompt.name.as_str()));
     check_unique("/mcp/prompts", names, &mut problems);
-    check_unique(
-        "/mcp/servers",
-        servers.iter().map(|(index, server)| (*index, server.name())),
-        &mut problems,
-    );
+    check_unique_servers(servers, &mut problems);
     check_agents(agents, &mut problems);
     for (index, pack) in packs {
         if let Err(invalid) = pack.check() {
@@ -266,9 +272,8 @@ fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
     for (index, job) in jobs {
         check_job(raw, &format!("/jobs/{index}"), job, &mut problems);
     }
-    for (index, server) in servers {
-        let base = format!("/mcp/servers/{index}");
-        let locate = |problem| ManifestProblem::from_field(raw, &base, problem);
+    for (base, server) in servers {
+        let locate = |problem| ManifestProblem::from_field(raw, base, problem);
         problems.extend(server.check().into_iter().map(locate));
     }
     for (index, prompt) in prompts {
@@ -327,6 +332,18 @@ fn check_unique<'a>(
         if !seen.insert(name) {
             let problem =
                 ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is used twice"));
+            problems.push(problem.with_fix("use a different name"));
+        }
+    }
+}
+
+/// MCP servers and agents of other systems share one set of names.
+fn check_unique_servers(servers: &[(String, ServerSpec)], problems: &mut Vec<ManifestProblem>) {
+    let mut seen = BTreeSet::new();
+    for (base, server) in servers {
+        if !seen.insert(server.name()) {
+            let problem =
+                ManifestProblem::new(format!("{base}/name"), format!("`{}` is used twice", server.name()));
             problems.push(problem.with_fix("use a different name"));
         }
     }

@@ -144,4 +144,38 @@ both_engines! {
         let expected = r#"https://a.test/mcp authorization: "Bearer ${KEY}""#.to_owned();
         assert!(found.as_ref().unwrap().contains(&expected), "{found:?}");
     }
+
+    async fn the_agents_of_other_systems_are_accepted_installed_and_removed_like_servers(db: TestDb) {
+        let harness = Harness::open(&db).await;
+        let manifest = |version: &str, url: &str| {
+            json!({ "name": "p", "version": version,
+                    "agents": [{ "name": "clerk", "model": { "provider": "a2a", "name": "writer" } }],
+                    "mcp": { "tool_filter": ["search_*"] },
+                    "a2a": { "agents": [{ "name": "writer", "url": url,
+                                          "headers": { "Authorization": "Bearer ${KEY}" } }] } })
+        };
+        let (v1, before) = (manifest("1.0.0", "https://a.test/writer"), harness.rows().await);
+        let refused = harness.products.install(harness.actor, manifest_input(&v1), with(Consent::NotGiven)).await;
+        let Err(Error::ConsentRequired { uses, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(uses.hosts.iter().collect::<Vec<_>>(), ["https://a.test/writer"]);
+        assert_eq!((uses.secrets.len(), uses.programs.len()), (1, 0));
+        assert_eq!(harness.rows().await, before);
+        harness.install(&v1).await.unwrap();
+        assert_eq!(bindings(&harness).await, ["KEY https://a.test/writer operator"]);
+        let read = |tx: &mut Tx<'_>| {
+            let columns = "SELECT name || ' ' || transport || ' ' || CAST(tool_filter AS text) FROM project_mcp_servers";
+            tx.query(columns, &[], |row| row.get(0))
+        };
+        let found: emergent_store::Result<Vec<String>> = harness.db().read(read).await;
+        assert_eq!(found.unwrap(), [r#"writer a2a ["*"]"#], "the filter is about MCP servers");
+
+        let moved = manifest_input(&manifest("1.1.0", "https://b.test/writer"));
+        let refused = harness.products.upgrade(harness.actor, "p", Some(moved), with(Consent::NotGiven)).await;
+        let Err(Error::ConsentRequired { added, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(added.hosts.iter().collect::<Vec<_>>(), ["https://b.test/writer"]);
+        harness.uninstall("p").await.unwrap();
+        assert!(bindings(&harness).await.is_empty());
+        let found: emergent_store::Result<Vec<String>> = harness.db().read(read).await;
+        assert_eq!(found.unwrap(), Vec::<String>::new());
+    }
 }

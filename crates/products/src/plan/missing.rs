@@ -4,7 +4,12 @@
 use emergent_domain::agent::default_agent;
 
 use super::{Action, Direction, ItemKind, Plan, PlanBuilder, StepChange, Warning, added_uses};
-use crate::{manifest::Manifest, problem::ManifestProblem, state::ProjectState, uses::Uses};
+use crate::{
+    manifest::{Manifest, ManifestServer},
+    problem::ManifestProblem,
+    state::ProjectState,
+    uses::Uses,
+};
 
 /// Plans the steps that add what the project lacks of `manifest`, which is the installed one. A name that belongs to
 /// somebody else by now is not missing.
@@ -54,7 +59,7 @@ impl PlanBuilder<'_> {
     }
 
     fn plan_missing_servers(&mut self, manifest: &Manifest) {
-        for spec in &manifest.mcp.servers {
+        for ManifestServer { spec, .. } in manifest.servers() {
             if self.before.servers.iter().any(|server| server.name() == spec.name()) {
                 continue;
             }

@@ -5,19 +5,20 @@ use emergent_secrets::destination::secret_uses;
 use serde_json::{Value, json};
 
 use super::{Action, ItemKind, PlanBuilder, StepChange, Warning, update_change};
-use crate::state::ProjectState;
+use crate::{
+    manifest::{Manifest, ManifestServer},
+    state::ProjectState,
+};
 
 impl<'a> PlanBuilder<'a> {
     pub(super) fn plan_servers(&mut self) {
         let before: &'a ProjectState = self.before;
-        let mcp = self.mcp();
-        let specs = mcp.map_or(&[][..], |mcp| &mcp.servers);
+        let servers: Vec<ManifestServer<'a>> = self.after.into_iter().flat_map(Manifest::servers).collect();
         let ours = before.servers.iter().filter(|server| server.product.as_deref() == Some(self.name));
-        for removed in ours.filter(|server| !specs.iter().any(|spec| spec.name() == server.name())) {
+        for removed in ours.filter(|server| !servers.iter().any(|one| one.spec.name() == server.name())) {
             self.push_step(ItemKind::Server, removed.name(), StepChange::Remove, Action::DeleteServer);
         }
-        for (index, spec) in specs.iter().enumerate() {
-            let filter = mcp.map_or(&[][..], |mcp| &mcp.tool_filter);
+        for ManifestServer { spec, pointer, tool_filter: filter } in servers {
             let action = Action::UpsertServer(Box::new(spec.clone()));
             match before.servers.iter().find(|server| server.name() == spec.name()) {
                 None => {
@@ -39,8 +40,12 @@ impl<'a> PlanBuilder<'a> {
                     }
                 }
                 Some(existing) => {
-                    let pointer = format!("/mcp/servers/{index}/name");
-                    self.push_conflict(pointer, "server", spec.name(), existing.product.as_deref());
+                    self.push_conflict(
+                        format!("{pointer}/name"),
+                        "server",
+                        spec.name(),
+                        existing.product.as_deref(),
+                    );
                     continue;
                 }
             }
