@@ -6,6 +6,7 @@ mod maker;
 mod memory;
 mod model;
 mod output;
+mod remote;
 
 use std::collections::BTreeSet;
 
@@ -26,6 +27,7 @@ use crate::{
 pub use acp::AcpConfig;
 pub use maker::{AgentChange, MissingScope, ToolScopes};
 pub use model::{ModelConfig, PROVIDER_RULE, resolve_provider};
+pub use remote::REMOTE_AGENT_PROVIDER;
 
 /// An agent of a project. Every change creates a new version; a run uses the version that was
 /// current when it started.

@@ -228,7 +228,7 @@ async fn drive(
     let definition = &loaded.definition;
     let mut tools = executor
         .tools()
-        .resolve_for_run(run.project, &definition.tools, run.depth, definition.allows_delegation())
+        .resolve_for_run(run.project, &definition.granted_tools(), run.depth, definition.allows_delegation())
         .await;
     // A recovered run gets no tool that was added to the pool in the meantime.
     if let Some(names) = &loaded.own.tools {

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use crate::{
     Answer, ChatRequest, Delta, Error, Provider, Script,
-    chat::{AnswerRecorder, Rehearsal, Replay},
+    chat::{AnswerRecorder, Rehearsal, Relay, Replay},
     prices::Prices,
     retry::RetryPolicy,
 };
@@ -62,7 +62,7 @@ struct Target<'a> {
 }
 
 impl Default for Models {
-    /// Contains only rehearsals, which need no configuration.
+    /// Contains only rehearsals and remote agents, which need no configuration.
     fn default() -> Self {
         let models = Inner {
             providers: HashMap::new(),
@@ -74,7 +74,7 @@ impl Default for Models {
             calls_at_once: DEFAULT_CONCURRENT_CALLS,
             secrets: Vec::new(),
         };
-        Self { inner: Arc::new(models) }.with_scripts_in(Vec::new())
+        Self { inner: Arc::new(models) }.with_scripts_in(Vec::new()).insert(Arc::new(Relay), None)
     }
 }
 

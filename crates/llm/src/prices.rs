@@ -7,15 +7,19 @@ mod table;
 
 use std::{collections::BTreeMap, path::Path};
 
-use emergent_domain::{agent::ModelConfig, chat::Usage};
+use emergent_domain::{
+    agent::{ModelConfig, REMOTE_AGENT_PROVIDER},
+    chat::Usage,
+};
 use serde::Deserialize;
 
 use crate::Error;
 
 /// The default for unknown models; most current models support at least this.
 const DEFAULT_WINDOW: u64 = 128_000;
-/// The providers whose models run on the user's own machine.
-const FREE_PROVIDERS: [&str; 3] = ["ollama", "rehearsal", "replay"];
+/// The providers whose models run on the user's own machine, or cost nothing here: what the agent of another system
+/// costs is not known.
+const FREE_PROVIDERS: [&str; 4] = ["ollama", "rehearsal", "replay", REMOTE_AGENT_PROVIDER];
 
 #[derive(Clone, Default)]
 pub struct Prices {

@@ -19,7 +19,7 @@ use emergent_graph::{Actor, Graph};
 use emergent_llm::Embedder;
 use emergent_store::Db;
 use emergent_testkit::scripted::ScriptedModel;
-use emergent_tools::ToolPool;
+use emergent_tools::{ToolPool, remote::McpServers};
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -46,12 +46,31 @@ impl House {
         settings: Settings,
         embedder: Option<Arc<dyn Embedder>>,
     ) -> Self {
+        Self::build(db, model, settings, embedder, None).await
+    }
+
+    /// With the external servers of the projects.
+    pub async fn with_remote(db: &Db, model: ScriptedModel, servers: McpServers) -> Self {
+        Self::build(db, model, Settings::default(), None, Some(servers)).await
+    }
+
+    async fn build(
+        db: &Db,
+        model: ScriptedModel,
+        settings: Settings,
+        embedder: Option<Arc<dyn Embedder>>,
+        servers: Option<McpServers>,
+    ) -> Self {
         let graph = Graph::new(db.clone(), emergent_domain::time::Clock::system(), embedder);
         graph.ensure_builtin_packs().await.unwrap();
         let project = graph.ensure_default_project().await.unwrap().id;
         let pool = tools::tools()
             .into_iter()
             .fold(ToolPool::new(emergent_tools::builtin::tools()), |pool, tool| pool.with_tool(tool));
+        let pool = match servers {
+            Some(servers) => pool.with_remote(servers),
+            None => pool,
+        };
         let executor = Executor::new(graph, model.models(), pool, emergent_executor::Settings::default());
         let dispatcher = Dispatcher::new(executor.clone(), settings);
         let (stop, stopping) = watch::channel(false);

@@ -13,6 +13,7 @@ mod many_tasks;
 mod parallel_discussions;
 mod people;
 mod planning;
+mod remote_agents;
 mod selection;
 mod triggers;
 mod typed_output;

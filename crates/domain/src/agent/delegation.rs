@@ -27,9 +27,9 @@ impl AgentDefinition {
     }
 
     /// Returns whether the agent keeps the model of its definition when a run that was started with another
-    /// model starts it.
+    /// model starts it. A remote agent does in any case: with another model it would be another agent.
     pub fn pins_model(&self) -> bool {
-        self.config.get(PIN_MODEL) == Some(&Value::Bool(true))
+        self.config.get(PIN_MODEL) == Some(&Value::Bool(true)) || self.remote_agent().is_some()
     }
 
     /// Returns whether this agent may start another one with `spawn_agents`. Without `config.may_spawn` it

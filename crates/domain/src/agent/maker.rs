@@ -94,7 +94,7 @@ impl AgentDefinition {
         }
         let missing =
             |what: String, scope: Scope| (!scopes.contains(&scope)).then_some(MissingScope { what, scope });
-        for entry in &self.tools {
+        for entry in self.granted_tools().iter() {
             let needed = needed_scopes(entry, tools);
             if let Some(found) = needed.into_iter().find_map(|(tool, scope)| missing(tool, scope)) {
                 return Some(found);

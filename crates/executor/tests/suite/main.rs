@@ -25,6 +25,7 @@ mod provenance;
 mod provider_errors;
 mod recovery;
 mod redact;
+mod remote_agents;
 mod research;
 mod resume;
 mod run_limits;

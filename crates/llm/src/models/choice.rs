@@ -1,6 +1,6 @@
 //! Chooses the model of a run, and explains why none is available.
 
-use emergent_domain::agent::ModelConfig;
+use emergent_domain::agent::{ModelConfig, REMOTE_AGENT_PROVIDER};
 
 use super::{Models, Target};
 use crate::Error;
@@ -9,13 +9,14 @@ pub(super) const RECORD: &str = "record";
 const REPLAY: &str = "replay";
 
 /// All possible providers, and the setting that configures each.
-const PROVIDERS: [(&str, &str); 8] = [
+const PROVIDERS: [(&str, &str); 9] = [
     ("google", "GEMINI_API_KEY"),
     ("vertex", "GOOGLE_APPLICATION_CREDENTIALS"),
     ("openai", "OPENAI_API_KEY"),
     ("anthropic", "ANTHROPIC_API_KEY"),
     ("ollama", "OLLAMA_HOST"),
     ("rehearsal", ""),
+    (REMOTE_AGENT_PROVIDER, ""),
     (RECORD, "EMERGENT_RECORDINGS"),
     (REPLAY, "EMERGENT_RECORDINGS"),
 ];
