@@ -3,8 +3,6 @@
 
 use crate::support;
 
-use std::time::Duration;
-
 use emergent_domain::{
     agent::AgentDefinition,
     approval::{Choice, NewDecision},
@@ -48,8 +46,11 @@ impl Site {
         Self { harness, servers, agents, _folder: folder }
     }
 
-    async fn cancelled(&self) -> usize {
-        let text = reqwest::get(self.agents.url("cancelled")).await.unwrap().text().await.unwrap();
+    /// How many entries the agents have in a list: the messages that came, or the tasks that were cancelled.
+    async fn count(&self, list: &str) -> usize {
+        let url = self.agents.url(list);
+        let client = emergent_net::http::client_builder_for(&url).build().unwrap();
+        let text = client.get(url).send().await.unwrap().text().await.unwrap();
         serde_json::from_str::<Vec<Value>>(&text).unwrap().len()
     }
 
@@ -113,14 +114,10 @@ async fn a_cancelled_run_cancels_the_task_of_the_other_system() {
     let site = Site::open(&db, ScriptedModel::default()).await;
     let slow = site.harness.agent(remote("slow", "slow")).await;
     let run = site.harness.start(&slow, "never").await;
-    until("the call is at work", async || {
-        site.harness.calls(run.id).await.iter().any(|call| call.status == ToolCallStatus::Running)
-    })
-    .await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until("the task is at work", async || site.count("seen").await == 1).await;
     let cancelled = site.harness.executor.cancel(site.harness.actor(), run.id).await.unwrap();
     assert_ended(&cancelled, RunStatus::Cancelled, None);
-    until("the task is cancelled", async || site.cancelled().await == 1).await;
+    until("the task is cancelled", async || site.count("cancelled").await == 1).await;
     site.close().await;
 }
 
