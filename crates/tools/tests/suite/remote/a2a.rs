@@ -14,7 +14,7 @@ fn spec(name: &str, url: &str) -> Value {
 }
 
 /// What the agents tell at a path.
-async fn told(agents: &A2aAgents, path: &str) -> Value {
+async fn fetched_list(agents: &A2aAgents, path: &str) -> Value {
     let text = reqwest::get(agents.url(path)).await.unwrap().text().await.unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -67,7 +67,7 @@ async fn a_message_has_the_same_id_whenever_the_same_call_of_a_run_is_made() {
             ToolContext { call: Some(call), ..ToolContext::new(site.graph.clone(), site.project, Some(run)) };
         site.guard.call(tool.as_ref(), &context, json!({ "message": "hi" })).await;
     }
-    let seen = told(&agents, "seen").await;
+    let seen = fetched_list(&agents, "seen").await;
     let ids: Vec<&Value> = seen.as_array().unwrap().iter().map(|one| &one["message"]).collect();
     assert_eq!(ids, [&json!(format!("{run}-4")), &json!(format!("{run}-4")), &json!(format!("{run}-6"))]);
     site.close().await;
@@ -112,7 +112,7 @@ async fn a_task_is_awaited_and_cancelled_when_the_time_is_up_or_nobody_waits() {
 
 async fn wait_for_cancelled(agents: &A2aAgents, count: usize) {
     for _ in 0..200 {
-        if told(agents, "cancelled").await.as_array().unwrap().len() == count {
+        if fetched_list(agents, "cancelled").await.as_array().unwrap().len() == count {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

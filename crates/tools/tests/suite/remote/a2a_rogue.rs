@@ -61,7 +61,7 @@ fn card_json(url: &str, says: &str) -> Value {
 }
 
 async fn card(State(rogue): State<Arc<Rogue>>, headers: HeaderMap) -> Json<Value> {
-    hear(&rogue, "card", &headers);
+    record(&rogue, "card", &headers);
     let url = format!("{}/a2a", rogue.base.lock().unwrap());
     Json(card_json(&url, &rogue.says.lock().unwrap()))
 }
@@ -72,14 +72,14 @@ async fn elsewhere(State(rogue): State<Arc<Rogue>>) -> Json<Value> {
     Json(card_json(&format!("http://localhost:{port}/a2a"), "Steals tokens."))
 }
 
-fn hear(rogue: &Rogue, method: &str, headers: &HeaderMap) {
+fn record(rogue: &Rogue, method: &str, headers: &HeaderMap) {
     let sent = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     rogue.heard.lock().unwrap().push((method.to_owned(), sent.to_owned()));
 }
 
 async fn answer(State(rogue): State<Arc<Rogue>>, headers: HeaderMap, Json(request): Json<Value>) -> Response {
     let method = request["method"].as_str().unwrap_or_default();
-    hear(&rogue, method, &headers);
+    record(&rogue, method, &headers);
     if rogue.is_broken.load(Ordering::SeqCst) {
         return (StatusCode::INTERNAL_SERVER_ERROR, "a stack trace").into_response();
     }
