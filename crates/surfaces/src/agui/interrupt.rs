@@ -48,6 +48,8 @@ impl Interrupt {
                 let reason = if own_call.is_some() { "tool_call" } else { "confirmation" };
                 (reason, format!("`{}` wants to call `{tool}`. Approve the call?", approval.agent_name))
             }
+            // A run that a client of AG-UI started has no such tools; the run below it may be of another caller.
+            (ApprovalKind::ClientTool, _) => ("client_tool", format!("waits for the caller that executes `{tool}`")),
         };
         let mut details = json!({ "kind": approval.kind, "agent": approval.agent_name, "tool": tool });
         if approval.kind == ApprovalKind::Approval {
@@ -86,6 +88,7 @@ fn response_schema(approval: &Approval) -> Value {
             None => json!({ "type": "string", "enum": question.options }),
         },
         (ApprovalKind::Question, None) => json!({ "type": "string" }),
+        (ApprovalKind::ClientTool, _) => json!({}),
     }
 }
 

@@ -23,7 +23,7 @@ pub async fn review_escalated(
     terminal: &Term,
     item: &EscalatedItemView,
 ) -> Result<Reviewed> {
-    print_escalated(item)?;
+    print_escalated(client, item).await?;
     loop {
         let body = match ask(terminal, item)? {
             Chosen::Decision(body) => *body,
