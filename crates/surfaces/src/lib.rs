@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+pub mod a2a;
 pub mod agui;
 pub mod card;
 pub mod invoke;

@@ -1,0 +1,258 @@
+//! The card of one agent.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::agent::{Agent, Visibility};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::PROTOCOL_VERSION;
+
+/// The name of the only security scheme.
+const SCHEME: &str = "bearer";
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aAgentCard)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCard {
+    pub name: String,
+    pub description: String,
+    /// The first one is preferred.
+    pub supported_interfaces: Vec<AgentInterface>,
+    /// The version of the agent's definition.
+    pub version: String,
+    pub capabilities: AgentCapabilities,
+    pub security_schemes: BTreeMap<String, SecurityScheme>,
+    pub security_requirements: Vec<SecurityRequirement>,
+    pub default_input_modes: Vec<String>,
+    pub default_output_modes: Vec<String>,
+    pub skills: Vec<AgentSkill>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aAgentInterface)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInterface {
+    pub url: String,
+    /// `JSONRPC` or `HTTP+JSON`.
+    pub protocol_binding: String,
+    pub protocol_version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aAgentCapabilities)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCapabilities {
+    pub streaming: bool,
+    pub push_notifications: bool,
+    pub extended_agent_card: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aSecurityScheme)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurityScheme {
+    pub http_auth_security_scheme: HttpAuthSecurityScheme,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aHttpAuthSecurityScheme)]
+pub struct HttpAuthSecurityScheme {
+    pub description: String,
+    pub scheme: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aSecurityRequirement)]
+pub struct SecurityRequirement {
+    pub schemes: BTreeMap<String, StringList>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aStringList)]
+pub struct StringList {
+    pub list: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aAgentSkill)]
+pub struct AgentSkill {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub tags: Vec<String>,
+}
+
+/// Returns the card of an agent; `None` for one that is not external, or whose definition does not say how it is described
+/// to the outside (`acp`). `endpoint` is the address of the agent.
+pub fn agent_card(agent: &Agent, endpoint: &str) -> Option<AgentCard> {
+    let definition = &agent.definition;
+    if definition.visibility != Visibility::External {
+        return None;
+    }
+    let acp = definition.acp.as_ref()?;
+    let description = match acp.description.is_empty() {
+        true => &definition.description,
+        false => &acp.description,
+    };
+    let description = if description.is_empty() { &acp.display_name } else { description };
+    let skill = |name: &String| AgentSkill {
+        id: name.clone(),
+        name: name.clone(),
+        description: description.clone(),
+        tags: vec![name.clone()],
+    };
+    let skills: Vec<AgentSkill> = match acp.capabilities.is_empty() {
+        // A card has at least one skill.
+        true => vec![skill(&definition.name)],
+        false => acp.capabilities.iter().map(skill).collect(),
+    };
+    let interface = |url: String, binding: &str| AgentInterface {
+        url,
+        protocol_binding: binding.to_owned(),
+        protocol_version: PROTOCOL_VERSION.to_owned(),
+    };
+    let scheme = HttpAuthSecurityScheme {
+        description: "A token of the project with the scope `agents:invoke`.".to_owned(),
+        scheme: "Bearer".to_owned(),
+    };
+    let requirement = SecurityRequirement {
+        schemes: BTreeMap::from([(SCHEME.to_owned(), StringList { list: Vec::new() })]),
+    };
+    let mut default_output_modes = media_types(&acp.output_modes);
+    if definition.output_schema.is_some() && !default_output_modes.iter().any(|mode| mode == JSON) {
+        default_output_modes.push(JSON.to_owned());
+    }
+    Some(AgentCard {
+        name: acp.display_name.clone(),
+        description: description.clone(),
+        supported_interfaces: vec![
+            interface(endpoint.to_owned(), "JSONRPC"),
+            interface(format!("{endpoint}/v1"), "HTTP+JSON"),
+        ],
+        version: agent.version.to_string(),
+        capabilities: AgentCapabilities {
+            streaming: true,
+            push_notifications: false,
+            extended_agent_card: false,
+        },
+        security_schemes: BTreeMap::from([(
+            SCHEME.to_owned(),
+            SecurityScheme { http_auth_security_scheme: scheme },
+        )]),
+        security_requirements: vec![requirement],
+        default_input_modes: media_types(&acp.input_modes),
+        default_output_modes,
+        skills,
+    })
+}
+
+/// The agent of a server's card: of those that have a card, the oldest.
+pub fn default_agent(agents: &[Agent]) -> Option<&Agent> {
+    let described = agents.iter().filter(|agent| agent.definition.acp.is_some());
+    described.min_by_key(|agent| (agent.created_at, agent.id))
+}
+
+/// The modes of a definition as media types. `text` and `structured` are the words of the definition; every agent
+/// takes text.
+fn media_types(modes: &[String]) -> Vec<String> {
+    let mut types = vec![TEXT.to_owned()];
+    for mode in modes {
+        let mode = match mode.as_str() {
+            "text" => TEXT,
+            "structured" | "json" => JSON,
+            other if other.contains('/') => other,
+            _ => continue,
+        };
+        if !types.iter().any(|known| known == mode) {
+            types.push(mode.to_owned());
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::agent::AcpConfig;
+    use serde_json::json;
+
+    use super::*;
+    use crate::samples;
+
+    fn described(visibility: Visibility) -> Agent {
+        let mut agent = samples::agent("finder", visibility);
+        agent.definition.acp = Some(AcpConfig {
+            display_name: "The finder".to_owned(),
+            description: "Finds things.".to_owned(),
+            capabilities: vec!["search".to_owned()],
+            input_modes: vec!["text".to_owned()],
+            output_modes: vec!["text".to_owned(), "structured".to_owned()],
+        });
+        agent
+    }
+
+    #[test]
+    fn a_card_says_where_and_how_the_agent_is_reached() {
+        let agent = described(Visibility::External);
+        let card = json!(agent_card(&agent, "https://example.com/a2a/default/finder"));
+        let expected = json!({
+            "name": "The finder",
+            "description": "Finds things.",
+            "supportedInterfaces": [
+                {
+                    "url": "https://example.com/a2a/default/finder",
+                    "protocolBinding": "JSONRPC",
+                    "protocolVersion": "1.0",
+                },
+                {
+                    "url": "https://example.com/a2a/default/finder/v1",
+                    "protocolBinding": "HTTP+JSON",
+                    "protocolVersion": "1.0",
+                },
+            ],
+            "version": "1",
+            "capabilities": { "streaming": true, "pushNotifications": false, "extendedAgentCard": false },
+            "securitySchemes": { "bearer": { "httpAuthSecurityScheme": {
+                "description": "A token of the project with the scope `agents:invoke`.",
+                "scheme": "Bearer",
+            } } },
+            "securityRequirements": [{ "schemes": { "bearer": { "list": [] } } }],
+            "defaultInputModes": ["text/plain"],
+            "defaultOutputModes": ["text/plain", "application/json"],
+            "skills": [
+                { "id": "search", "name": "search", "description": "Finds things.", "tags": ["search"] },
+            ],
+        });
+        assert_eq!(card, expected);
+    }
+
+    #[test]
+    fn only_an_external_agent_that_describes_itself_has_a_card() {
+        assert!(agent_card(&described(Visibility::Project), "").is_none());
+        assert!(agent_card(&described(Visibility::Internal), "").is_none());
+        assert!(agent_card(&samples::agent("finder", Visibility::External), "").is_none());
+    }
+
+    #[test]
+    fn an_agent_without_capabilities_has_one_skill() {
+        let mut agent = described(Visibility::External);
+        if let Some(acp) = &mut agent.definition.acp {
+            acp.capabilities.clear();
+        }
+        let card = agent_card(&agent, "").expect("a card");
+        assert_eq!(card.skills.iter().map(|skill| skill.id.as_str()).collect::<Vec<_>>(), ["finder"]);
+    }
+
+    #[test]
+    fn the_card_of_the_server_is_that_of_the_oldest_described_agent() {
+        let undescribed = samples::agent("undescribed", Visibility::External);
+        let mut younger = described(Visibility::External);
+        younger.created_at = samples::at() + std::time::Duration::from_secs(1);
+        let older = described(Visibility::External);
+        let agents = [undescribed, younger, older];
+        assert_eq!(default_agent(&agents).map(|agent| agent.id), Some(agents[2].id));
+        assert!(default_agent(&agents[..1]).is_none());
+    }
+}
