@@ -80,6 +80,15 @@ impl Caller {
         self.project
     }
 
+    /// Returns the caller for a request whose path names a project. A project that is not the one of its token, or not
+    /// the one of the header, is not found.
+    pub(crate) fn in_project(self, project: ProjectId, named: &str) -> Result<Self, ApiError> {
+        match self.project.is_none_or(|own| own == project) {
+            true => Ok(Self { project: Some(project), ..self }),
+            false => Err(ApiError::unknown_project(named)),
+        }
+    }
+
     /// Returns on whose behalf the database is used for this caller.
     pub(crate) fn requester(&self) -> Requester {
         self.project.map_or(Requester::AllProjects, Requester::Project)

@@ -170,6 +170,7 @@ pub(crate) fn empty() -> OpenApi {
         ("secrets", "What external servers are reached with: values go in, never out."),
         ("mcp servers", "External MCP servers, whose tools the project's agents can use."),
         ("mcp", "The Model Context Protocol: tools, prompts and resources for clients that speak it."),
+        ("a2a", "Agent2Agent 1.0: external agents for agents of others."),
     ];
     let mut schemas = Vec::new();
     Failure::schemas(&mut schemas);

@@ -141,15 +141,19 @@ fn from_run(
     if run.origin != Origin::Invoke || !is_readable || is_taken {
         return Err(unknown());
     }
-    if !run.status.is_terminal() {
-        return Err(Error::Conflict(format!("run `{id}` has not ended: wait for its answer, or cancel it")));
+    // A run that was paused may have been resumed since: its answer is that of the last run of the chain.
+    let newest = runs::chains::get_newest(tx, actor.project, id)?.unwrap_or_else(|| run.clone());
+    if !newest.status.is_terminal() {
+        let unfinished = newest.id;
+        let message = format!("run `{unfinished}` has not ended: wait for its answer, or cancel it");
+        return Err(Error::Conflict(message));
     }
     let input = input_of(tx, id)?;
     let conversation = new_conversation(&run, &input, now);
     rows::insert(tx, &conversation)?;
     let mut question = question(&conversation, &run, input, now);
     messages::insert(tx, &mut question)?;
-    let mut answer = answer(tx, &question, &run, now)?;
+    let mut answer = answer(tx, &question, &newest, now)?;
     messages::insert(tx, &mut answer)?;
     Ok(conversation)
 }

@@ -14,7 +14,9 @@ use emergent_graph::worker::{ClaimedJob, JobOutcome, Worker};
 use emergent_store::{
     Tx, agents,
     approvals::{self as rows, Decided},
-    audit, runs,
+    audit,
+    idempotency::accept_once,
+    runs,
 };
 use emergent_tools::ToolSet;
 use serde_json::Value;
@@ -60,12 +62,14 @@ impl Executor {
         let now = decision.at;
         let choice = decision.choice;
         let work = move |tx: &mut Tx<'_>| {
-            match rows::decide(tx, &approval, &decision)? {
-                Decided::Stored { .. } => {}
-                Decided::NotPending(current) => return Err(Error::Decided(current)),
-            }
-            audit::record(tx, &audit_entry(&approval, &decision), now)?;
-            get(tx, project, id)
+            accept_once(tx, |tx| {
+                match rows::decide(tx, &approval, &decision)? {
+                    Decided::Stored { .. } => {}
+                    Decided::NotPending(current) => return Err(Error::Decided(current)),
+                }
+                audit::record(tx, &audit_entry(&approval, &decision), now)?;
+                get(tx, project, id)
+            })
         };
         let decided = self.db().write(work).await?;
         self.telemetry().record_decision(decided.kind, Some(choice));

@@ -41,6 +41,7 @@ mod queue;
 mod recorder;
 mod resume;
 pub mod revert;
+pub mod run_chains;
 mod run_driver;
 mod run_hooks;
 mod run_task;

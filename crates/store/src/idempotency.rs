@@ -17,6 +17,7 @@ use std::{
 };
 
 use emergent_domain::{
+    approval::Approval,
     ids::{ChatMessageId, ProjectId, RunId, TokenId},
     run::Run,
     time::Timestamp,
@@ -46,9 +47,11 @@ pub enum AcceptedWork<'a> {
     /// A message of a conversation. Its answer is a stream, so only the id is stored: whoever repeats the request
     /// follows the same answer.
     Message(ChatMessageId),
+    /// A decision about a request of this run, which goes on.
+    Decision(RunId),
 }
 
-/// The kind of [`AcceptedWork::Run`].
+/// The kind of [`AcceptedWork::Run`] and of [`AcceptedWork::Decision`].
 pub const RUN_KIND: &str = "run";
 /// The kind of [`AcceptedWork::Message`].
 pub const MESSAGE_KIND: &str = "message";
@@ -67,6 +70,12 @@ impl AsAcceptedWork for Run {
     }
 }
 
+impl AsAcceptedWork for Approval {
+    fn as_accepted_work(&self) -> AcceptedWork<'_> {
+        AcceptedWork::Decision(self.run)
+    }
+}
+
 impl AsAcceptedWork for Workflow {
     fn as_accepted_work(&self) -> AcceptedWork<'_> {
         AcceptedWork::Workflow(self)
@@ -76,7 +85,7 @@ impl AsAcceptedWork for Workflow {
 impl AcceptedWork<'_> {
     fn kind(self) -> &'static str {
         match self {
-            Self::Run(_) => RUN_KIND,
+            Self::Run(_) | Self::Decision(_) => RUN_KIND,
             Self::Workflow(_) => "workflow",
             Self::Message(_) => MESSAGE_KIND,
         }
@@ -87,6 +96,7 @@ impl AcceptedWork<'_> {
             Self::Run(run) => run.id.0,
             Self::Workflow(workflow) => workflow.id.0,
             Self::Message(message) => message.0,
+            Self::Decision(run) => run.0,
         }
     }
 }

@@ -23,7 +23,7 @@ use serde_path_to_error::{Path as FieldPath, Segment};
 
 /// Returns the invalid field and the reason. Deserialisers name an unknown field only in their message,
 /// so it is parsed from there.
-fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
+pub(crate) fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
     let mut field = String::new();
     for segment in path {
         match segment {

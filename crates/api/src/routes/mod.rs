@@ -1,5 +1,6 @@
 //! All routes, with the scope that each requires.
 
+mod a2a;
 mod agents;
 mod agui;
 mod approvals;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(documents::routes())
         .merge(agents::routes())
         .merge(external::routes())
+        .merge(a2a::routes())
         .merge(agui::routes())
         .merge(openai::routes())
         .merge(runs::routes())

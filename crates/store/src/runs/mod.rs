@@ -1,6 +1,7 @@
 //! Runs: their rows, their record, and which runner owns them. [`record`] writes what happens in a run, and
 //! only for the runner that owns it.
 
+pub mod chains;
 pub mod claim;
 pub mod conversation;
 pub mod filter;

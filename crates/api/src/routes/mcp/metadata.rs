@@ -34,7 +34,7 @@ pub(super) struct ProtectedResource {
 )]
 pub(super) async fn server_metadata(headers: HeaderMap) -> Json<ProtectedResource> {
     Json(ProtectedResource {
-        resource: format!("{}/mcp", base_url(&headers)),
+        resource: format!("{}/mcp", base_url(&headers, false)),
         resource_name: "Emergent",
         bearer_methods_supported: ["header"],
         scopes_supported: Scope::ALL,
@@ -52,7 +52,7 @@ pub(super) async fn mcp_metadata(headers: HeaderMap) -> Json<ProtectedResource> 
 
 /// Adds the address of the metadata to a response that refuses a request without a token.
 pub(super) async fn challenge(request: Request, next: Next) -> Response {
-    let base = base_url(request.headers());
+    let base = base_url(request.headers(), false);
     let mut response = next.run(request).await;
     if response.status() == StatusCode::UNAUTHORIZED {
         let text = format!("Bearer resource_metadata=\"{base}{WELL_KNOWN}\"");
@@ -64,12 +64,13 @@ pub(super) async fn challenge(request: Request, next: Next) -> Response {
 }
 
 /// Returns the address of this server as the caller or its proxy names it.
-fn base_url(headers: &HeaderMap) -> String {
+pub(crate) fn base_url(headers: &HeaderMap, is_tls: bool) -> String {
     let host_like = |name: &str| {
         let text = headers.get(name).and_then(|value| value.to_str().ok())?;
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
         (!text.is_empty() && text.chars().all(is_allowed)).then_some(text)
     };
-    let scheme = host_like("x-forwarded-proto").filter(|scheme| *scheme == "https").unwrap_or("http");
+    let is_https = is_tls || host_like("x-forwarded-proto") == Some("https");
+    let scheme = if is_https { "https" } else { "http" };
     format!("{scheme}://{}", host_like("host").unwrap_or("localhost"))
 }

@@ -30,6 +30,7 @@ use utoipa_axum::routes;
 
 pub use self::host::McpCaller;
 pub(crate) use self::host::{Endpoint, endpoint};
+pub(crate) use self::metadata::base_url;
 use crate::{
     ApiError, App,
     access::Routes,

@@ -1,0 +1,109 @@
+//! Cards, which need no token.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use emergent_domain::{agent::Agent, ids::ProjectId};
+use emergent_store::requester::{Requester, on_behalf_of};
+use emergent_surfaces::a2a::card::{self, AgentCard};
+use sha2::{Digest, Sha256};
+
+use crate::{ApiError, App, auth::DEFAULT_PROJECT, extract::Path, routes::mcp::base_url};
+
+const SUFFIX: &str = "/.well-known/agent-card.json";
+/// A changed definition is seen by others after this time.
+const CACHE_CONTROL: &str = "public, max-age=60";
+
+/// Returns the A2A card of the default external agent: of those of the default project that describe themselves (`acp`),
+/// the oldest.
+#[utoipa::path(
+    get, path = "/.well-known/agent-card.json", tag = "a2a", operation_id = "getDefaultA2aCard",
+    responses(
+        (status = 200, description = "The card", body = AgentCard),
+        (status = 304, description = "The card is the one of `If-None-Match`"),
+        (status = 404, description = "`not_found`: no agent has a card", body = crate::error::Failure),
+    ),
+)]
+pub(super) async fn default_card(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let project = app.project(DEFAULT_PROJECT).await?;
+    let agents =
+        on_behalf_of(Requester::Project(project), app.executor.list_external_agents(project)).await?;
+    let agent = card::default_agent(&agents).ok_or_else(no_card)?;
+    let path = format!("/a2a/{DEFAULT_PROJECT}/{}", agent.definition.name);
+    respond(&app, &headers, agent, &path)
+}
+
+/// Returns the A2A card of an external agent that describes itself (`acp`). Others are not found.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/.well-known/agent-card.json", tag = "a2a", operation_id = "getA2aCard",
+    params(
+        ("project" = String, Path, description = "The id or the name of a project"),
+        ("agent" = String, Path, description = "The id or the name of an agent"),
+    ),
+    responses(
+        (status = 200, description = "The card", body = AgentCard),
+        (status = 304, description = "The card is the one of `If-None-Match`"),
+        (status = 404, description = "`not_found`: no such agent, or it has no card", body = crate::error::Failure),
+    ),
+)]
+pub(super) async fn agent_card(
+    State(app): State<App>,
+    Path((project, agent)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    // Nobody finds out the names of projects and of agents that have no card.
+    let project = app.project(&project).await.map_err(|error| absent(error, no_card))?;
+    let agent = find_agent(&app, project, &agent).await?;
+    let path = uri.path().strip_suffix(SUFFIX).unwrap_or(uri.path()).to_owned();
+    respond(&app, &headers, &agent, &path)
+}
+
+async fn find_agent(app: &App, project: ProjectId, named: &str) -> Result<Agent, ApiError> {
+    if named.contains('\0') {
+        return Err(no_card());
+    }
+    let found = on_behalf_of(Requester::Project(project), app.executor.find_agent(project, named)).await;
+    match found {
+        Err(emergent_executor::Error::NotFound { .. }) => Err(no_card()),
+        found => Ok(found?),
+    }
+}
+
+fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<Response, ApiError> {
+    let endpoint = format!("{}{path}", base_url(headers, app.listen_address.is_tls()));
+    let card = card::agent_card(agent, &endpoint).ok_or_else(no_card)?;
+    let body = serde_json::to_vec(&card).map_err(|error| ApiError::internal_text(&error.to_string()))?;
+    let digest: String = Sha256::digest(&body).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let etag = format!("\"{digest}\"");
+    let is_known = headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
+        let tags = value.to_str().unwrap_or_default().split(',');
+        tags.map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
+    });
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => body.into_response(),
+    };
+    let fields = response.headers_mut();
+    if !is_known {
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
+    // The address in the card is the one that the client used.
+    fields.insert(header::VARY, HeaderValue::from_static("host, x-forwarded-proto"));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        fields.insert(header::ETAG, etag);
+    }
+    Ok(response)
+}
+
+fn no_card() -> ApiError {
+    ApiError::not_found("agent card", "agent-card.json")
+}
+
+/// Replaces an error about something that does not exist.
+fn absent(error: ApiError, by: impl FnOnce() -> ApiError) -> ApiError {
+    if error.status == StatusCode::NOT_FOUND { by() } else { error }
+}

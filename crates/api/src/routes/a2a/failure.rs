@@ -1,0 +1,156 @@
+//! Errors in the shape of each binding.
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use emergent_domain::invalid::{Invalid, Problem};
+use emergent_surfaces::a2a::{
+    MEDIA_TYPE,
+    error::{A2aError, ErrorKind},
+    jsonrpc,
+};
+use emergent_wire::envelope::{Failure, FailureBody};
+use serde_json::Value;
+
+use crate::ApiError;
+
+/// The errors of the API are shorter.
+const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// An error of the protocol, or one that all surfaces share.
+#[derive(Debug, Clone)]
+pub(super) enum A2aFailure {
+    Protocol(A2aError),
+    Api(ApiError),
+}
+
+pub(super) type Result<T> = std::result::Result<T, A2aFailure>;
+
+impl A2aFailure {
+    /// The error in the terms of the protocol.
+    pub(super) fn into_error(self) -> A2aError {
+        match self {
+            Self::Protocol(error) => error,
+            Self::Api(error) => {
+                let status = error.status.as_u16();
+                from_body(status, error.into_body())
+            }
+        }
+    }
+}
+
+impl From<A2aError> for A2aFailure {
+    fn from(error: A2aError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl From<Invalid> for A2aFailure {
+    fn from(invalid: Invalid) -> Self {
+        Self::Protocol(invalid.into())
+    }
+}
+
+impl From<ApiError> for A2aFailure {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<emergent_executor::Error> for A2aFailure {
+    fn from(error: emergent_executor::Error) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+impl From<emergent_store::Error> for A2aFailure {
+    fn from(error: emergent_store::Error) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+/// An extension of a response: the error, which the layer of the binding writes.
+#[derive(Clone)]
+struct PendingError(A2aError);
+
+/// An extension of a response of the JSON-RPC binding: the id of the request.
+#[derive(Clone)]
+pub(super) struct RequestId(pub Value);
+
+impl IntoResponse for A2aFailure {
+    fn into_response(self) -> Response {
+        match self {
+            // The layer turns the envelope into the shape of the binding, and keeps the headers.
+            Self::Api(error) => error.into_response(),
+            Self::Protocol(error) => {
+                let mut response = StatusCode::BAD_REQUEST.into_response();
+                response.extensions_mut().insert(PendingError(error));
+                response
+            }
+        }
+    }
+}
+
+fn from_body(status: u16, body: FailureBody) -> A2aError {
+    let problems = body.details.as_ref().and_then(Value::as_array).map(|list| {
+        let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        list.iter().map(|one| Problem::new(text(one, "field"), text(one, "reason"))).collect::<Vec<_>>()
+    });
+    let problems = problems.filter(|_| status == 400).unwrap_or_default();
+    A2aError::refused(status, &body.code, body.message, problems)
+}
+
+/// Returns the error of a response that is one, and the rest of the response.
+async fn split_error(response: Response) -> std::result::Result<(A2aError, Response), Response> {
+    if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
+        return Err(response);
+    }
+    let (mut parts, body) = response.into_parts();
+    if let Some(PendingError(error)) = parts.extensions.remove() {
+        return Ok((error, Response::from_parts(parts, Body::empty())));
+    }
+    let Ok(bytes) = to_bytes(body, MAX_ERROR_BYTES).await else {
+        return Err(Response::from_parts(parts, Body::empty()));
+    };
+    match serde_json::from_slice::<Failure>(&bytes) {
+        Ok(failure) => {
+            let error = from_body(parts.status.as_u16(), failure.error);
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Ok((error, Response::from_parts(parts, Body::empty())))
+        }
+        Err(_) => Err(Response::from_parts(parts, Body::from(bytes))),
+    }
+}
+
+/// Writes errors as those of JSON-RPC. An error of the protocol is a response like any other; what all surfaces refuse
+/// keeps its status.
+pub(super) async fn in_shape_of_jsonrpc(request: Request, next: Next) -> Response {
+    let (error, mut response) = match split_error(next.run(request).await).await {
+        Ok(split) => split,
+        Err(response) => return response,
+    };
+    let id = response.extensions_mut().remove::<RequestId>().map_or(Value::Null, |RequestId(id)| id);
+    if !matches!(error.kind, ErrorKind::Refused(_)) {
+        *response.status_mut() = StatusCode::OK;
+    }
+    *response.body_mut() = Body::from(jsonrpc::failure(&id, &error).to_string());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Writes errors as those of the HTTP+JSON binding.
+pub(super) async fn in_shape_of_http(request: Request, next: Next) -> Response {
+    let (error, mut response) = match split_error(next.run(request).await).await {
+        Ok(split) => split,
+        Err(response) => return response,
+    };
+    *response.status_mut() =
+        StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.body_mut() = Body::from(error.http_body().to_string());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    response
+}

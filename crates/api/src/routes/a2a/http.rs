@@ -1,0 +1,227 @@
+//! The HTTP+JSON binding.
+
+use axum::{
+    extract::Request,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use emergent_surfaces::a2a::{
+    MEDIA_TYPE,
+    error::{A2aError, ErrorKind},
+    request::{GetTask, ListTasks, SendMessage, TaskParams, push_not_supported},
+    types::{StreamResponse, Task, TaskList},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    agent_call::AgentCall,
+    failure::Result,
+    send as messages,
+    stream::{self, FrameFn},
+    tasks,
+};
+use crate::{
+    ApiError,
+    error::Failure,
+    extract::{Path, Query, has_content_type, parse_body, read_limited},
+    limits, sse,
+};
+
+/// Sends a message to an external agent and returns its task, when it has ended or needs an input.
+#[utoipa::path(
+    post, path = "/a2a/{project}/{agent}/v1/message:send", tag = "a2a", operation_id = "a2aSendMessage",
+    params(
+        ("project" = String, Path), ("agent" = String, Path),
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`; a request without it counts as 0.3"),
+        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+    ),
+    request_body = SendMessage,
+    responses(
+        (status = 200, description = "The task", body = StreamResponse, content_type = "application/a2a+json"),
+        (status = 403, description = "`missing_scope`, or `forbidden`: the agent is not external", body = Failure),
+        (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
+    ),
+)]
+pub(super) async fn send(call: AgentCall, request: Request) -> Result<Response> {
+    call.check_version()?;
+    let body = read_body(request).await?;
+    respond(&StreamResponse::Task(messages::send(&call, body).await?))
+}
+
+/// Sends a message to an external agent and streams its task and the updates of the task.
+#[utoipa::path(
+    post, path = "/a2a/{project}/{agent}/v1/message:stream", tag = "a2a", operation_id = "a2aStreamMessage",
+    params(
+        ("project" = String, Path), ("agent" = String, Path),
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
+        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+    ),
+    request_body = SendMessage,
+    responses((status = 200, description = "The task, then its updates", body = StreamResponse, content_type = "text/event-stream")),
+)]
+pub(super) async fn send_streaming(call: AgentCall, request: Request) -> Result<Response> {
+    call.check_version()?;
+    let body = read_body(request).await?;
+    stream::send(&call, body, frames()).await
+}
+
+/// Lists the tasks of an agent that this token started, or all of them with `admin:read`, by the time of their status.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/v1/tasks", tag = "a2a", operation_id = "a2aListTasks",
+    params(
+        ("project" = String, Path), ("agent" = String, Path), ListTasks,
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
+    ),
+    responses((status = 200, description = "One page", body = TaskList, content_type = "application/a2a+json")),
+)]
+pub(super) async fn list(call: AgentCall, Query(query): Query<ListTasks>) -> Result<Response> {
+    call.check_version()?;
+    respond(&tasks::list(&call, query).await?)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HistoryQuery {
+    #[serde(default)]
+    history_length: Option<i64>,
+}
+
+/// Returns a task; with `:subscribe` after its id, streams its updates.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/v1/tasks/{id}", tag = "a2a", operation_id = "a2aGetTask",
+    params(
+        ("project" = String, Path), ("agent" = String, Path),
+        ("id" = String, Path, description = "The id of a task, or `<id>:subscribe`"),
+        ("historyLength" = Option<i64>, Query, description = "How many of the newest messages are included"),
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
+    ),
+    responses((
+        status = 200, description = "The task, or its updates",
+        content((Task = "application/a2a+json"), (StreamResponse = "text/event-stream")),
+    )),
+)]
+pub(super) async fn get_task(
+    call: AgentCall,
+    Path((_project, _agent, id)): Path<(String, String, String)>,
+    Query(query): Query<HistoryQuery>,
+) -> Result<Response> {
+    call.check_version()?;
+    match id.split_once(':') {
+        None => {
+            let params = GetTask { id, history_length: query.history_length };
+            respond(&tasks::get(&call, params).await?)
+        }
+        Some((id, "subscribe")) => stream::subscribe(&call, TaskParams { id: id.to_owned() }, frames()).await,
+        Some(_) => Err(ApiError::no_route().into()),
+    }
+}
+
+/// Cancels a task (`:cancel` after its id), or streams its updates (`:subscribe`).
+#[utoipa::path(
+    post, path = "/a2a/{project}/{agent}/v1/tasks/{id}", tag = "a2a", operation_id = "a2aChangeTask",
+    params(
+        ("project" = String, Path), ("agent" = String, Path),
+        ("id" = String, Path, description = "`<id>:cancel` or `<id>:subscribe`"),
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
+        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+    ),
+    responses((
+        status = 200, description = "The task, or its updates",
+        content((Task = "application/a2a+json"), (StreamResponse = "text/event-stream")),
+    )),
+)]
+pub(super) async fn post_task(
+    call: AgentCall,
+    Path((_project, _agent, id)): Path<(String, String, String)>,
+) -> Result<Response> {
+    call.check_version()?;
+    match id.split_once(':') {
+        Some((id, "cancel")) => respond(&tasks::cancel(&call, TaskParams { id: id.to_owned() }).await?),
+        Some((id, "subscribe")) => stream::subscribe(&call, TaskParams { id: id.to_owned() }, frames()).await,
+        _ => Err(ApiError::no_route().into()),
+    }
+}
+
+/// Always refused: the public card is complete.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/v1/extendedAgentCard", tag = "a2a", operation_id = "a2aExtendedCard",
+    params(("project" = String, Path), ("agent" = String, Path)),
+    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+)]
+pub(super) async fn extended_card(call: AgentCall) -> Result<Response> {
+    call.check_version()?;
+    Err(no_extended_card().into())
+}
+
+/// Always refused: push notifications are not supported, as the card says.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aListPushConfigs",
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path)),
+    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+)]
+pub(super) async fn list_push_configs(call: AgentCall) -> Result<Response> {
+    call.check_version()?;
+    Err(push_not_supported().into())
+}
+
+/// Always refused: push notifications are not supported, as the card says.
+#[utoipa::path(
+    post, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aCreatePushConfig",
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path)),
+    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+)]
+pub(super) async fn create_push_config(call: AgentCall) -> Result<Response> {
+    call.check_version()?;
+    Err(push_not_supported().into())
+}
+
+/// Always refused: push notifications are not supported, as the card says.
+#[utoipa::path(
+    get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aGetPushConfig",
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path)),
+    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+)]
+pub(super) async fn get_push_config(call: AgentCall) -> Result<Response> {
+    call.check_version()?;
+    Err(push_not_supported().into())
+}
+
+/// Always refused: push notifications are not supported, as the card says.
+#[utoipa::path(
+    delete, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aDeletePushConfig",
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path)),
+    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+)]
+pub(super) async fn delete_push_config(call: AgentCall) -> Result<Response> {
+    call.check_version()?;
+    Err(push_not_supported().into())
+}
+
+/// The error about extended cards, which the card does not announce.
+pub(super) fn no_extended_card() -> A2aError {
+    A2aError::new(ErrorKind::UnsupportedOperation, "this agent has no extended card: its card is complete")
+}
+
+async fn read_body(request: Request) -> Result<SendMessage> {
+    let (parts, body) = request.into_parts();
+    if ![MEDIA_TYPE, "application/json"].iter().any(|media| has_content_type(&parts.headers, media)) {
+        let message = format!("send the body as `Content-Type: {MEDIA_TYPE}`");
+        return Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message).into());
+    }
+    let bytes = read_limited(&parts, body, limits::BODY, "the body").await?;
+    Ok(parse_body(&parts, bytes).await?)
+}
+
+fn respond(value: &impl Serialize) -> Result<Response> {
+    let body = serde_json::to_vec(value).map_err(|error| ApiError::internal_text(&error.to_string()))?;
+    let mut response = body.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    Ok(response)
+}
+
+fn frames() -> FrameFn {
+    Box::new(|update| match update {
+        Ok(update) => sse::frame(None, update),
+        Err(error) => sse::frame(None, &error.http_body()),
+    })
+}

@@ -1,0 +1,32 @@
+//! `/a2a`: external agents for agents of others, over A2A 1.0. The protocol is in `emergent_surfaces::a2a`.
+//!
+//! The operations (`send`, `tasks`, `stream`) are the same for both bindings: `rpc` is JSON-RPC, and `http` is HTTP+JSON.
+
+mod agent_call;
+mod card;
+mod failure;
+mod http;
+mod rpc;
+mod send;
+mod stream;
+mod tasks;
+
+use emergent_domain::token::Scope::AgentsInvoke;
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    let cards = Routes::new().public(routes!(card::default_card)).public(routes!(card::agent_card));
+    let rpc = Routes::new().waits(AgentsInvoke, routes!(rpc::post)).layer(failure::in_shape_of_jsonrpc);
+    let http = Routes::new()
+        .waits(AgentsInvoke, routes!(http::send))
+        .waits(AgentsInvoke, routes!(http::send_streaming))
+        .scoped(AgentsInvoke, routes!(http::list))
+        .scoped(AgentsInvoke, routes!(http::get_task, http::post_task))
+        .scoped(AgentsInvoke, routes!(http::extended_card))
+        .scoped(AgentsInvoke, routes!(http::list_push_configs, http::create_push_config))
+        .scoped(AgentsInvoke, routes!(http::get_push_config, http::delete_push_config))
+        .layer(failure::in_shape_of_http);
+    cards.merge(rpc).merge(http)
+}

@@ -1,0 +1,147 @@
+//! Reads, lists and cancels tasks.
+
+use emergent_domain::{
+    approval::ApprovalKind,
+    cursor::Page,
+    ids::{ConversationId, RunId},
+    run::{Origin, RunStatus},
+    token::Scope,
+};
+use emergent_executor::{
+    Error,
+    run_chains::{ChainDetail, ChainFilter, ChainStatus, RunChain},
+};
+use emergent_surfaces::a2a::{
+    error::{A2aError, ErrorKind},
+    request::{GetTask, ListTasks, TaskParams, parse_task},
+    task::{TaskIds, TaskSource, state, task},
+    types::{Task, TaskList, TaskState},
+};
+use uuid::Uuid;
+
+use super::{agent_call::AgentCall, failure::Result};
+
+/// What a caller wants to do with a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskAccess {
+    /// The token that started the task may, and those with `admin:read`.
+    Read,
+    /// Only the token that started the task may.
+    Change,
+}
+
+/// Returns the chain of a task, with up to `history` messages. A task of another agent, of another surface's run, or
+/// that the caller may not see, is not found.
+pub(super) async fn load(call: &AgentCall, id: Uuid, history: usize, access: TaskAccess) -> Result<RunChain> {
+    let not_found = || A2aError::task_not_found(&id.to_string());
+    let chain = match call.app.executor.run_chain(call.actor.project, RunId(id), history).await {
+        Err(Error::NotFound { .. }) => return Err(not_found().into()),
+        chain => chain?,
+    };
+    let is_own = chain.first.started_by == Some(call.caller.token.id);
+    let may_read = access == TaskAccess::Read && call.caller.token.scopes.contains(&Scope::AdminRead);
+    let is_task = chain.first.origin == Origin::Invoke && chain.first.agent == call.agent.id;
+    match is_task && (is_own || may_read) {
+        true => Ok(chain),
+        false => Err(not_found().into()),
+    }
+}
+
+pub(super) fn ids(chain: &RunChain) -> TaskIds {
+    TaskIds::new(chain.first.id, chain.conversation.map(|id| id.0))
+}
+
+/// The state of a task.
+pub(super) fn chain_state(chain: &RunChain) -> TaskState {
+    state(chain.newest.status, chain.newest.waiting_for, chain.conversation.is_some())
+}
+
+/// The task as it is shown, without a history if `history` is 0.
+pub(super) fn show(chain: &RunChain, history: usize) -> Task {
+    task(&TaskSource {
+        ids: ids(chain),
+        run: &chain.newest,
+        requests: &chain.requests,
+        messages: (history > 0).then_some(chain.messages.as_slice()),
+        includes_artifacts: true,
+    })
+}
+
+pub(super) async fn get(call: &AgentCall, params: GetTask) -> Result<Task> {
+    let (id, history) = params.check()?;
+    let chain = load(call, id, history, TaskAccess::Read).await?;
+    Ok(show(&chain, history))
+}
+
+pub(super) async fn list(call: &AgentCall, params: ListTasks) -> Result<TaskList> {
+    let query = params.check()?;
+    let sees_all = call.caller.token.scopes.contains(&Scope::AdminRead);
+    let filter = ChainFilter {
+        agent: call.agent.id,
+        started_by: (!sees_all).then_some(call.caller.token.id),
+        context: query.context.map(ConversationId),
+        statuses: query.state.map(statuses),
+        since: query.since,
+    };
+    let page = Page { limit: query.page_size, after: query.after };
+    let history = query.history_length;
+    let (found, total_size) =
+        call.app.executor.list_run_chains(call.actor.project, filter, history, page).await?;
+    let show = |detail: &ChainDetail| {
+        task(&TaskSource {
+            ids: TaskIds::new(detail.chain.first, detail.chain.conversation.map(|id| id.0)),
+            run: &detail.chain.newest,
+            requests: &detail.requests,
+            messages: (history > 0).then_some(detail.messages.as_slice()),
+            includes_artifacts: query.includes_artifacts,
+        })
+    };
+    Ok(TaskList {
+        page_size: query.page_size,
+        tasks: found.items.iter().map(show).collect(),
+        next_page_token: found.next.map(|cursor| cursor.encode()).unwrap_or_default(),
+        total_size,
+    })
+}
+
+/// What the newest run of a task with this state is like.
+fn statuses(state: TaskState) -> Vec<ChainStatus> {
+    let any = |status| ChainStatus { status, waiting_for: None, in_conversation: None };
+    let waiting = |kind| ChainStatus { waiting_for: Some(kind), ..any(RunStatus::Waiting) };
+    let paused = |is_in| ChainStatus { in_conversation: Some(is_in), ..any(RunStatus::Paused) };
+    match state {
+        TaskState::Submitted => vec![any(RunStatus::Queued)],
+        TaskState::Working => vec![any(RunStatus::Running)],
+        TaskState::InputRequired => vec![waiting(ApprovalKind::Question), paused(false)],
+        TaskState::AuthRequired => vec![waiting(ApprovalKind::Approval)],
+        TaskState::Completed => vec![any(RunStatus::Completed)],
+        TaskState::Failed => vec![any(RunStatus::Failed), paused(true)],
+        TaskState::Canceled => vec![any(RunStatus::Cancelled)],
+        TaskState::Rejected | TaskState::Unspecified => Vec::new(),
+    }
+}
+
+pub(super) async fn cancel(call: &AgentCall, params: TaskParams) -> Result<Task> {
+    let id = parse_task(&params.id)?;
+    let chain = load(call, id, 0, TaskAccess::Change).await?;
+    if chain.newest.status.is_terminal() {
+        return Err(not_cancelable(&chain).into());
+    }
+    let cancelled = call.app.executor.cancel(call.actor, chain.newest.id).await;
+    let chain = load(call, id, 0, TaskAccess::Change).await?;
+    match cancelled {
+        Ok(_) => Ok(show(&chain, 0)),
+        // It ended meanwhile.
+        Err(Error::Conflict(_)) => Err(not_cancelable(&chain).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn not_cancelable(chain: &RunChain) -> A2aError {
+    let id = chain.first.id.to_string();
+    let message = match chain.newest.status {
+        RunStatus::Paused => format!("task `{id}` is paused: nothing of it goes on until it gets a message"),
+        status => format!("task `{id}` has already ended: its run is {status}"),
+    };
+    A2aError::new(ErrorKind::TaskNotCancelable, message).with("taskId", id)
+}
