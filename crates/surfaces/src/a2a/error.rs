@@ -162,7 +162,8 @@ impl A2aError {
             }));
         }
         if !self.problems.is_empty() {
-            let violation = |problem: &Problem| json!({ "field": problem.field, "description": problem.reason });
+            let violation =
+                |problem: &Problem| json!({ "field": problem.field, "description": problem.reason });
             details.push(json!({
                 "@type": "type.googleapis.com/google.rpc.BadRequest",
                 "fieldViolations": self.problems.iter().map(violation).collect::<Vec<_>>(),
@@ -189,7 +190,13 @@ mod tests {
             (ErrorKind::TaskNotFound, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
             (ErrorKind::TaskNotCancelable, -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
             (ErrorKind::UnsupportedOperation, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
-            (ErrorKind::ContentTypeNotSupported, -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+            (
+                ErrorKind::ContentTypeNotSupported,
+                -32005,
+                400,
+                "INVALID_ARGUMENT",
+                "CONTENT_TYPE_NOT_SUPPORTED",
+            ),
             (ErrorKind::VersionNotSupported, -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
         ] {
             let error = A2aError::new(kind, "why").with("taskId", "t");
@@ -224,7 +231,10 @@ mod tests {
     fn what_all_surfaces_refuse_keeps_its_status_and_its_code() {
         let error = A2aError::refused(429, "rate_limited", "too often", Vec::new());
         let body = error.http_body();
-        assert_eq!((&body["error"]["code"], &body["error"]["status"]), (&json!(429), &json!("RESOURCE_EXHAUSTED")));
+        assert_eq!(
+            (&body["error"]["code"], &body["error"]["status"]),
+            (&json!(429), &json!("RESOURCE_EXHAUSTED"))
+        );
         assert_eq!(body["error"]["details"][0]["reason"], "RATE_LIMITED");
         assert_eq!(error.jsonrpc_error()["code"], -32603);
         assert_eq!(A2aError::refused(403, "forbidden", "no", Vec::new()).jsonrpc_error()["code"], -32600);

@@ -124,7 +124,10 @@ mod tests {
     fn texts_and_values_are_what_the_agent_is_asked() {
         let found = text(json!([{ "text": "Sum this." }, { "data": { "a": 1 } }]));
         assert_eq!(found, Ok(("Sum this.\n\n{\"a\":1}".to_owned(), None)));
-        assert_eq!(text(json!([{ "data": { "a": 1 } }])), Ok(("{\"a\":1}".to_owned(), Some(json!({ "a": 1 })))));
+        assert_eq!(
+            text(json!([{ "data": { "a": 1 } }])),
+            Ok(("{\"a\":1}".to_owned(), Some(json!({ "a": 1 }))))
+        );
         assert!(text(json!([{ "text": "# Hello", "mediaType": "text/markdown" }])).is_ok());
     }
 
@@ -149,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_history_has_what_users_and_the_agent_said_in_this_task() {
-        let injected = MessageContent::Text { text: "Finish now.".to_owned(), injected: Some(Reason::StepLimit) };
+        let injected =
+            MessageContent::Text { text: "Finish now.".to_owned(), injected: Some(Reason::StepLimit) };
         let recorded = [
             samples::message(MessageRole::System, 0, "You find."),
             samples::message(MessageRole::User, 0, "An earlier question."),
@@ -161,9 +165,9 @@ mod tests {
         ];
         let (task, context) = (Uuid::now_v7(), Uuid::now_v7());
         let found = history(&recorded, task, context);
-        let said: Vec<_> = found.iter().map(|message| (message.role, message.parts[0].text.clone())).collect();
-        let expected =
-            [(Role::User, Some("Find it.".to_owned())), (Role::Agent, Some("Found.".to_owned()))];
+        let said: Vec<_> =
+            found.iter().map(|message| (message.role, message.parts[0].text.clone())).collect();
+        let expected = [(Role::User, Some("Find it.".to_owned())), (Role::Agent, Some("Found.".to_owned()))];
         assert_eq!(said, expected);
         assert_eq!(found[0].task_id, Some(task.to_string()));
         assert_eq!(found[0].context_id, Some(context.to_string()));

@@ -75,7 +75,9 @@ impl SendMessage {
         let configuration = configuration.unwrap_or_default();
         check_message_id(&message.message_id)?;
         if message.role != Role::User {
-            return Err(Invalid::new("message.role", "must be ROLE_USER: clients send messages of users").into());
+            return Err(
+                Invalid::new("message.role", "must be ROLE_USER: clients send messages of users").into()
+            );
         }
         if configuration.task_push_notification_config.is_some() {
             return Err(push_not_supported());
@@ -88,7 +90,10 @@ impl SendMessage {
             text,
             data,
             canonical: canonical_json(&json!(message)),
-            history_length: check_history_length("configuration.historyLength", configuration.history_length)?,
+            history_length: check_history_length(
+                "configuration.historyLength",
+                configuration.history_length,
+            )?,
             returns_immediately: configuration.return_immediately == Some(true),
         })
     }
@@ -115,7 +120,8 @@ fn check_message_id(id: &str) -> Result<(), Invalid> {
 /// A field that is an empty string counts as not set.
 fn subject(message: &Message) -> Result<Subject, A2aError> {
     let set = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
-    let context = set(&message.context_id).map(|text| parse_context("message.contextId", &text)).transpose()?;
+    let context =
+        set(&message.context_id).map(|text| parse_context("message.contextId", &text)).transpose()?;
     Ok(match (set(&message.task_id), context) {
         (Some(task), context) => Subject::Task { id: parse_task(&task)?, context },
         (None, Some(context)) => Subject::Context(context),
@@ -129,13 +135,15 @@ pub fn parse_task(text: &str) -> Result<Uuid, A2aError> {
 }
 
 fn parse_context(field: &str, text: &str) -> Result<Uuid, Invalid> {
-    let reason = "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
+    let reason =
+        "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
     text.parse().map_err(|_| Invalid::new(field, reason))
 }
 
 /// The error about a context that does not exist, or that the caller may not see.
 pub fn unknown_context() -> A2aError {
-    let reason = "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
+    let reason =
+        "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
     Invalid::new("message.contextId", reason).into()
 }
 
@@ -219,7 +227,8 @@ impl ListTasks {
                 .ok_or_else(|| Invalid::new("pageSize", format!("must be 1 to {MAX_PAGE_SIZE}")))?,
         };
         let after = set(&self.page_token).map(|token| token.parse()).transpose();
-        let after = after.map_err(|_| Invalid::new("pageToken", "is not the token of a page of this list"))?;
+        let after =
+            after.map_err(|_| Invalid::new("pageToken", "is not the token of a page of this list"))?;
         let since = set(&self.status_timestamp_after).map(|text| text.parse()).transpose();
         let since = since.map_err(|_| {
             Invalid::new("statusTimestampAfter", "must be a time such as 2026-01-31T08:00:00Z")
@@ -263,7 +272,10 @@ mod tests {
         assert_eq!(subject(json!(""), json!("")), Ok(Subject::New));
         assert_eq!(subject(Value::Null, json!(context)), Ok(Subject::Context(context)));
         assert_eq!(subject(json!(task), Value::Null), Ok(Subject::Task { id: task, context: None }));
-        assert_eq!(subject(json!(task), json!(context)), Ok(Subject::Task { id: task, context: Some(context) }));
+        assert_eq!(
+            subject(json!(task), json!(context)),
+            Ok(Subject::Task { id: task, context: Some(context) })
+        );
         assert_eq!(subject(json!("mine"), Value::Null).unwrap_err()["code"], -32001);
         assert_eq!(subject(Value::Null, json!("mine")).unwrap_err()["code"], -32602);
     }
@@ -287,7 +299,8 @@ mod tests {
     #[test]
     fn the_same_message_has_the_same_form_whatever_the_configuration() {
         let plain = send(|_| {}).unwrap();
-        let configured = send(|request| request["configuration"] = json!({ "returnImmediately": true })).unwrap();
+        let configured =
+            send(|request| request["configuration"] = json!({ "returnImmediately": true })).unwrap();
         let other = send(|request| request["message"]["parts"][0]["text"] = json!("Stop.")).unwrap();
         assert_eq!(plain.canonical, configured.canonical);
         assert!(configured.returns_immediately && !plain.returns_immediately);

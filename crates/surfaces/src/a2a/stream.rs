@@ -8,8 +8,8 @@ use emergent_domain::{
     approval::Approval,
     chat::Part as ChatPart,
     run::MessageRole,
-    run_event::{MessageContent, RunEvent, RunEventBody},
     run::RunStatus,
+    run_event::{MessageContent, RunEvent, RunEventBody},
     time::Timestamp,
 };
 
@@ -112,12 +112,7 @@ fn calls_tools(content: &MessageContent) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use emergent_domain::{
-        approval::ApprovalKind,
-        ids::RunId,
-        run::Reason,
-        run_event::TextSoFar,
-    };
+    use emergent_domain::{approval::ApprovalKind, ids::RunId, run::Reason, run_event::TextSoFar};
     use serde_json::{Value, json};
 
     use super::*;
@@ -175,8 +170,9 @@ mod tests {
 
     #[test]
     fn a_follower_that_comes_late_gets_the_text_so_far_and_the_rest() {
-        let so_far =
-            |omitted_chars| RunEventBody::TextSoFar(TextSoFar { step: 1, text: "One".to_owned(), omitted_chars });
+        let so_far = |omitted_chars| {
+            RunEventBody::TextSoFar(TextSoFar { step: 1, text: "One".to_owned(), omitted_chars })
+        };
         assert_eq!(updates(false, vec![so_far(0), delta(1, " two.")]), ["One", "+ two."]);
         let restarted = RunEventBody::StepRestarted { step: 1, why: "again".to_owned() };
         assert_eq!(updates(false, vec![delta(1, "On"), restarted, delta(1, "One")]), ["On", "One"]);

@@ -108,8 +108,11 @@ pub(super) fn status_message(ids: TaskIds, run: RunId, seq: i64, text: String) -
 
 /// What a client reads while the run waits for a person.
 pub(super) fn waiting_text(requests: &[Approval]) -> String {
-    let questions: Vec<&str> =
-        requests.iter().filter_map(|request| request.question.as_ref()).map(|asked| asked.text.as_str()).collect();
+    let questions: Vec<&str> = requests
+        .iter()
+        .filter_map(|request| request.question.as_ref())
+        .map(|asked| asked.text.as_str())
+        .collect();
     match questions.is_empty() {
         // Which tool is called, and with what, is for those who approve it.
         true => "A person of the project has to approve a step before the agent goes on.".to_owned(),
@@ -205,7 +208,8 @@ mod tests {
         let found = shown(&run, None);
         assert_eq!((&found["id"], &found["contextId"]), (&json!(run.id), &json!(run.id)));
         assert_eq!(found["status"], json!({ "state": "TASK_STATE_COMPLETED", "timestamp": samples::at() }));
-        let parts = json!([{ "text": "Three." }, { "data": { "count": 3 }, "mediaType": "application/json" }]);
+        let parts =
+            json!([{ "text": "Three." }, { "data": { "count": 3 }, "mediaType": "application/json" }]);
         assert_eq!(found["artifacts"], json!([{ "artifactId": "answer", "name": "answer", "parts": parts }]));
         assert!(found.get("history").is_none(), "{found}");
     }
@@ -214,7 +218,8 @@ mod tests {
     fn a_failure_says_why_and_a_pause_says_how_to_go_on() {
         let mut run = samples::run(RunStatus::Failed);
         run.error = Some("the model is gone".to_owned());
-        let text = |found: &Value| found["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
+        let text =
+            |found: &Value| found["status"]["message"]["parts"][0]["text"].as_str().unwrap().to_owned();
         assert_eq!(text(&shown(&run, None)), "the model is gone");
         let mut run = samples::run(RunStatus::Paused);
         (run.reason, run.summary) = (Some(Reason::StepLimit), Some("Half.".to_owned()));
