@@ -96,8 +96,10 @@ fn only_these_routes_are_public() {
     let metadata = "/.well-known/oauth-protected-resource";
     let expected = [
         "/",
+        "/.well-known/agent-card.json",
         metadata,
         &format!("{metadata}/mcp"),
+        "/a2a/{project}/{agent}/.well-known/agent-card.json",
         "/api/agents/card",
         "/api/docs",
         "/api/session",
@@ -303,6 +305,16 @@ both_engines! {
                 }
                 "/v1/models/{model}" => {
                     operation.call_at(&outsider, "/v1/models/a", "{}").await.refused(404, "not_found");
+                    walked += 1;
+                    continue;
+                }
+                path if path.starts_with("/a2a/") => {
+                    let path = operation.path_with(|name| match name {
+                        "project" => "default".to_owned(),
+                        "agent" => agent.clone(),
+                        _ => NOBODY.to_owned(),
+                    });
+                    operation.call_at(&outsider, &path, "{}").await.refused(404, "not_found");
                     walked += 1;
                     continue;
                 }

@@ -105,6 +105,13 @@ fn surfaces() -> Vec<Surface> {
         surface("AG-UI", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
             w.run_by_agui(c, v).boxed()
         }),
+        surface("card of A2A", &[], [Reached, Absent, Absent], |w, c, v| w.in_a2a_card(c, v).boxed()),
+        surface("messages of A2A", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
+            w.sent_over_a2a(c, v, false).boxed()
+        }),
+        surface("messages of A2A over HTTP", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
+            w.sent_over_a2a(c, v, true).boxed()
+        }),
     ]
 }
 
@@ -248,6 +255,29 @@ impl World {
     async fn in_models(&self, client: &Client, visibility: &str) -> Outcome {
         let answer = client.get("/v1/models").await;
         Self::in_list(&answer, visibility, |answer| texts(&answer.body["data"], "id"))
+    }
+
+    async fn in_a2a_card(&self, client: &Client, visibility: &str) -> Outcome {
+        Self::outcome(&client.get(&format!("/a2a/default/{visibility}/.well-known/agent-card.json")).await)
+    }
+
+    async fn sent_over_a2a(&self, client: &Client, visibility: &str, over_http: bool) -> Outcome {
+        let id = format!("{visibility}-{over_http}");
+        let message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": "Go." }] });
+        let path = format!("/a2a/default/{visibility}");
+        let sent = match over_http {
+            true => {
+                let body = json!({ "message": message });
+                client.post(&format!("{path}/v1/message:send?A2A-Version=1.0"), body).await
+            }
+            false => {
+                let params = json!({ "message": message });
+                let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
+                client.post(&format!("{path}?A2A-Version=1.0"), body).await
+            }
+        };
+        assert!(sent.body.get("error").is_none() || !sent.status.is_success(), "{}", sent.text);
+        Self::outcome(&sent)
     }
 
     async fn completed(&self, client: &Client, visibility: &str) -> Outcome {

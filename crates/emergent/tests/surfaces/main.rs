@@ -1,5 +1,6 @@
 //! Real clients of other protocols talk to agents of a real server.
 
+mod a2a;
 mod agui;
 mod clients;
 #[path = "../common/mod.rs"]

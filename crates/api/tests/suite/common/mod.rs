@@ -119,6 +119,11 @@ impl Server {
 }
 
 impl Client {
+    /// The same client at another server with the same database.
+    pub fn at(&self, server: &Server) -> Self {
+        Self { router: server.router.clone(), ..self.clone() }
+    }
+
     pub fn in_project(&self, project: impl ToString) -> Self {
         Self { project: Some(project.to_string()), ..self.clone() }
     }
@@ -248,6 +253,14 @@ impl Answer {
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> &Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        let error = &self.body["error"];
+        // A2A has errors of its own shape, in which the code is the reason.
+        let of_a2a =
+            [&error["details"][0], &error["data"][0]].into_iter().find(|one| one["@type"].is_string());
+        if let Some(detail) = of_a2a {
+            assert_eq!(detail["reason"], code.to_uppercase(), "{}", self.text);
+            return error;
+        }
         assert_eq!(self.body["success"], false, "{}", self.text);
         assert_eq!(self.body["error"]["code"], code, "{}", self.text);
         assert!(!self.body["error"]["message"].as_str().unwrap_or_default().is_empty(), "{}", self.text);
