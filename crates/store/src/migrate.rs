@@ -278,20 +278,20 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("migrations/0031_client_tools.postgres.sql"),
     },
     Migration {
-        version: 34,
+        version: 32,
         name: "agui",
         indexes: "",
-        shared: include_str!("migrations/0034_agui.sql"),
-        sqlite: include_str!("migrations/0034_agui.sqlite.sql"),
+        shared: include_str!("migrations/0032_agui.sql"),
+        sqlite: include_str!("migrations/0032_agui.sqlite.sql"),
         postgres: "",
     },
     Migration {
-        version: 35,
+        version: 33,
         name: "inbox_rules",
         indexes: "",
         shared: "",
-        sqlite: include_str!("migrations/0035_inbox_rules.sqlite.sql"),
-        postgres: include_str!("migrations/0035_inbox_rules.postgres.sql"),
+        sqlite: include_str!("migrations/0033_inbox_rules.sqlite.sql"),
+        postgres: include_str!("migrations/0033_inbox_rules.postgres.sql"),
     },
 ];
 

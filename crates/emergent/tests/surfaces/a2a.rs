@@ -1,13 +1,16 @@
 //! The official Python SDK of A2A.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
-use crate::common::{Home, command_output, finish};
+use crate::{
+    clients::installed,
+    common::{Home, command_output, finish},
+};
 
 const SCRIPT: &str = r#"
 rules:
@@ -19,14 +22,6 @@ rules:
   - when: {}
     answer: { text: "You said: {{last}}" }
 "#;
-
-/// The folder of the SDK, which `scripts/surface-clients` installs if it is missing.
-fn installed() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/surface-clients");
-    let output = Command::new(script).arg("a2a").stderr(Stdio::inherit()).output().expect("it runs");
-    assert!(output.status.success(), "scripts/surface-clients a2a failed");
-    PathBuf::from(String::from_utf8(output.stdout).expect("a path").trim())
-}
 
 /// Prepares a folder with the script of the agent.
 fn home() -> Home {
@@ -55,7 +50,7 @@ fn create_agent(home: &Home) -> String {
 /// Runs the client, and returns what it saw.
 fn run(home: &Home, server: &str, token: &str, more: &[&str]) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/surfaces/clients/a2a_client.py");
-    let mut command = Command::new(installed().join("bin/python"));
+    let mut command = Command::new(installed("a2a").join("bin/python"));
     command.arg(program).arg(format!("{server}/a2a/default/assistant")).arg(token).args(more);
     command.current_dir(home.folder()).stdin(Stdio::null());
     let output = finish(command);

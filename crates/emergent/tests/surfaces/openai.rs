@@ -1,7 +1,7 @@
 //! Clients of OpenAI's chat completions: the official SDKs for Python and JavaScript, `llm` and `aider`.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };

@@ -72,7 +72,7 @@ pub fn state(status: RunStatus, waiting_for: Option<ApprovalKind>, in_conversati
         RunStatus::Queued => TaskState::Submitted,
         RunStatus::Running => TaskState::Working,
         RunStatus::Waiting => match waiting_for {
-            Some(ApprovalKind::Question) => TaskState::InputRequired,
+            Some(ApprovalKind::Question | ApprovalKind::ClientTool) => TaskState::InputRequired,
             Some(ApprovalKind::Approval) | None => TaskState::AuthRequired,
         },
         RunStatus::Completed => TaskState::Completed,

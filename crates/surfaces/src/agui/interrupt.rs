@@ -49,7 +49,9 @@ impl Interrupt {
                 (reason, format!("`{}` wants to call `{tool}`. Approve the call?", approval.agent_name))
             }
             // A run that a client of AG-UI started has no such tools; the run below it may be of another caller.
-            (ApprovalKind::ClientTool, _) => ("client_tool", format!("waits for the caller that executes `{tool}`")),
+            (ApprovalKind::ClientTool, _) => {
+                ("client_tool", format!("waits for the caller that executes `{tool}`"))
+            }
         };
         let mut details = json!({ "kind": approval.kind, "agent": approval.agent_name, "tool": tool });
         if approval.kind == ApprovalKind::Approval {

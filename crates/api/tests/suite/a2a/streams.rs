@@ -12,10 +12,7 @@ use axum::{
     body::Body,
     http::{Method, header},
 };
-use emergent_testkit::{
-    TestDb,
-    scripted::{ScriptedModel, hangs},
-};
+use emergent_testkit::scripted::{ScriptedModel, hangs};
 use serde_json::{Value, json};
 
 /// Opens a stream of the JSON-RPC binding.

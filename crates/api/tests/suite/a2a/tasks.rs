@@ -7,10 +7,7 @@ use super::{
 use crate::approvals::next_request;
 
 use axum::http::Method;
-use emergent_testkit::{
-    TestDb,
-    scripted::{ScriptedModel, hangs},
-};
+use emergent_testkit::scripted::{ScriptedModel, hangs};
 use serde_json::{Value, json};
 
 both_engines! {

@@ -113,6 +113,7 @@ fn decided() -> RunEventBody {
         decision: Choice::Approve,
         reason: None,
         edited: false,
+        child: None,
     }
 }
 
