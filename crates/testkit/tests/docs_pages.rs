@@ -57,7 +57,7 @@ fn a_page_that_starts_a_server_says_that_another_is_stopped_first() {
     for name in ["approvals", "chat", "extraction", "installation", "integrations", "invoke", "sessions"] {
         let page = &pages()[&format!("{name}.md")];
         let (before, _) =
-            page.split_once("emergent serve\n```").unwrap_or_else(|| panic!("{name} starts none"));
+            page.rsplit_once("emergent serve\n```").unwrap_or_else(|| panic!("{name} starts none"));
         assert!(before.contains("stop it first with Ctrl-C"), "{name}");
     }
 }
