@@ -1,9 +1,11 @@
 //! Typed output: the JSON schema that the final answer of a run must match, and the value that is read from the
 //! answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
+
+mod compiled;
 
 use crate::{agent::json_has_nul, invalid::Invalid, pack::ValueSchema, patch::check_depth};
 
@@ -16,34 +18,66 @@ pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// The maximum nesting depth of a typed output. The properties of a task have the same limit.
 pub const MAX_OUTPUT_DEPTH: usize = 60;
 
-/// A compiled output schema. Clones share it.
+/// A compiled output schema. Clones share it, and the outcome of [`OutputSchema::read_ahead`].
 #[derive(Debug, Clone)]
-pub struct OutputSchema(Arc<ValueSchema>);
+pub struct OutputSchema {
+    schema: Arc<ValueSchema>,
+    ahead: Arc<Mutex<Option<ReadAnswer>>>,
+}
+
+/// An answer, and what was read from it.
+type ReadAnswer = (String, Result<Value, String>);
 
 impl OutputSchema {
-    /// Checks and compiles a schema. The fields of the problems are paths inside of the schema.
+    /// Checks and compiles a schema. The fields of the problems are paths inside of the schema. The last schemas are
+    /// remembered, so that a transaction does not compile what was compiled before it.
     pub fn compile(schema: &Value) -> Result<Self, Invalid> {
         if !schema.is_object() {
             return Err(Invalid::new("", "must be a JSON schema, which is a JSON object"));
         }
         check_depth(schema, MAX_SCHEMA_DEPTH)?;
-        if schema.to_string().len() > MAX_SCHEMA_BYTES {
+        let text = schema.to_string();
+        if text.len() > MAX_SCHEMA_BYTES {
             return Err(Invalid::new("", format!("is longer than {MAX_SCHEMA_BYTES} bytes as JSON")));
         }
         if json_has_nul(schema) {
             return Err(Invalid::new("", "must not contain a NUL character"));
         }
-        ValueSchema::compile(schema).map(|schema| Self(Arc::new(schema)))
+        if let Some(compiled) = compiled::get(&text) {
+            return Ok(Self::new(compiled));
+        }
+        let compiled = Arc::new(ValueSchema::compile(schema)?);
+        compiled::insert(text, &compiled);
+        Ok(Self::new(compiled))
+    }
+
+    fn new(schema: Arc<ValueSchema>) -> Self {
+        Self { schema, ahead: Arc::default() }
     }
 
     /// Returns the schema as it was written.
     pub fn as_value(&self) -> &Value {
-        self.0.as_value()
+        self.schema.as_value()
     }
 
     /// Reads the output from the text of a complete answer. The answer is one JSON value, alone or in one fenced
     /// code block, that matches the schema. The error completes a sentence that begins with "your answer".
     pub fn read(&self, answer: &str) -> Result<Value, String> {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match ahead {
+            Some((text, outcome)) if text == answer => outcome,
+            _ => self.read_now(answer),
+        }
+    }
+
+    /// Reads an answer, and remembers the outcome for the next [`OutputSchema::read`]. A validation can take long, so
+    /// that callers do this on a thread for such work.
+    pub fn read_ahead(&self, answer: String) {
+        let outcome = self.read_now(&answer);
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some((answer, outcome));
+    }
+
+    fn read_now(&self, answer: &str) -> Result<Value, String> {
         let text = json_text(answer);
         if text.len() > MAX_OUTPUT_BYTES {
             return Err(format!("is longer than {MAX_OUTPUT_BYTES} bytes"));
@@ -55,7 +89,7 @@ impl OutputSchema {
         if json_has_nul(&value) {
             return Err("contains a NUL character, which cannot be stored".to_owned());
         }
-        match self.0.check(&value) {
+        match self.schema.check(&value) {
             Ok(()) => Ok(value),
             Err(invalid) => Err(format!("does not match the output schema: {invalid}")),
         }
@@ -136,6 +170,16 @@ mod tests {
         ] {
             assert_eq!(person().read(&answer.to_string()), Err(expected.to_owned()));
         }
+    }
+
+    #[test]
+    fn an_answer_that_was_read_ahead_is_read_once() {
+        let schema = person();
+        schema.clone().read_ahead(r#"{"name":"Ada"}"#.to_owned());
+        assert_eq!(schema.read(r#"{"name":"Bob"}"#), Ok(json!({ "name": "Bob" })), "another answer");
+        schema.read_ahead("{}".to_owned());
+        assert!(schema.read("{}").is_err());
+        assert!(schema.ahead.lock().unwrap().is_none());
     }
 
     #[test]

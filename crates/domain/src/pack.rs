@@ -16,6 +16,7 @@ use crate::patch::check_depth;
 use schema::CompiledSchema;
 
 mod cost;
+mod gate;
 pub mod messages;
 mod nearest;
 mod pattern;
@@ -48,6 +49,9 @@ pub mod limits {
     /// How many steps the validation of one value may take: about one for each keyword that is applied to
     /// a part of the value, and more for patterns and long texts. The maximum takes about a second.
     pub const STEPS: u64 = 10_000_000;
+    /// How many steps the validation of an answer may take, such as the typed output of a run. The maximum takes about
+    /// a fifth of a second.
+    pub const ANSWER_STEPS: u64 = 2_000_000;
     /// The size in memory of all packs that are assigned to one project, in bytes.
     pub const COMPILED: u64 = 64 * 1024 * 1024;
 }
@@ -163,34 +167,7 @@ impl TemplatePack {
     fn check_patterns(&self) -> Result<(), Invalid> {
         let relationships =
             self.relationship_type_schemas.values().filter_map(|type_| type_.properties.as_ref());
-        let (mut count, mut states, mut longest) = (0_usize, 0_u64, 0_usize);
-        for schema in self.object_type_schemas.values().chain(relationships) {
-            schema::for_each_pattern(schema, &mut |pattern| {
-                count += 1;
-                states = states.saturating_add(pattern::PatternCost::estimate(pattern).states);
-                longest = longest.max(pattern.chars().count());
-            });
-        }
-        let too_many = |what: &str, found: u64, max: u64| {
-            Err(Invalid::new("", format!("{what}: {found}, more than the maximum of {max}")))
-        };
-        if count > pattern::MAX_PATTERNS {
-            return too_many(
-                "the schemas have too many patterns",
-                count as u64,
-                pattern::MAX_PATTERNS as u64,
-            );
-        }
-        if longest > pattern::MAX_PATTERN_CHARS {
-            let max = pattern::MAX_PATTERN_CHARS as u64;
-            return too_many("a pattern of the schemas has too many characters", longest as u64, max);
-        }
-        if states > pattern::MAX_STATES {
-            let what =
-                "the patterns of the schemas have too many states, mostly from repetitions such as `x{500}`";
-            return too_many(what, states, pattern::MAX_STATES);
-        }
-        Ok(())
+        gate::check_patterns(self.object_type_schemas.values().chain(relationships), pattern::MAX_STATES)
     }
 }
 

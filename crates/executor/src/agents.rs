@@ -28,6 +28,7 @@ pub enum UnchangedTrigger {
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
+        self.compile_output_schema(actor.project, &definition).await?;
         let available = self.tools().available_names(actor.project, Vec::new()).await;
         let scopes = self.tools().builtin_scopes();
         self.change_agents(actor, move |tx, ctx| {
@@ -62,6 +63,10 @@ impl Executor {
     ) -> Result<Agent> {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
         let scopes = self.tools().builtin_scopes();
+        // What is wrong is reported by the transaction, which reads the agent again.
+        if let Some(current) = self.db().read(move |tx| rows::get(tx, actor.project, id)).await? {
+            let _ = self.compile_output_schema(actor.project, &change(current.definition)).await;
+        }
         self.change_agents(actor, move |tx, ctx| {
             let current = rows::get(tx, ctx.project.id, id)?;
             let before = AgentsBefore::load(tx, ctx, current)?;
@@ -118,6 +123,12 @@ impl Executor {
             self.db().write(backfill).await?;
         }
         Ok(())
+    }
+
+    /// Compiles the output schema of a definition before the transaction that checks it, which then only finds it.
+    async fn compile_output_schema(&self, project: ProjectId, definition: &AgentDefinition) -> Result<()> {
+        let schema = definition.output_schema.clone().map(|schema| ("outputSchema".to_owned(), schema));
+        Ok(self.graph().compile_output_schemas(project, schema.into_iter().collect()).await?)
     }
 
     async fn change_agents<F>(&self, actor: Actor, work: F) -> Result<Agent>

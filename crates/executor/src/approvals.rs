@@ -142,7 +142,10 @@ impl Executor {
             None => Ok(()),
         };
         let now = self.clock().now();
-        let checked = new.check(approval, by, now, |_| check_input, ask_user::check_answer);
+        let pending = approval.clone();
+        // The answer is validated against a schema that the agent gave.
+        let check = move || new.check(&pending, by, now, |_| check_input, ask_user::check_answer);
+        let checked = self.graph().run_validation(approval.project, check).await?;
         checked.map_err(|error| match error {
             DecisionError::NotPending(_) => Error::Decided(Box::new(approval.clone())),
             DecisionError::OtherCall(_) => Error::Conflict(error.to_string()),

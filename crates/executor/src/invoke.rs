@@ -35,6 +35,8 @@ impl Executor {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_client_tools(actor.project, agent_id, &start.client_tools).await?;
+        let schema = start.output_schema.clone().map(|schema| ("outputSchema".to_owned(), schema));
+        self.graph().compile_output_schemas(actor.project, schema.into_iter().collect()).await?;
         self.check_queue_capacity(actor.project).await?;
         let slots = self.try_acquire_slots(actor.project, 1);
         let (executor, start) = (self.clone(), start.with_trace_context());

@@ -4,24 +4,49 @@ use std::borrow::Cow;
 
 use emergent_domain::{
     agent::AgentDefinition,
+    ids::ProjectId,
     output_schema::OutputSchema,
     run::{Reason, Run, RunEnd},
 };
+use emergent_graph::Graph;
 use emergent_rules::run::typed_output;
 use serde_json::Value;
+use tracing::debug;
 
 /// Returns the schema that the final answer of a run must match.
 pub(crate) fn schema_of<'a>(run: &'a Run, definition: &'a AgentDefinition) -> Option<&'a Value> {
     run.terms.output_schema.as_ref().or(definition.output_schema.as_ref())
 }
 
-/// Compiles the schema of a run. The error is the end of a run whose schema can no longer be used: schemas are checked
+/// Compiles the schema of a run where other schemas are compiled. The error is the end of a run whose schema can no longer be used: schemas are checked
 /// when they are written, so another version of the server wrote this one.
-pub(crate) fn compile(run: &Run, definition: &AgentDefinition) -> Result<Option<OutputSchema>, RunEnd> {
-    schema_of(run, definition).map(OutputSchema::compile).transpose().map_err(|invalid| {
+pub(crate) async fn compile(
+    graph: &Graph,
+    run: &Run,
+    definition: &AgentDefinition,
+) -> Result<Option<OutputSchema>, RunEnd> {
+    let schema = schema_of(run, definition);
+    if let Some(schema) = schema {
+        let schemas = vec![("outputSchema".to_owned(), schema.clone())];
+        // Compiling it again below returns it, or says what is wrong with it.
+        let _ = graph.compile_output_schemas(run.project, schemas).await;
+    }
+    schema.map(OutputSchema::compile).transpose().map_err(|invalid| {
         let error = format!("the output schema cannot be used: {invalid}; save the agent with another one");
         RunEnd::failed(Reason::Definition, error)
     })
+}
+
+/// Validates an answer on a thread for such work, so that the next reader of the answer finds the outcome. If that
+/// thread has too much to do, the reader validates the answer itself, within the same limit of steps.
+pub(crate) async fn read_ahead(graph: &Graph, project: ProjectId, schema: Option<&OutputSchema>, answer: &str) {
+    /// A shorter answer is read at once: it takes less time than it takes to find a thread.
+    const SHORT_ANSWER: usize = 256;
+    let Some(schema) = schema.filter(|_| answer.len() > SHORT_ANSWER) else { return };
+    let (schema, answer) = (schema.clone(), answer.to_owned());
+    if let Err(error) = graph.run_validation(project, move || schema.read_ahead(answer)).await {
+        debug!(project = %project, %error, "an answer could not be validated where others are");
+    }
 }
 
 /// Returns the system prompt of a run, with its output schema if it has one.

@@ -221,7 +221,7 @@ async fn drive(
         let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + remaining, slot);
         return flow.drive(&loaded).await;
     }
-    let output_schema = match output_schema::compile(&run, &loaded.definition) {
+    let output_schema = match output_schema::compile(executor.graph(), &run, &loaded.definition).await {
         Ok(schema) => schema,
         Err(end) => return end_undriven(executor, &run, owner, end).await,
     };

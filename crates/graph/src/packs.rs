@@ -74,6 +74,7 @@ impl Graph {
         let graph = self.clone();
         let assigned = self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await;
         self.0.validation.forget(project);
+        self.warm_rules(project).await;
         assigned
     }
 
@@ -82,6 +83,7 @@ impl Graph {
         let graph = self.clone();
         let unassigned = self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await;
         self.0.validation.forget(project);
+        self.warm_rules(project).await;
         unassigned
     }
 

@@ -9,10 +9,12 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+use std::time::{Duration, Instant};
 
 use emergent_domain::{
     ids::ProjectId,
     invalid::Invalid,
+    output_schema::OutputSchema,
     pack::{PackSet, Refusal, limits},
     project::Project,
 };
@@ -21,6 +23,7 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use tracing::debug;
 
 use crate::{Error, Graph, WriteContext, error::Result, objects::ObjectDraft};
 
@@ -39,6 +42,11 @@ const MAX_OUTCOMES: usize = 2_000;
 const MAX_RERUNS: usize = 20;
 /// The size in memory of the compiled packs of all projects that are kept, in bytes.
 const MAX_CACHED_BYTES: u64 = 256 << 20;
+
+/// How many different output schemas one request may have.
+const MAX_OUTPUT_SCHEMAS: usize = 100;
+/// No further output schema of a request is compiled after this time.
+const MAX_OUTPUT_SCHEMA_TIME: Duration = Duration::from_secs(3);
 
 /// The packs of a project as they were at a revision.
 #[derive(Debug, Clone)]
@@ -293,6 +301,58 @@ impl Graph {
     ) -> Result<u64> {
         let work = move || PackSet::compile(&packs).map(|set| set.bytes());
         Ok(self.0.validation_pool.run(project, work).await??)
+    }
+
+    /// Compiles output schemas on a thread for such work, before the transaction that stores them: they are remembered,
+    /// so that the transaction only finds them. Each has the name of its field. The work ends at a deadline.
+    pub async fn compile_output_schemas(
+        &self,
+        project: ProjectId,
+        schemas: Vec<(String, Value)>,
+    ) -> Result<()> {
+        if schemas.is_empty() {
+            return Ok(());
+        }
+        let work = move || {
+            let started = Instant::now();
+            let mut compiled: Vec<(Value, OutputSchema)> = Vec::new();
+            for (field, schema) in schemas {
+                if compiled.iter().any(|(other, _)| *other == schema) {
+                    continue;
+                }
+                if compiled.len() >= MAX_OUTPUT_SCHEMAS {
+                    let reason = format!(
+                        "is more than the {MAX_OUTPUT_SCHEMAS} different schemas that one request may have: split it"
+                    );
+                    return Err(Invalid::new(field, reason));
+                }
+                if started.elapsed() > MAX_OUTPUT_SCHEMA_TIME {
+                    let reason = "could not be compiled in time: use fewer and simpler schemas in one request";
+                    return Err(Invalid::new(field, reason));
+                }
+                let output = OutputSchema::compile(&schema).map_err(|invalid| invalid.prefixed(&field))?;
+                compiled.push((schema, output));
+            }
+            Ok(())
+        };
+        Ok(self.0.validation_pool.run(project, work).await??)
+    }
+
+    /// Runs work that may take some tenths of a second, such as a validation, where other such work runs.
+    pub async fn run_validation<T: Send + 'static>(
+        &self,
+        project: ProjectId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.0.validation_pool.run(project, work).await
+    }
+
+    /// Compiles the packs of a project where other packs are compiled, so that no transaction has to. Packs that cannot
+    /// be compiled are reported by the next write.
+    pub(crate) async fn warm_rules(&self, project: ProjectId) {
+        if let Err(error) = self.load_rules(project).await {
+            debug!(project = %project, %error, "the packs of the project could not be compiled");
+        }
     }
 
     /// Compiles the packs of a project again when they are next needed. Callers that change the assigned packs in

@@ -44,6 +44,7 @@ pub(crate) struct CheckedWorkflow {
 impl Dispatcher {
     /// Starts a workflow, to be driven by any dispatcher with free capacity.
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
+        self.compile_output_schemas(actor, &new.tasks, "tasks").await?;
         let (dispatcher, origin) = (self.clone(), request_origin());
         let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
             Ok(dispatcher.create_new(tx, actor, &new, &origin)?.created.workflow)
@@ -62,6 +63,7 @@ impl Dispatcher {
 
     /// Returns what [`Dispatcher::dispatch`] would do.
     pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
+        self.compile_output_schemas(actor, &new.tasks, "tasks").await?;
         let dispatcher = self.clone();
         let origin = WorkflowOrigin::default();
         self.dry_run(actor.project, move |tx| dispatcher.create_new(tx, actor, &new, &origin)).await
@@ -127,9 +129,23 @@ impl Dispatcher {
         Ok(CheckedWorkflow { created, planner: None })
     }
 
+    /// Compiles the output schemas of new tasks before the transaction that checks them, which then only finds them.
+    /// `list` is the field of the tasks, or empty if there is one task and no list.
+    async fn compile_output_schemas(&self, actor: Actor, tasks: &[NewTask], list: &str) -> Result<()> {
+        let field = |index: usize| match list {
+            "" => "outputSchema".to_owned(),
+            list => format!("{list}[{index}].outputSchema"),
+        };
+        let schemas = tasks.iter().enumerate();
+        let schemas = schemas.filter_map(|(index, task)| Some((field(index), task.output_schema.clone()?)));
+        let graph = self.executor().graph();
+        Ok(graph.compile_output_schemas(actor.project, schemas.collect()).await?)
+    }
+
     /// Adds a task to a workflow that has not ended. Without a workflow, the task waits until somebody
     /// takes it.
     pub async fn add_task(&self, actor: Actor, workflow: Option<WorkflowId>, task: NewTask) -> Result<Task> {
+        self.compile_output_schemas(actor, std::slice::from_ref(&task), "").await?;
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             let writer = graph.write_context(tx, actor)?;

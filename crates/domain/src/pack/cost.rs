@@ -4,8 +4,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::gate;
 use crate::invalid::Invalid;
 
 /// How many subschemas the validation of one value may visit, including those behind references.
@@ -14,7 +15,7 @@ const MAX_VISITS: u64 = 20_000;
 const MAX_REFERENCE_DEPTH: usize = 128;
 
 /// Rejects a schema whose references multiply the work, regardless of the value that is validated. Returns
-/// how many subschemas the validation of one value visits.
+/// how many subschemas the validation of one value visits. The compiler never follows more paths than that.
 pub fn check_cost(schema: &Value) -> Result<u64, Invalid> {
     let mut weigher = CostEstimator { root: schema, cache: HashMap::new(), path: HashSet::new() };
     let weight = weigher.estimate(schema, 0)?;
@@ -29,6 +30,10 @@ pub fn check_cost(schema: &Value) -> Result<u64, Invalid> {
 #[derive(Clone, Copy, Default)]
 struct ValidationCost {
     visits: u64,
+    /// How many subschemas are visited to find out which parts of a value a schema evaluates, for an
+    /// `unevaluatedProperties` or `unevaluatedItems` around it. The validator checks every schema that applies to the
+    /// same value again for it, at every level, and the compiler compiles it again.
+    marks: u64,
     /// How many references lead back to a schema that is still being evaluated, for the same part
     /// of the value.
     returns: u64,
@@ -39,16 +44,14 @@ impl ValidationCost {
     fn on_same_value(self, other: ValidationCost) -> ValidationCost {
         ValidationCost {
             visits: self.visits.saturating_add(other.visits),
+            marks: self.marks.saturating_add(other.marks),
             returns: self.returns + other.returns,
         }
     }
 
     /// Adds the costs of two schemas that apply to different parts of a value.
     fn on_separate_values(self, other: ValidationCost) -> ValidationCost {
-        ValidationCost {
-            visits: self.visits.saturating_add(other.visits),
-            returns: self.returns.max(other.returns),
-        }
+        ValidationCost { returns: self.returns.max(other.returns), ..self.on_same_value(other) }
     }
 }
 
@@ -64,7 +67,7 @@ impl<'a> CostEstimator<'a> {
     fn estimate(&mut self, node: &'a Value, depth: usize) -> Result<ValidationCost, Invalid> {
         let address: *const Value = node;
         if self.path.contains(&address) {
-            return Ok(ValidationCost { visits: 1, returns: 1 });
+            return Ok(ValidationCost { visits: 1, marks: 1, returns: 1 });
         }
         if let Some(cost) = self.cache.get(&address) {
             return Ok(*cost);
@@ -75,20 +78,17 @@ impl<'a> CostEstimator<'a> {
             )));
         }
         self.path.insert(address);
-        let mut cost = ValidationCost { visits: 1, returns: 0 };
-        match node {
-            Value::Object(map) => {
-                for (keyword, value) in map {
-                    cost = cost.on_same_value(self.estimate_keyword(keyword, value, depth + 1)?);
-                }
-            }
+        let cost = match node {
+            Value::Object(keywords) => self.estimate_schema(keywords, depth)?,
             Value::Array(items) => {
+                let mut cost = ValidationCost { visits: 1, ..ValidationCost::default() };
                 for item in items {
                     cost = cost.on_same_value(self.estimate(item, depth + 1)?);
                 }
+                cost
             }
-            _ => {}
-        }
+            _ => ValidationCost { visits: 1, ..ValidationCost::default() },
+        };
         self.path.remove(&address);
         // Two references back to the same schema, applied to the same value, double the work at
         // each level of the value.
@@ -96,6 +96,31 @@ impl<'a> CostEstimator<'a> {
             return Err(too_expensive("a subschema refers back to itself more than once for the same value"));
         }
         self.cache.insert(address, cost);
+        Ok(cost)
+    }
+
+    fn estimate_schema(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        depth: usize,
+    ) -> Result<ValidationCost, Invalid> {
+        let mut cost = ValidationCost { visits: 1, marks: 1, returns: 0 };
+        for (keyword, value) in keywords {
+            let part = self.estimate_keyword(keyword, value, depth + 1)?;
+            let marks = match keyword.as_str() {
+                // These apply to the same value, so that what they evaluate counts.
+                "$ref" | "allOf" | "anyOf" | "oneOf" | "if" | "then" | "else" | "dependentSchemas" => {
+                    part.visits.saturating_add(part.marks)
+                }
+                // Only the names of properties matter, and `not` evaluates nothing.
+                "properties" | "propertyNames" | "not" => 1,
+                _ => part.visits,
+            };
+            cost = cost.on_same_value(ValidationCost { marks, ..part });
+        }
+        if keywords.contains_key("unevaluatedProperties") || keywords.contains_key("unevaluatedItems") {
+            cost.visits = cost.visits.saturating_add(cost.marks);
+        }
         Ok(cost)
     }
 
@@ -110,11 +135,9 @@ impl<'a> CostEstimator<'a> {
             ("$defs" | "definitions", _) | ("enum" | "const" | "default" | "examples", _) => {
                 Ok(ValidationCost::default())
             }
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                // Anchors and ids could hide the same recursion. A JSON pointer can express every
-                // reference, so only pointers are accepted.
-                let subschema = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-                let subschema = subschema.ok_or_else(|| {
+            ("$ref", Value::String(target)) => {
+                // The gate has found all references before.
+                let subschema = gate::resolve(self.root, target).ok_or_else(|| {
                     Invalid::new(
                         "",
                         format!("refers to `{target}`: refer to a part of this schema with `#/$defs/…`"),
@@ -126,6 +149,13 @@ impl<'a> CostEstimator<'a> {
                 let mut weight = ValidationCost::default();
                 for property in properties.values() {
                     weight = weight.on_separate_values(self.estimate(property, depth)?);
+                }
+                Ok(weight)
+            }
+            ("dependentSchemas" | "dependencies" | "patternProperties", Value::Object(schemas)) => {
+                let mut weight = ValidationCost::default();
+                for schema in schemas.values() {
+                    weight = weight.on_same_value(self.estimate(schema, depth + 1)?);
                 }
                 Ok(weight)
             }
@@ -141,7 +171,7 @@ fn too_expensive(reason: &str) -> Invalid {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
 

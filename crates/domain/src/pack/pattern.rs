@@ -9,7 +9,18 @@ pub(super) const MAX_PATTERNS: usize = 1_000;
 pub(super) const MAX_PATTERN_CHARS: usize = 4_000;
 /// The maximum number of states of all patterns of one pack. A state takes about a hundred bytes, and a
 /// repetition such as `x{500}` has as many states as it has repetitions.
-pub(super) const MAX_STATES: u64 = 200_000;
+pub(super) const MAX_STATES: u64 = 50_000;
+/// The maximum number of states of all patterns of a schema that stands alone: it is compiled where it is used, and
+/// takes about ten microseconds for each state.
+pub(super) const MAX_STATES_ALONE: u64 = 5_000;
+/// How often the match of a pattern may go back. A match that would go back more often fails.
+pub(super) const MAX_BACKTRACKS: usize = 5_000;
+/// The steps that a match with [`MAX_BACKTRACKS`] takes.
+const BACKTRACKING_STEPS: u64 = 10_000;
+/// In a text this short, a match goes back less often.
+const SHORT_TEXT: u64 = 8;
+/// The steps of a match that backtracks in a short text.
+const SHORT_BACKTRACKING_STEPS: u64 = 1_000;
 
 /// What a match of a pattern costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +40,8 @@ impl PatternCost {
     pub fn steps(self, text_bytes: usize) -> u64 {
         let bytes = text_bytes as u64;
         if self.backtracks {
-            2_000 + bytes.saturating_mul(bytes) / 4
+            let base = if bytes <= SHORT_TEXT { SHORT_BACKTRACKING_STEPS } else { BACKTRACKING_STEPS };
+            base + bytes.saturating_mul(bytes) / 4
         } else {
             1 + bytes.saturating_mul(self.states.max(4)) / 16
         }
@@ -113,6 +125,8 @@ fn escape(rest: &mut std::str::Chars<'_>) -> u64 {
             UNICODE_CLASS
         }
         Some('W' | 'D' | 'S') => WIDE_CLASS,
+        // An end of a range of characters, which takes several states for their bytes.
+        Some('u' | 'x') => 6,
         Some('w' | 'd' | 's') => 4,
         _ => 1,
     }

@@ -4,7 +4,12 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::{cost, messages, pattern::PatternCost, steps};
+use super::{
+    gate::{self, PatternLimit},
+    messages,
+    pattern::{self, PatternCost},
+    steps,
+};
 use crate::invalid::Invalid;
 
 /// A compiled schema, with what is needed to estimate the cost of a validation.
@@ -15,10 +20,14 @@ pub struct CompiledSchema {
     pub schema: Value,
     /// The maximum number of steps for one node of a value, and for four bytes of text.
     weight: u64,
+    /// The states of all patterns.
+    states: u64,
     /// Whether a pattern needs backtracking, so that `weight` is not a limit.
     backtracks: bool,
 }
 
+/// What a state of a pattern takes in memory.
+const BYTES_PER_STATE: u64 = 200;
 /// Up to this estimate, the steps are not counted one by one.
 const SMALL_ESTIMATE: u64 = 2_000;
 
@@ -38,7 +47,7 @@ impl CompiledSchema {
     /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         let (nodes, bytes) = steps::size(&self.schema);
-        nodes * 500 + bytes * 4 + self.weight * 100
+        nodes * 500 + bytes * 4 + self.weight * 100 + self.states * BYTES_PER_STATE
     }
 }
 
@@ -66,19 +75,24 @@ pub fn for_each_pattern<'a>(schema: &'a Value, found: &mut impl FnMut(&'a str)) 
 }
 
 /// Compiles a validator for properties. The compiler never fetches anything, so references must
-/// point into the schema itself.
+/// point into the schema itself. Nothing is compiled before the gate has accepted the schema.
 pub fn compile(schema: &Value) -> Result<CompiledSchema, Invalid> {
-    if !schema.is_object() {
-        return Err(Invalid::new("", "must be a JSON schema, which is a JSON object"));
-    }
+    compile_within(schema, PatternLimit::Pack)
+}
+
+/// Works like [`compile`], with a limit for patterns.
+pub(super) fn compile_within(schema: &Value, limit: PatternLimit) -> Result<CompiledSchema, Invalid> {
+    let mut weight = gate::check(schema, limit)?;
     // Patterns often contain look-around, which requires backtracking. The limit bounds the time
     // that a hostile text could take.
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(20_000).size_limit(1 << 20);
+    let patterns =
+        PatternOptions::fancy_regex().backtrack_limit(pattern::MAX_BACKTRACKS).size_limit(1 << 20);
+    let nameless = gate::without_root_names(schema);
     let validator = jsonschema::options()
         .offline()
         .should_validate_formats(true)
         .with_pattern_options(patterns)
-        .build(schema)
+        .build(nameless.as_ref().unwrap_or(schema))
         .map_err(|error| match error.kind() {
             ValidationErrorKind::Referencing(source) => Invalid::new(
                 "",
@@ -97,14 +111,14 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Invalid> {
                     .collect(),
             },
         })?;
-    let mut weight = cost::check_cost(schema)?;
-    let mut backtracks = false;
+    let (mut states, mut backtracks) = (0_u64, false);
     for_each_pattern(schema, &mut |pattern| {
         let cost = PatternCost::estimate(pattern);
         weight = weight.saturating_add(1 + cost.states / 4);
+        states = states.saturating_add(cost.states);
         backtracks |= cost.backtracks;
     });
-    Ok(CompiledSchema { validator, schema: schema.clone(), weight, backtracks })
+    Ok(CompiledSchema { validator, schema: schema.clone(), weight, states, backtracks })
 }
 
 /// Compiles the properties of a relationship type, which are written either as a complete schema or

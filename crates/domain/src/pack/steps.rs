@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::pattern::PatternCost;
+use super::{gate, pattern::PatternCost};
 
 /// How deeply schemas may apply other schemas, counted along references and levels of the value.
-const MAX_DEPTH: usize = 500;
+const MAX_DEPTH: usize = 300;
 
 /// The budget does not suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,15 +78,62 @@ impl<'a> Counter<'a> {
             return Err(OutOfSteps);
         }
         let Value::Object(keywords) = schema else { return Ok(()) };
-        // The validator applies the schemas beside these keywords once more, to find out what is left over.
-        let repeats =
-            keywords.contains_key("unevaluatedProperties") || keywords.contains_key("unevaluatedItems");
-        for _ in 0..=usize::from(repeats) {
-            for (keyword, argument) in keywords {
-                self.keyword(keyword, argument, keywords, value, depth + 1)?;
+        for (keyword, argument) in keywords {
+            self.keyword(keyword, argument, keywords, value, depth + 1)?;
+        }
+        let has_unevaluated = (value.is_object() && keywords.contains_key("unevaluatedProperties"))
+            || (value.is_array() && keywords.contains_key("unevaluatedItems"));
+        if has_unevaluated { self.mark(keywords, value, depth + 1) } else { Ok(()) }
+    }
+
+    /// Counts how the validator finds out which parts of a value a schema evaluates, for an `unevaluatedProperties` or
+    /// `unevaluatedItems`. It applies all schemas for the same value once more, at every level, so that nested ones
+    /// multiply the work.
+    fn mark(&mut self, keywords: &'a Map<String, Value>, value: &Value, depth: usize) -> Result<(), OutOfSteps> {
+        self.spend(1)?;
+        if depth > MAX_DEPTH {
+            return Err(OutOfSteps);
+        }
+        for (keyword, argument) in keywords {
+            match (keyword.as_str(), argument) {
+                ("$ref", Value::String(target)) => {
+                    if let Some(Value::Object(target)) = gate::resolve(self.root, target) {
+                        self.mark(target, value, depth + 1)?;
+                    }
+                }
+                ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+                    for schema in schemas {
+                        self.schema(schema, value, depth)?;
+                        self.mark_schema(schema, value, depth + 1)?;
+                    }
+                }
+                ("if", schema) => {
+                    self.schema(schema, value, depth)?;
+                    self.mark_schema(schema, value, depth + 1)?;
+                }
+                ("then" | "else", schema) => self.mark_schema(schema, value, depth + 1)?,
+                ("dependentSchemas", Value::Object(schemas)) => {
+                    for schema in schemas.values() {
+                        self.mark_schema(schema, value, depth + 1)?;
+                    }
+                }
+                ("properties", _) => self.spend(value.as_object().map_or(0, Map::len) as u64)?,
+                ("patternProperties", Value::Object(patterns)) => {
+                    for name in value.as_object().into_iter().flat_map(Map::keys) {
+                        patterns.keys().try_for_each(|pattern| self.pattern(pattern, name))?;
+                    }
+                }
+                ("unevaluatedProperties" | "unevaluatedItems" | "contains", _) => {
+                    self.keyword(keyword, argument, keywords, value, depth)?;
+                }
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    fn mark_schema(&mut self, schema: &'a Value, value: &Value, depth: usize) -> Result<(), OutOfSteps> {
+        schema.as_object().map_or(Ok(()), |keywords| self.mark(keywords, value, depth))
     }
 
     fn keyword(
@@ -103,8 +150,8 @@ impl<'a> Counter<'a> {
                 let (nodes, bytes) = size(argument);
                 self.spend(nodes + bytes / 64)
             }
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target), _) => {
-                let target = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+            ("$ref", Value::String(target), _) => {
+                let target = gate::resolve(self.root, target);
                 target.map_or(Ok(()), |target| self.schema(target, value, depth))
             }
             ("allOf", Value::Array(schemas), _) => {
@@ -118,10 +165,10 @@ impl<'a> Counter<'a> {
             }
             ("not" | "if" | "then" | "else", ..) => self.schema(argument, value, depth),
             ("pattern", Value::String(pattern), Value::String(text)) => self.pattern(pattern, text),
-            ("format", _, Value::String(text)) => {
-                let factor = if argument == "regex" { 64 } else { 1 };
-                self.spend(1 + text.len() as u64 * factor / 16)
+            ("format", _, Value::String(text)) if argument == "regex" => {
+                self.spend(1 + text.len() as u64 * 4 + PatternCost::estimate(text).states)
             }
+            ("format", _, Value::String(text)) => self.spend(1 + text.len() as u64 / 16),
             ("minLength" | "maxLength", _, Value::String(text)) => self.spend(1 + text.len() as u64 / 64),
             (_, _, Value::Object(object)) => self.of_object(keyword, argument, beside, object, value, depth),
             (_, _, Value::Array(items)) => self.of_array(keyword, argument, items, value, depth),

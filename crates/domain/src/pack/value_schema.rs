@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::{
+    gate::{self, PatternLimit},
     limits, messages,
     schema::{self, CompiledSchema},
 };
@@ -20,7 +21,17 @@ pub struct ValueSchema(CompiledSchema);
 impl ValueSchema {
     /// Compiles a schema. The problems name the place in the schema.
     pub fn compile(schema: &Value) -> Result<Self, Invalid> {
-        schema::compile(schema).map(Self)
+        schema::compile_within(schema, PatternLimit::Alone).map(Self)
+    }
+
+    /// Checks whether a schema may be compiled, in time proportional to its size. A transaction may call it.
+    pub fn check_bounds(schema: &Value) -> Result<(), Invalid> {
+        gate::check(schema, PatternLimit::Alone).map(drop)
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes()
     }
 
     /// Returns the schema as it was compiled.
@@ -30,8 +41,15 @@ impl ValueSchema {
 
     /// Validates a value. At most 20 problems are reported, each of them once, and at least one.
     pub fn check(&self, value: &Value) -> Result<(), Invalid> {
-        let Ok(needed) = self.0.count_steps(value, limits::STEPS) else {
-            return Err(Invalid::new("", "takes too long to validate: make it smaller"));
+        let Ok(needed) = self.0.count_steps(value, limits::ANSWER_STEPS) else {
+            return Err(Invalid::new(
+                "",
+                format!(
+                    "takes too long to validate, more than {} steps: make it smaller, or use fewer and simpler \
+                     patterns in the schema",
+                    limits::ANSWER_STEPS
+                ),
+            ));
         };
         let validator = &self.0.validator;
         if validator.is_valid(value) {

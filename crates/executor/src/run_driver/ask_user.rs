@@ -1,14 +1,12 @@
 //! The tool `ask_user`, with which an agent asks a person. The driver holds its calls; the answer of the person is
 //! the result.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use emergent_domain::{
     approval::Question,
     invalid::Invalid,
     json::Schema,
-    pack::{PackSet, TemplatePack},
+    pack::ValueSchema,
 };
 use emergent_tools::{
     Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput,
@@ -19,10 +17,10 @@ use emergent_tools::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 const NAME: &str = "ask_user";
-/// The object type, and its property, under which the schema of an answer is compiled.
+/// The field of a decision with the answer.
 const ANSWER: &str = "answer";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -93,14 +91,14 @@ pub(crate) fn parse_question(input: Value) -> Result<Question, String> {
     }
     let response_schema = input.response_schema.map(Value::Object);
     if let Some(schema) = &response_schema {
-        compile(schema).map_err(|invalid| schema_problem("responseSchema", invalid))?;
+        ValueSchema::compile(schema).map_err(|invalid| schema_problem("responseSchema", invalid))?;
     }
     Ok(Question { text: input.question, options: input.options, response_schema })
 }
 
 /// Checks that a schema of answers can be used.
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
-    compile(schema).map(drop).map_err(|invalid| invalid.to_string())
+    ValueSchema::compile(schema).map(drop).map_err(|invalid| invalid.to_string())
 }
 
 /// Says which fields of a schema are wrong, and why. The fields begin with the name of the schema in the input.
@@ -127,49 +125,41 @@ fn json_kind(value: &Value) -> &'static str {
 /// Checks an answer against the schema that the agent, or an external server, gave. The problems name the fields of
 /// the answer, such as `answer.email`.
 pub(crate) fn check_answer(schema: &Value, answer: &Value) -> Result<(), Invalid> {
-    let properties = Map::from_iter([(ANSWER.to_owned(), answer.clone())]);
-    let pack = compile(schema).map_err(|invalid| Invalid::new(ANSWER, invalid.to_string()))?;
-    pack.check_object(ANSWER, &properties, true).map_err(|mut invalid| {
-        for problem in &mut invalid.problems {
-            if let Some(field) = problem.field.strip_prefix("properties.") {
-                problem.field = field.to_owned();
-            }
-        }
-        invalid
-    })
-}
-
-/// Compiles the schema of an answer. The answer is checked as a property of an object, because it may be of any
-/// type. The fields of the problems are those of the schema.
-fn compile(schema: &Value) -> Result<PackSet, Invalid> {
-    let object = json!({
-        "type": "object",
-        "properties": { ANSWER: schema },
-        "required": [ANSWER],
-        "additionalProperties": false,
-    });
-    let pack = TemplatePack {
-        name: NAME.to_owned(),
-        version: "1.0.0".to_owned(),
-        description: None,
-        object_type_schemas: BTreeMap::from([(ANSWER.to_owned(), object)]),
-        relationship_type_schemas: BTreeMap::new(),
-        ui_configs: None,
-        extraction_prompts: None,
-    };
-    let inside = format!("properties.{ANSWER}");
-    PackSet::compile([&pack]).map_err(|mut invalid| {
-        for problem in &mut invalid.problems {
-            let field = problem.field.split_once(&inside).map_or("", |(_, field)| field);
-            problem.field = field.trim_start_matches('.').to_owned();
-        }
-        invalid
-    })
+    let schema =
+        ValueSchema::compile(schema).map_err(|invalid| Invalid::new(ANSWER, invalid.to_string()))?;
+    schema.check(answer).map_err(|invalid| invalid.prefixed(ANSWER))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_schema_of_answers_may_refer_to_its_definitions() {
+        let schema = json!({ "$defs": { "size": { "enum": ["s", "m"] } }, "items": { "$ref": "#/$defs/size" } });
+        let question = json!({ "question": "Which?", "responseSchema": schema });
+        assert!(parse_question(question).is_ok());
+        assert!(check_answer(&schema, &json!(["s", "m"])).is_ok());
+        assert_eq!(check_answer(&schema, &json!(["s", "l"])).unwrap_err().problems[0].field, "answer[1]");
+    }
+
+    #[test]
+    fn a_hostile_schema_of_answers_is_refused_as_an_error_of_the_tool() {
+        for pointer in ["#/$defs/", "#/properties/answer/$defs/"] {
+            let mut defs: Map<String, Value> = (0..1_200)
+                .map(|n| (format!("c{n}"), json!({ "allOf": [{ "$ref": format!("{pointer}c{}", n + 1) }] })))
+                .collect();
+            defs.insert("c1200".to_owned(), json!(true));
+            let schema =
+                json!({ "$defs": defs, "$ref": format!("{pointer}c0"), "unevaluatedProperties": false });
+            let refused = parse_question(json!({ "question": "?", "responseSchema": schema })).unwrap_err();
+            assert!(refused.starts_with("`responseSchema"), "{refused}");
+            // An answer to a question that was stored by an older version is refused as well.
+            assert!(check_answer(&schema, &json!({})).is_err());
+        }
+    }
 
     #[test]
     fn an_answer_of_any_type_is_checked_against_the_schema() {

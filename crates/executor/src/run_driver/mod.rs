@@ -167,6 +167,10 @@ impl RunDriver {
         self.normalize_parts(&mut answer.parts);
         let step = self.run.steps_before + self.machine.step();
         let text = join_text(&answer.parts);
+        if !ends_in_call(&answer.parts) {
+            let (graph, schema) = (self.executor.graph(), self.output_schema.as_ref());
+            output_schema::read_ahead(graph, self.run.project, schema, &text).await;
+        }
         let view = AnswerView {
             text: &text,
             calls: self.call_views(&answer.parts, &[]),

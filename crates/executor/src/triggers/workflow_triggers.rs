@@ -124,6 +124,12 @@ pub fn delete_workflow_trigger(
 impl Executor {
     /// Saves a person's trigger that starts a workflow.
     pub async fn put_workflow_trigger(&self, actor: Actor, spec: WorkflowTriggerSpec) -> Result<()> {
+        let tasks = spec.dispatch.tasks.iter().flatten().enumerate();
+        let schemas = tasks.filter_map(|(index, task)| {
+            Some((format!("dispatch.tasks[{index}].outputSchema"), task.output_schema.clone()?))
+        });
+        // The checks below find the compiled schemas.
+        self.graph().compile_output_schemas(actor.project, schemas.collect()).await?;
         spec.check()?;
         let executor = self.clone();
         let work = move |tx: &mut Tx<'_>| {
