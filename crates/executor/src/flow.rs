@@ -134,7 +134,8 @@ impl Flow {
         };
         let output_schema = output_schema::compile(self.executor.graph(), &self.run, definition).await;
         if let (Ok(schema), RunEnd::Completed { summary, .. }) = (&output_schema, &end) {
-            output_schema::read_ahead(self.executor.graph(), self.run.project, schema.as_ref(), summary).await;
+            output_schema::read_ahead(self.executor.graph(), self.run.project, schema.as_ref(), summary)
+                .await;
         }
         let end = match output_schema {
             Ok(schema) => typed_output::end_of_flow(schema.as_ref(), end),

@@ -39,7 +39,12 @@ pub(crate) async fn compile(
 
 /// Validates an answer on a thread for such work, so that the next reader of the answer finds the outcome. If that
 /// thread has too much to do, the reader validates the answer itself, within the same limit of steps.
-pub(crate) async fn read_ahead(graph: &Graph, project: ProjectId, schema: Option<&OutputSchema>, answer: &str) {
+pub(crate) async fn read_ahead(
+    graph: &Graph,
+    project: ProjectId,
+    schema: Option<&OutputSchema>,
+    answer: &str,
+) {
     /// A shorter answer is read at once: it takes less time than it takes to find a thread.
     const SHORT_ANSWER: usize = 256;
     let Some(schema) = schema.filter(|_| answer.len() > SHORT_ANSWER) else { return };

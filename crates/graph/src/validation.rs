@@ -327,7 +327,8 @@ impl Graph {
                     return Err(Invalid::new(field, reason));
                 }
                 if started.elapsed() > MAX_OUTPUT_SCHEMA_TIME {
-                    let reason = "could not be compiled in time: use fewer and simpler schemas in one request";
+                    let reason =
+                        "could not be compiled in time: use fewer and simpler schemas in one request";
                     return Err(Invalid::new(field, reason));
                 }
                 let output = OutputSchema::compile(&schema).map_err(|invalid| invalid.prefixed(&field))?;

@@ -235,6 +235,17 @@ impl Manifest {
         mcp.chain(agents)
     }
 
+    /// Returns the output schemas of agents and of tasks, with their fields.
+    pub fn output_schemas(&self) -> Vec<(String, Value)> {
+        let agents = self.agents.iter().enumerate().filter_map(|(index, agent)| {
+            Some((format!("agents[{index}].output_schema"), agent.output_schema.clone()?))
+        });
+        let dispatches = self.jobs.iter().filter_map(|job| job.dispatch.as_ref());
+        let tasks = dispatches.flat_map(|dispatch| dispatch.tasks.iter().flatten());
+        let tasks = tasks.filter_map(|task| Some(("jobs".to_owned(), task.output_schema.clone()?)));
+        agents.chain(tasks).collect()
+    }
+
     /// Parses a stored manifest, which was validated when it was installed. Returns `None` if this
     /// version of the server can no longer read it. Manual changes cannot be detected then.
     pub(crate) fn from_stored(text: &str) -> Option<Self> {

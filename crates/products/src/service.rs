@@ -259,6 +259,11 @@ impl Products {
         if name.contains('\0') {
             return Err(Error::NotInstalled("?".to_owned()));
         }
+        if let Some((manifest, _)) = &after {
+            // Output schemas are compiled before the transaction, which reports their problems with all others.
+            let graph = self.0.executor.graph();
+            let _ = graph.compile_output_schemas(actor.project, manifest.output_schemas()).await;
+        }
         let builtin_tools = self.0.executor.tools().builtin_names();
         let Settings { allow_stdio, programs, .. } = self.0.settings.clone();
         let ChangeOptions { by, consent, dry_run } = options;

@@ -130,8 +130,11 @@ pub(super) fn without_root_names(schema: &Value) -> Option<Value> {
     if !map.keys().any(|key| is_name(key)) {
         return None;
     }
-    let kept: Map<String, Value> =
-        map.iter().filter(|(key, _)| !is_name(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let kept: Map<String, Value> = map
+        .iter()
+        .filter(|(key, _)| !is_name(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     Some(Value::Object(kept))
 }
 
@@ -176,7 +179,9 @@ impl Positions {
             }
             ("$dynamicRef" | "$recursiveRef", Value::String(_)) => Err(Invalid::new(
                 path.clone(),
-                format!("`{keyword}` cannot be used: refer to a part of this schema with `$ref` and `#/$defs/…`"),
+                format!(
+                    "`{keyword}` cannot be used: refer to a part of this schema with `$ref` and `#/$defs/…`"
+                ),
             )),
             ("$id" | "$anchor" | "$dynamicAnchor" | "$schema", Value::String(_))
             | ("$recursiveAnchor" | "$vocabulary", _)
@@ -186,7 +191,8 @@ impl Positions {
             }
             ("id", Value::String(_)) if !is_root && self.uses_draft_4 => Err(name_below_root(keyword, path)),
             (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies",
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependencies",
                 Value::Object(schemas),
             ) => {
                 for (name, schema) in schemas {

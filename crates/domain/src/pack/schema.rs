@@ -85,8 +85,7 @@ pub(super) fn compile_within(schema: &Value, limit: PatternLimit) -> Result<Comp
     let mut weight = gate::check(schema, limit)?;
     // Patterns often contain look-around, which requires backtracking. The limit bounds the time
     // that a hostile text could take.
-    let patterns =
-        PatternOptions::fancy_regex().backtrack_limit(pattern::MAX_BACKTRACKS).size_limit(1 << 20);
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(pattern::MAX_BACKTRACKS).size_limit(1 << 20);
     let nameless = gate::without_root_names(schema);
     let validator = jsonschema::options()
         .offline()

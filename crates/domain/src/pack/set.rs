@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    EndTypes, RelationshipTypeSchema, TemplatePack, limits, messages, nearest_name,
+    EndTypes, RelationshipTypeSchema, TemplatePack,
+    gate::PatternLimit,
+    limits, messages, nearest_name,
     schema::{self, CompiledSchema},
     steps::Steps,
 };
@@ -84,6 +86,17 @@ impl PackSet {
             set.add(pack).map_err(|invalid| invalid.prefixed(&format!("packs[{index}]")))?;
         }
         Ok(set)
+    }
+
+    /// Compiles one schema that stands alone, such as that of the inputs of a tool, under the name of an object type.
+    /// It has the limits of such schemas, which are lower than those of packs.
+    pub fn compile_alone(name: &str, object_type: &str, schema: &Value) -> Result<Self, Invalid> {
+        let schema = schema::compile_within(schema, PatternLimit::Alone)?;
+        let rule = SchemaRule { pack: name.to_owned(), schema };
+        Ok(Self {
+            objects: BTreeMap::from([(object_type.to_owned(), vec![rule])]),
+            relationships: BTreeMap::new(),
+        })
     }
 
     fn add(&mut self, pack: &TemplatePack) -> Result<(), Invalid> {

@@ -89,7 +89,12 @@ impl<'a> Counter<'a> {
     /// Counts how the validator finds out which parts of a value a schema evaluates, for an `unevaluatedProperties` or
     /// `unevaluatedItems`. It applies all schemas for the same value once more, at every level, so that nested ones
     /// multiply the work.
-    fn mark(&mut self, keywords: &'a Map<String, Value>, value: &Value, depth: usize) -> Result<(), OutOfSteps> {
+    fn mark(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        value: &Value,
+        depth: usize,
+    ) -> Result<(), OutOfSteps> {
         self.spend(1)?;
         if depth > MAX_DEPTH {
             return Err(OutOfSteps);

@@ -17,6 +17,7 @@ mod listener;
 mod mcp_names;
 mod programs;
 mod reads;
+mod schemas;
 mod unfinished_bodies;
 mod unread_answers;
 mod writes;

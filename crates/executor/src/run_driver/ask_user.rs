@@ -2,12 +2,7 @@
 //! the result.
 
 use async_trait::async_trait;
-use emergent_domain::{
-    approval::Question,
-    invalid::Invalid,
-    json::Schema,
-    pack::ValueSchema,
-};
+use emergent_domain::{approval::Question, invalid::Invalid, json::Schema, pack::ValueSchema};
 use emergent_tools::{
     Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput,
     builtin::{
@@ -125,8 +120,7 @@ fn json_kind(value: &Value) -> &'static str {
 /// Checks an answer against the schema that the agent, or an external server, gave. The problems name the fields of
 /// the answer, such as `answer.email`.
 pub(crate) fn check_answer(schema: &Value, answer: &Value) -> Result<(), Invalid> {
-    let schema =
-        ValueSchema::compile(schema).map_err(|invalid| Invalid::new(ANSWER, invalid.to_string()))?;
+    let schema = ValueSchema::compile(schema).map_err(|invalid| Invalid::new(ANSWER, invalid.to_string()))?;
     schema.check(answer).map_err(|invalid| invalid.prefixed(ANSWER))
 }
 
@@ -138,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_schema_of_answers_may_refer_to_its_definitions() {
-        let schema = json!({ "$defs": { "size": { "enum": ["s", "m"] } }, "items": { "$ref": "#/$defs/size" } });
+        let schema =
+            json!({ "$defs": { "size": { "enum": ["s", "m"] } }, "items": { "$ref": "#/$defs/size" } });
         let question = json!({ "question": "Which?", "responseSchema": schema });
         assert!(parse_question(question).is_ok());
         assert!(check_answer(&schema, &json!(["s", "m"])).is_ok());

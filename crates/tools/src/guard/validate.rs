@@ -1,14 +1,11 @@
 //! Validates the input of a tool against its schema, with messages from which a model can correct its call.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 use emergent_domain::{
     invalid::Problem,
     json::Schema,
-    pack::{PackSet, TemplatePack, nearest_name},
+    pack::{PackSet, nearest_name},
 };
 use hashlink::LruCache;
 use parking_lot::Mutex;
@@ -69,16 +66,7 @@ fn validator_for(tool: &str, schema: &Schema) -> InputValidator {
 
 /// Compiles a schema. `None` if it cannot be used; the tool then has to validate its inputs itself.
 fn compile(tool: &str, schema: &Schema) -> InputValidator {
-    let pack = TemplatePack {
-        name: tool.to_owned(),
-        version: "1.0.0".to_owned(),
-        description: None,
-        object_type_schemas: BTreeMap::from([(INPUT.to_owned(), schema.as_value().clone())]),
-        relationship_type_schemas: BTreeMap::new(),
-        ui_configs: None,
-        extraction_prompts: None,
-    };
-    match PackSet::compile([&pack]) {
+    match PackSet::compile_alone(tool, INPUT, schema.as_value()) {
         Ok(set) => Some(Arc::new(set)),
         Err(invalid) => {
             warn!(tool, "the schema of tool `{tool}` cannot be used: {invalid}");

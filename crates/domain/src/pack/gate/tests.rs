@@ -49,7 +49,8 @@ fn a_chain_of_references_is_refused_before_it_is_compiled() {
         let text = refusal(chain(levels, |next| json!({ "allOf": [next], "unevaluatedProperties": false })));
         assert!(text.contains("too expensive"), "{text}");
     }
-    let text = refusal(with(chain(2_000, |next| json!({ "allOf": [next] })), "unevaluatedProperties", json!(false)));
+    let text =
+        refusal(with(chain(2_000, |next| json!({ "allOf": [next] })), "unevaluatedProperties", json!(false)));
     assert!(text.contains("128 deep"), "{text}");
 }
 
@@ -63,12 +64,15 @@ fn the_longest_chain_that_is_accepted_fits_into_the_stack_of_a_thread() {
     ];
     for (form, level) in forms.into_iter().enumerate() {
         for unevaluated in [false, true] {
-            let longest = (1..200)
-                .map(|levels| chain(levels, level))
-                .map(|schema| if unevaluated { with(schema, "unevaluatedProperties", json!(false)) } else { schema })
-                .take_while(|schema| check(schema, PatternLimit::Alone).is_ok())
-                .last()
-                .expect("a chain that is accepted");
+            let longest =
+                (1..200)
+                    .map(|levels| chain(levels, level))
+                    .map(|schema| {
+                        if unevaluated { with(schema, "unevaluatedProperties", json!(false)) } else { schema }
+                    })
+                    .take_while(|schema| check(schema, PatternLimit::Alone).is_ok())
+                    .last()
+                    .expect("a chain that is accepted");
             run_bounded(&format!("form {form}, unevaluated {unevaluated}"), move || {
                 let schema = ValueSchema::compile(&longest).unwrap();
                 let _ = schema.check(&json!({ "x": 1, "y": { "x": 2 } }));
@@ -90,7 +94,10 @@ fn a_value_that_leads_through_long_chains_again_and_again_fits_into_the_stack() 
             value = json!({ "x": value });
             outcomes.push(schema.check(&value).is_ok());
         }
-        assert!(outcomes[0] && !outcomes[59], "the shallow ones are valid, and the deep ones take too many levels");
+        assert!(
+            outcomes[0] && !outcomes[59],
+            "the shallow ones are valid, and the deep ones take too many levels"
+        );
     });
 }
 
@@ -103,9 +110,9 @@ fn references_that_double_with_unevaluated_properties_are_refused_before_they_ar
     assert!(text.contains("visited for one value"), "{text}");
     // The largest that is accepted compiles.
     let schema = with(double(6), "unevaluatedProperties", json!(false));
-    let outcome = run_bounded("the largest", move || compile(&schema).map(|compiled| {
-        compiled.validator.is_valid(&json!({ "x": 1 }))
-    }));
+    let outcome = run_bounded("the largest", move || {
+        compile(&schema).map(|compiled| compiled.validator.is_valid(&json!({ "x": 1 })))
+    });
     assert!(outcome.unwrap());
 }
 
