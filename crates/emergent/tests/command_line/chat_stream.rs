@@ -99,7 +99,7 @@ fn done() -> Value {
 /// Sends a message as a line of a pipe, which shows the text as it is streamed.
 fn chat(home: &Home, address: &str) -> std::process::Output {
     std::fs::write(home.folder().join("input"), "Hello\n").expect("a file");
-    let mut command = home.command(&["chat", "--server", address, "--token", "t"]);
+    let mut command = home.command(&["chat", "--agent", "-", "--server", address, "--token", "t"]);
     command.stdin(std::fs::File::open(home.folder().join("input")).expect("a file"));
     crate::common::finish(command)
 }
