@@ -55,8 +55,12 @@ def streamed(api, **options):
 
 
 WEATHER = [{"type": "function", "function": {
-    "name": "get_weather", "description": "Tells the weather of a city.",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    # The SDK puts together only the calls of strict tools of a stream.
+    "name": "get_weather", "description": "Tells the weather of a city.", "strict": True,
+    "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+        "additionalProperties": False,
+    },
 }}]
 
 
