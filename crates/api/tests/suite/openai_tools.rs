@@ -105,7 +105,7 @@ async fn runs(admin: &Client) -> Vec<Value> {
 both_engines! {
     async fn the_results_of_a_callers_tool_go_on_with_the_same_run(db: TestDb) {
         let lines = [says("Let me see.").and(asks("Oslo")).and(calls("project_info", json!({}))).and(asks("Rome")), says("Sunny.")];
-        let Setup { server: _server, admin, caller, model, .. } = setup(&db, lines).await;
+        let Setup { server: _server, admin, caller, model, _runner, .. } = setup(&db, lines).await;
         let first = caller.post(PATH, body(&question())).await;
         let calls = tool_calls(&first);
         assert_eq!(content(&first), "Let me see.");
@@ -140,7 +140,7 @@ both_engines! {
     }
 
     async fn a_stream_ends_with_the_calls_and_the_next_one_goes_on(db: TestDb) {
-        let Setup { server: _server, admin, caller, .. } = setup(&db, [asks("Oslo"), asks("Rome"), says("Both sunny.")]).await;
+        let Setup { server: _server, admin, caller, _runner, .. } = setup(&db, [asks("Oslo"), asks("Rome"), says("Both sunny.")]).await;
         let mut messages = question();
         for city in ["Oslo", "Rome"] {
             let chunks = chunks(&caller.post(PATH, streamed(body(&messages))).await);
@@ -162,7 +162,7 @@ both_engines! {
     }
 
     async fn a_repeated_request_with_its_key_gets_the_same_part_of_the_run(db: TestDb) {
-        let Setup { server: _server, admin, caller, .. } = setup(&db, [asks("Oslo"), asks("Rome"), says("Done.")]).await;
+        let Setup { server: _server, admin, caller, _runner, .. } = setup(&db, [asks("Oslo"), asks("Rome"), says("Done.")]).await;
         let first_body = body(&question());
         let first = caller.send(keyed(&caller, "order-1", &first_body)).await;
         let messages = with_results(question(), &tool_calls(&first), &["sun"]);
@@ -182,7 +182,7 @@ both_engines! {
     }
 
     async fn calls_of_other_systems_are_history_and_results_of_others_are_refused(db: TestDb) {
-        let Setup { server, admin, caller, model, .. } = setup(&db, [says("From elsewhere."), asks("Oslo")]).await;
+        let Setup { server, admin, caller, model, _runner, .. } = setup(&db, [says("From elsewhere."), asks("Oslo")]).await;
         let foreign = json!({ "id": "call_abc", "type": "function", "function": { "name": "look", "arguments": "{}" } });
         let messages = with_results(question(), &[foreign], &["fog"]);
         let answer = caller.post(PATH, body(&messages)).await;
@@ -217,7 +217,7 @@ both_engines! {
     }
 
     async fn tools_are_not_offered_if_the_request_says_none(db: TestDb) {
-        let Setup { server: _server, caller, model, .. } = setup(&db, [says("Hello.")]).await;
+        let Setup { server: _server, caller, model, _runner, .. } = setup(&db, [says("Hello.")]).await;
         let mut quiet = body(&question());
         quiet["tool_choice"] = json!("none");
         assert_eq!(content(&caller.post(PATH, quiet).await), "Hello.");
