@@ -5,11 +5,13 @@
 //! only together with the stored properties: its transaction then ends with [`Error::NotValidated`], the
 //! value is validated outside, and the transaction runs again and finds the outcome.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
-use std::time::{Duration, Instant};
 
 use emergent_domain::{
     ids::ProjectId,
@@ -23,6 +25,7 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::{Error, Graph, WriteContext, error::Result, objects::ObjectDraft};
