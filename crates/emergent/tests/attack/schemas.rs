@@ -105,7 +105,8 @@ async fn has_failed(server: &Server, path: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_backtrack_are_validated_beside_the_requests_of_others() {
-    let server = with_hostile_answers(Home::sqlite()).start().await;
+    let home = with_hostile_answers(Home::sqlite());
+    let server = home.start().await;
     let agent = json!({
         "name": "hostile",
         "model": { "provider": "rehearsal", "name": "hostile" },
