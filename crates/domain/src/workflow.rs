@@ -173,16 +173,12 @@ pub struct WorkflowSettings {
 impl WorkflowSettings {
     /// Whether the settings ask for a model that judges, and do not leave it to the configuration.
     pub fn asks_for_judge(&self) -> bool {
-        !self.judge_fields().is_empty()
+        !self.judge_fields().is_empty() || self.threading == ThreadingKind::Llm
     }
 
-    /// The fields that ask for a model that judges.
+    /// The fields that need a model that judges. Threading does not: its rules decide if no model answers.
     pub fn judge_fields(&self) -> Vec<&'static str> {
-        let fields = [
-            ("selector", self.selector == SelectorKind::Llm),
-            ("evaluate", self.evaluate),
-            ("threading", self.threading == ThreadingKind::Llm),
-        ];
+        let fields = [("selector", self.selector == SelectorKind::Llm), ("evaluate", self.evaluate)];
         fields.into_iter().filter(|(_, asks)| *asks).map(|(field, _)| field).collect()
     }
 }

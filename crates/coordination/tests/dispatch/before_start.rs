@@ -6,7 +6,7 @@ use emergent_domain::{
     coordination::SelectionRule,
     project::ProjectPatch,
     task::NewTask,
-    workflow::{SelectorKind, ThreadingKind, WorkflowSettings, WorkflowStatus},
+    workflow::{SelectorKind, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
     both_engines,
@@ -83,7 +83,6 @@ both_engines! {
         let asking = [
             ("evaluate", WorkflowSettings { evaluate: true, ..WorkflowSettings::default() }),
             ("selector", WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() }),
-            ("threading", WorkflowSettings { threading: ThreadingKind::Llm, ..WorkflowSettings::default() }),
         ];
         for (field, settings) in asking.clone() {
             let problems = refused(&house, settings).await;

@@ -105,11 +105,10 @@ async fn check(set: &str) {
     assert!(output.status.success(), "{out}{err}");
     let seen: Value = serde_json::from_str(out.trim()).unwrap_or_else(|_| panic!("{out}{err}"));
 
-    assert_eq!(
-        (&seen["first"]["text"], &seen["first"]["outcome"]),
-        (&json!(["You said: Hello"]), &json!("success"))
-    );
-    assert_eq!(seen["first"]["result"]["text"], "You said: Hello");
+    // The agent reads the state of the client below the message.
+    let first = seen["first"]["result"]["text"].as_str().expect("a text");
+    assert!(first.starts_with("You said: Hello\n\nContext:") && first.contains("\"order\": 7"), "{first}");
+    assert_eq!((&seen["first"]["text"], &seen["first"]["outcome"]), (&json!([first]), &json!("success")));
     assert_eq!(seen["second"]["text"], json!(["Let me look.", "One project."]), "{seen}");
     assert_eq!(seen["second"]["results"], 1);
     assert_eq!(

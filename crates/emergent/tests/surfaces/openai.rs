@@ -22,14 +22,14 @@ rules:
     fault: auth
   - when: { agent: coder }
     answer: { text: The agent greets you. }
-  - when: { agent: assistant, tool_result: get_weather }
+  - when: { agent: greeter, tool_result: get_weather }
     answer: { text: "It is {{result}}." }
-  - when: { agent: assistant, contains: weather }
+  - when: { agent: greeter, contains: weather }
     answer:
       calls: [{ tool: get_weather, input: { city: Oslo } }, { tool: get_weather, input: { city: Rome } }]
-  - when: { agent: assistant, tool_result: project_info }
+  - when: { agent: greeter, tool_result: project_info }
     answer: { text: One project. }
-  - when: { agent: assistant, contains: look }
+  - when: { agent: greeter, contains: look }
     answer:
       text: Let me look.
       calls: [{ tool: project_info, input: {} }]
@@ -52,7 +52,7 @@ impl Outside {
         std::fs::write(scripts.join("outside.yaml"), SCRIPT).expect("a script");
         let server = home.start().await;
         let model = json!({ "provider": "rehearsal", "name": "outside" });
-        let external = ["assistant", "broken", "coder"].map(|name| (name, "external"));
+        let external = ["greeter", "broken", "coder"].map(|name| (name, "external"));
         for (name, visibility) in external.into_iter().chain([("worker", "project")]) {
             let agent =
                 json!({ "name": name, "visibility": visibility, "model": model, "tools": ["project_info"] });
@@ -94,7 +94,7 @@ async fn the_python_sdk_of_openai_talks_to_an_agent() {
 
     assert_eq!(
         (&seen["models"], &seen["model"]),
-        (&json!(["assistant", "broken", "coder"]), &json!("assistant"))
+        (&json!(["greeter", "broken", "coder"]), &json!("greeter"))
     );
     assert_eq!(seen["whole"], json!(["You said: Hello", "stop", true]));
     assert_eq!(seen["later"], "You said: count");
@@ -130,7 +130,7 @@ async fn the_javascript_sdk_of_openai_talks_to_an_agent() {
     let mut node = Command::new("node");
     node.env("NODE_PATH", installed("openai-node").join("node_modules"));
     let seen = outside.seen(node, "openai_client.cjs");
-    assert_eq!(seen["models"], json!(["assistant", "broken", "coder"]));
+    assert_eq!(seen["models"], json!(["greeter", "broken", "coder"]));
     assert_eq!(seen["whole"], json!(["You said: Hello", "stop"]));
     assert_eq!(seen["streamed"], json!({ "content": "You said: Hello", "finish": ["stop"] }));
     assert_eq!(seen["repeated"], true);
@@ -149,7 +149,7 @@ async fn llm_holds_a_conversation_with_an_agent() {
     let settings = outside.home.folder().join("llm");
     std::fs::create_dir_all(&settings).expect("a folder");
     let models = format!(
-        "- model_id: assistant\n  model_name: assistant\n  api_base: {}\n  api_key_name: emergent\n  supports_tools: true\n",
+        "- model_id: greeter\n  model_name: greeter\n  api_base: {}\n  api_key_name: emergent\n  supports_tools: true\n",
         outside.base_url()
     );
     std::fs::write(settings.join("extra-openai-models.yaml"), models).expect("a file");
@@ -159,12 +159,12 @@ async fn llm_holds_a_conversation_with_an_agent() {
         outside.output(command).trim().to_owned()
     };
     llm(&["keys", "set", "emergent", "--value", &outside.token]);
-    assert_eq!(llm(&["-m", "assistant", "Hello"]), "You said: Hello");
+    assert_eq!(llm(&["-m", "greeter", "Hello"]), "You said: Hello");
     assert_eq!(llm(&["-c", "And you?"]), "You said: And you?", "it goes on with the conversation");
-    assert_eq!(llm(&["-m", "assistant", "--no-stream", "Once more"]), "You said: Once more");
+    assert_eq!(llm(&["-m", "greeter", "--no-stream", "Once more"]), "You said: Once more");
     let functions = "def get_weather(city: str) -> str:\n    return 'sunny in ' + city";
-    let answer = llm(&["-m", "assistant", "--functions", functions, "How is the weather?"]);
-    assert_eq!(answer, "It is sunny in Oslo.");
+    let answer = llm(&["-m", "greeter", "--functions", functions, "How is the weather?"]);
+    assert_eq!(answer, "It is sunny in Rome.");
     assert_eq!(outside.runs().await.len(), 4);
 }
 
@@ -214,7 +214,7 @@ async fn the_documented_clients_work_as_they_are() {
         outside.output(command).trim().to_owned()
     };
     let python = installed("openai").join("bin/python");
-    for (text, expected) in [("stream=True", "You said: Hello"), ("tool_call_id", "It is sunny in Oslo.")] {
+    for (text, expected) in [("stream=True", "You said: Hello"), ("tool_call_id", "It is sunny in Rome.")] {
         std::fs::write(folder.join("client.py"), documented(&outside, text)).expect("a file");
         let mut command = Command::new(&python);
         command.arg("client.py");
@@ -225,11 +225,11 @@ async fn the_documented_clients_work_as_they_are() {
     std::os::unix::fs::symlink(modules, folder.join("node_modules")).expect("a link");
     let mut command = Command::new("node");
     command.arg("client.mjs");
-    assert_eq!(run(command), "It is sunny in Oslo.");
+    assert_eq!(run(command), "It is sunny in Rome.");
 
     let settings = folder.join("llm");
     std::fs::create_dir_all(&settings).expect("a folder");
-    let models = documented(&outside, "model_id: assistant");
+    let models = documented(&outside, "model_id: greeter");
     std::fs::write(settings.join("extra-openai-models.yaml"), models).expect("a file");
     let path = |bin: PathBuf| format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let bash = |block: String, bin: PathBuf| {

@@ -163,8 +163,8 @@ both_engines! {
         let (call, _) = client_calls(&harness, run.id).await.remove(0);
         let answer = harness.executor.answer_client_calls(harness.actor(), run.id, vec![result(call, "sun")]).await.unwrap();
         assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
-        let waits = harness.events(run.id).await.into_iter().filter(|event| matches!(event.body, RunEventBody::Waiting { .. }));
-        assert_eq!(waits.last().unwrap().seq, Some(answer.after_seq));
+        let mut waits = harness.events(run.id).await.into_iter().filter(|event| matches!(event.body, RunEventBody::Waiting { .. }));
+        assert_eq!(waits.next_back().unwrap().seq, Some(answer.after_seq));
         harness.close().await;
     }
 

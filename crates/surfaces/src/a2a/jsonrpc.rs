@@ -14,22 +14,23 @@ pub struct RpcRequest {
 }
 
 /// A body that is not a request, with the id that the error is returned for.
-pub type RpcFailure = (Value, A2aError);
+pub type RpcFailure = Box<(Value, A2aError)>;
 
 impl RpcRequest {
     /// Parses the body of a request.
     pub fn parse(body: &[u8]) -> Result<Self, RpcFailure> {
         let value: Value = serde_json::from_slice(body).map_err(|error| {
-            (Value::Null, A2aError::new(ErrorKind::Parse, format!("the body is not JSON: {error}")))
+            Box::new((Value::Null, A2aError::new(ErrorKind::Parse, format!("the body is not JSON: {error}"))))
         })?;
         let Value::Object(mut fields) = value else {
             let message = "the body must be one JSON-RPC request; batches are not supported";
-            return Err((Value::Null, A2aError::new(ErrorKind::InvalidRequest, message)));
+            return Err(Box::new((Value::Null, A2aError::new(ErrorKind::InvalidRequest, message))));
         };
         let id = fields.remove("id");
         let is_id = matches!(id, Some(Value::String(_) | Value::Number(_)));
         let shown = id.filter(|_| is_id).unwrap_or(Value::Null);
-        let invalid = |message: &str| (shown.clone(), A2aError::new(ErrorKind::InvalidRequest, message));
+        let invalid =
+            |message: &str| Box::new((shown.clone(), A2aError::new(ErrorKind::InvalidRequest, message)));
         if fields.get("jsonrpc") != Some(&json!("2.0")) {
             return Err(invalid("`jsonrpc` must be \"2.0\""));
         }
@@ -44,7 +45,7 @@ impl RpcRequest {
             Some(params @ Value::Object(_)) => params,
             Some(_) => {
                 let error = A2aError::new(ErrorKind::InvalidParams, "`params` must be an object");
-                return Err((shown, error));
+                return Err(Box::new((shown, error)));
             }
         };
         Ok(Self { id: shown, method, params })
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn what_is_not_a_request_is_refused_with_its_id() {
         let check = |body: &str, code: i64, id: Value| {
-            let (found_id, error) = RpcRequest::parse(body.as_bytes()).unwrap_err();
+            let (found_id, error) = *RpcRequest::parse(body.as_bytes()).unwrap_err();
             let found = failure(&found_id, &error);
             assert_eq!((&found["error"]["code"], &found["id"]), (&json!(code), &id), "{body}");
         };

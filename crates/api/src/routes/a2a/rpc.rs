@@ -8,7 +8,7 @@ use axum::{
 };
 use emergent_surfaces::a2a::{
     error::{A2aError, ErrorKind},
-    jsonrpc::{self, RpcFailure, RpcRequest, unknown_method},
+    jsonrpc::{self, RpcRequest, unknown_method},
     request::push_not_supported,
     types::StreamResponse,
 };
@@ -76,9 +76,9 @@ async fn read(parts: &Parts, body: axum::body::Body) -> std::result::Result<RpcR
     let parsed = parse_body_with(parts, body, |body| Ok(RpcRequest::parse(body))).await;
     match parsed {
         Ok(Ok(request)) => Ok(request),
-        Ok(Err((id, error))) => {
-            let failure: RpcFailure = (id, error);
-            Err((failure.0, failure.1.into()))
+        Ok(Err(failure)) => {
+            let (id, error) = *failure;
+            Err((id, error.into()))
         }
         Err(error) => Err(without_id(error.into())),
     }

@@ -115,7 +115,7 @@ async def main():
         seen = {"task": asked.id, "state": state(asked)}
     else:
         task = sys.argv[5]
-        updates = asyncio.create_task(follow(client.subscribe(SubscribeToTaskRequest(id=task))))
+        updates = asyncio.create_task(follow(factory(True).subscribe(SubscribeToTaskRequest(id=task))))
         await asyncio.sleep(0.5)
         answered = await whole(client, message("w2", "Green", task=task))
         seen = {"answered": state(answered), "followed": await asyncio.wait_for(updates, 30)}

@@ -6,7 +6,7 @@ const OpenAI = require("openai");
 
 const [baseURL, apiKey] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey });
-const model = "assistant";
+const model = "greeter";
 const weather = {
   name: "get_weather",
   description: "Tells the weather of a city.",

@@ -40,7 +40,7 @@ def streamed(api, **options):
     """The content, the reasoning, the reasons to finish and the usage of a stream."""
     seen = {"content": "", "reasoning": "", "finish": [], "usage": None, "id": None}
     stream = api.chat.completions.create(
-        model="assistant", stream=True, stream_options={"include_usage": True}, **options
+        model="greeter", stream=True, stream_options={"include_usage": True}, **options
     )
     for chunk in stream:
         seen["id"] = chunk.id
@@ -86,7 +86,7 @@ def with_tools(api, answer, key=None):
     messages, cities = [{"role": "user", "content": "How is the weather?"}], []
     for turn in range(5):
         headers = {"Idempotency-Key": f"{key}-{turn}"} if key else {}
-        message = answer(api, model="assistant", messages=messages, tools=WEATHER, extra_headers=headers)
+        message = answer(api, model="greeter", messages=messages, tools=WEATHER, extra_headers=headers)
         messages.append(message)
         if not message.get("tool_calls"):
             return [message["content"], cities]
@@ -99,12 +99,12 @@ def with_tools(api, answer, key=None):
 def sent_twice(api):
     """Sends the same results twice, without a key. The second answer is the first one."""
     messages = [{"role": "user", "content": "How is the weather?"}]
-    message = whole_answer(api, model="assistant", messages=messages, tools=WEATHER)
+    message = whole_answer(api, model="greeter", messages=messages, tools=WEATHER)
     messages.append(message)
     for call in message["tool_calls"]:
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": "sunny"})
     answers = [
-        api.chat.completions.create(model="assistant", messages=messages, tools=WEATHER) for _ in range(2)
+        api.chat.completions.create(model="greeter", messages=messages, tools=WEATHER) for _ in range(2)
     ]
     return answers[0].id == answers[1].id
 
@@ -125,21 +125,21 @@ def broken_stream(api):
 
 def main():
     api = client()
-    whole = api.chat.completions.create(model="assistant", messages=USER, temperature=0.2)
+    whole = api.chat.completions.create(model="greeter", messages=USER, temperature=0.2)
     conversation = USER + [{"role": "assistant", "content": whole.choices[0].message.content}]
     later = api.chat.completions.create(
-        model="assistant", messages=conversation + [{"role": "user", "content": "count"}]
+        model="greeter", messages=conversation + [{"role": "user", "content": "count"}]
     )
     key = {"extra_headers": {"Idempotency-Key": "order-17"}}
-    again = lossy().chat.completions.create(model="assistant", messages=USER, **key)
-    same = api.chat.completions.create(model="assistant", messages=USER, **key)
+    again = lossy().chat.completions.create(model="greeter", messages=USER, **key)
+    same = api.chat.completions.create(model="greeter", messages=USER, **key)
     stream_key = {"extra_headers": {"Idempotency-Key": "order-18"}}
     stream_again = streamed(lossy(), messages=USER, **stream_key)
     no_retry = client(max_retries=0)
     create = no_retry.chat.completions.create
     print(json.dumps({
         "models": [model.id for model in api.models.list()],
-        "model": api.models.retrieve("assistant").id,
+        "model": api.models.retrieve("greeter").id,
         "whole": [whole.choices[0].message.content, whole.choices[0].finish_reason, whole.usage.total_tokens > 0],
         "later": later.choices[0].message.content,
         "streamed": streamed(api, messages=[{"role": "user", "content": "look"}]),
@@ -147,7 +147,7 @@ def main():
         "streamRetried": stream_again["content"],
         "unknown": refused(lambda: create(model="nobody", messages=USER)),
         "notExternal": refused(lambda: create(model="worker", messages=USER)),
-        "taken": refused(lambda: create(model="assistant", messages=USER, tools=[
+        "taken": refused(lambda: create(model="greeter", messages=USER, tools=[
             {"type": "function", "function": {"name": "project_info", "parameters": {"type": "object"}}}])),
         "tools": with_tools(api, whole_answer),
         "toolsStreamed": with_tools(api, streamed_answer),
