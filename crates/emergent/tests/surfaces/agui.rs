@@ -50,7 +50,7 @@ async fn the_client_of_the_documentation_prints_the_answer() {
     let (_, program) = blocks.find(|(_, text)| text.contains("@ag-ui/client")).expect("a client");
     let home = home();
     let server = home.start().await;
-    create_agent(&home, "assistant", "external", &json!([]));
+    create_agent(&home, "greeter", "external", &json!([]));
     let token = command_output(home.run(&["token", "create", "partner", "--scopes", "agents:invoke"]));
     let file = home.folder().join("client.mjs");
     std::fs::write(&file, program.replace("http://127.0.0.1:4400", server.url())).expect("a file");

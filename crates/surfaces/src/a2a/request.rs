@@ -1,4 +1,7 @@
 //! The parameters of the operations, and what is refused in them.
+//!
+//! Clients have to write the names of fields in camelCase. The names of the proto file are read too, as parsers of
+//! ProtoJSON do: a filter or a `task_id` that is ignored would do something else than what was asked for.
 
 use emergent_domain::{cursor::Cursor, invalid::Invalid, patch::canonical_json, time::Timestamp};
 use serde::Deserialize;
@@ -32,12 +35,12 @@ pub struct SendMessage {
 #[serde(rename_all = "camelCase")]
 pub struct SendConfiguration {
     /// Returns the task as soon as it exists, instead of when it has ended or needs an input.
-    #[serde(default)]
+    #[serde(default, alias = "return_immediately")]
     pub return_immediately: Option<bool>,
-    #[serde(default)]
+    #[serde(default, alias = "history_length")]
     pub history_length: Option<i64>,
     /// Not supported.
-    #[serde(default)]
+    #[serde(default, alias = "task_push_notification_config")]
     pub task_push_notification_config: Option<Value>,
 }
 
@@ -161,7 +164,7 @@ fn check_history_length(field: &str, length: Option<i64>) -> Result<usize, Inval
 #[serde(rename_all = "camelCase")]
 pub struct GetTask {
     pub id: String,
-    #[serde(default)]
+    #[serde(default, alias = "history_length")]
     pub history_length: Option<i64>,
 }
 
@@ -183,24 +186,24 @@ pub struct TaskParams {
 #[serde(rename_all = "camelCase")]
 pub struct ListTasks {
     /// Only tasks of this context.
-    #[serde(default)]
+    #[serde(default, alias = "context_id")]
     pub context_id: Option<String>,
     /// Only tasks with this state.
     #[serde(default)]
     #[param(value_type = Option<String>)]
     pub status: Option<TaskState>,
-    #[serde(default)]
+    #[serde(default, alias = "page_size")]
     #[param(minimum = 1, maximum = 100)]
     pub page_size: Option<i64>,
-    #[serde(default)]
+    #[serde(default, alias = "page_token")]
     pub page_token: Option<String>,
-    #[serde(default)]
+    #[serde(default, alias = "history_length")]
     pub history_length: Option<i64>,
     /// Only tasks whose status is of this time or later.
-    #[serde(default)]
+    #[serde(default, alias = "status_timestamp_after")]
     #[param(value_type = Option<String>)]
     pub status_timestamp_after: Option<String>,
-    #[serde(default)]
+    #[serde(default, alias = "include_artifacts")]
     pub include_artifacts: Option<bool>,
 }
 
@@ -234,7 +237,8 @@ impl ListTasks {
             Invalid::new("statusTimestampAfter", "must be a time such as 2026-01-31T08:00:00Z")
         })?;
         Ok(TaskQuery {
-            context: set(&self.context_id).map(|text| parse_context("contextId", &text)).transpose()?,
+            // No context has the nil id: an id that no server of this kind makes finds nothing, like an unknown one.
+            context: set(&self.context_id).map(|text| text.parse().unwrap_or(Uuid::nil())),
             state: self.status.filter(|state| *state != TaskState::Unspecified),
             since,
             after,
@@ -308,6 +312,22 @@ mod tests {
     }
 
     #[test]
+    fn fields_may_have_their_names_of_the_proto_file() {
+        let task: GetTask = serde_json::from_value(json!({ "id": "t", "history_length": 0 })).unwrap();
+        assert_eq!(task.history_length, Some(0));
+        let list: ListTasks =
+            serde_json::from_value(json!({ "context_id": "c", "page_size": 2, "include_artifacts": true }))
+                .unwrap();
+        assert_eq!((list.context_id.as_deref(), list.page_size), (Some("c"), Some(2)));
+        assert_eq!(list.include_artifacts, Some(true));
+        let message: Message = serde_json::from_value(json!({
+            "message_id": "m", "task_id": "t", "context_id": "c", "role": "ROLE_USER", "parts": [],
+        }))
+        .unwrap();
+        assert_eq!((message.task_id.as_deref(), message.context_id.as_deref()), (Some("t"), Some("c")));
+    }
+
+    #[test]
     fn a_list_has_limits_and_names_a_wrong_parameter() {
         let check = |value: Value| {
             let query: ListTasks = serde_json::from_value(value).expect("parameters");
@@ -317,13 +337,13 @@ mod tests {
         assert_eq!((plain.page_size, plain.state, plain.after), (50, None, None));
         assert!(!plain.includes_artifacts);
         assert_eq!(check(json!({ "pageSize": 100 })).unwrap().page_size, 100);
+        assert_eq!(check(json!({ "contextId": "of another server" })).unwrap().context, Some(Uuid::nil()));
         assert_eq!(check(json!({ "historyLength": 1_000_000 })).unwrap().history_length, MAX_HISTORY);
         for (value, field) in [
             (json!({ "pageSize": 0 }), "pageSize"),
             (json!({ "pageSize": 101 }), "pageSize"),
             (json!({ "pageToken": "x" }), "pageToken"),
             (json!({ "historyLength": -1 }), "historyLength"),
-            (json!({ "contextId": "x" }), "contextId"),
             (json!({ "statusTimestampAfter": "yesterday" }), "statusTimestampAfter"),
         ] {
             assert_eq!(check(value), Err(field.to_owned()));

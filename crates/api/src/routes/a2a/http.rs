@@ -82,7 +82,7 @@ pub(super) async fn list(call: AgentCall, Query(query): Query<ListTasks>) -> Res
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistoryQuery {
-    #[serde(default)]
+    #[serde(default, alias = "history_length")]
     history_length: Option<i64>,
 }
 
