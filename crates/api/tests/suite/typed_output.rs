@@ -34,7 +34,7 @@ both_engines! {
             (json!("object"), "outputSchema"),
             (json!(true), "outputSchema"),
             (json!({ "properties": { "a": { "type": "int" } } }), "outputSchema.properties.a.type"),
-            (json!({ "$ref": "https://example.com/a.json" }), "outputSchema"),
+            (json!({ "$ref": "https://example.com/a.json" }), "outputSchema.$ref"),
             (json!({ "description": "x".repeat(40_000) }), "outputSchema"),
             (json!({ "const": "\0" }), "outputSchema"),
         ] {
