@@ -1,0 +1,49 @@
+/** What the API said about a request that failed. */
+export class ApiError extends Error {
+  readonly status: number
+  /** A stable name of the problem, such as `not_found`. */
+  readonly code: string
+  readonly details: unknown
+  readonly requestId: string | undefined
+
+  constructor(status: number, code: string, message: string, details?: unknown, requestId?: string) {
+    super(message)
+    this.name = 'ApiError'
+    this.status = status
+    this.code = code
+    this.details = details
+    this.requestId = requestId
+  }
+
+  static from(response: Response, body: unknown): ApiError {
+    const failure = (body as { error?: { code?: string; message?: string; details?: unknown } } | undefined)?.error
+    return new ApiError(
+      response.status,
+      failure?.code ?? 'unknown',
+      failure?.message ?? `the server answered with status ${response.status}`,
+      failure?.details,
+      response.headers.get('x-request-id') ?? undefined,
+    )
+  }
+
+  static unreachable(): ApiError {
+    return new ApiError(0, 'unreachable', 'the server cannot be reached')
+  }
+
+  /** Whether the same request may succeed later without a change. */
+  get isTemporary(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500
+  }
+}
+
+/** What a person can do about a failure. */
+export function advice(error: unknown): string {
+  if (!(error instanceof ApiError)) return 'Reload the page. If it happens again, report it with the steps that led here.'
+  if (error.status === 0) return 'Check that the server runs and that this browser can reach it. The page tries again by itself.'
+  if (error.status === 403) return 'Log in with a token that has the scope, or ask whoever manages the tokens.'
+  if (error.status === 404) return 'It may have been deleted, or it belongs to another project.'
+  if (error.status === 409) return 'Somebody changed it meanwhile. Reload it and try again.'
+  if (error.status === 429) return 'Wait a moment and try again.'
+  if (error.status >= 500) return 'Try again. If it persists, look for the request id in the log of the server.'
+  return 'Correct what the message names and try again.'
+}

@@ -1,0 +1,85 @@
+// What an event of the project makes stale: the table from event types to query keys.
+import type { QueryClient, QueryKey } from '@tanstack/react-query'
+import { keys } from './keys'
+import type { ProjectEvent } from './types'
+
+/** Returns the beginnings of the keys of all queries whose answers an event may change. */
+export function staleKeys(event: ProjectEvent): QueryKey[] {
+  switch (event.type) {
+    case 'run':
+      return [[...keys.runs, 'recent'], keys.run(event.runId), keys.runStats, keys.budgets, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
+    case 'workflow':
+      return [keys.workflows, keys.workflow(event.workflowId), keys.tasks]
+    case 'approval':
+      return [keys.inbox, keys.inboxItem(event.approvalId), keys.discussions, ...(event.runId ? [keys.run(event.runId)] : [])]
+    case 'graph':
+      return [keys.objects, keys.object(changedId(event.change)), keys.documents, keys.tasks]
+    case 'conversation':
+      return [keys.conversations, keys.conversation(event.conversationId)]
+    default:
+      return []
+  }
+}
+
+function changedId(change: object): string {
+  const { id, objectId } = change as { id?: string; objectId?: string }
+  return objectId ?? id ?? ''
+}
+
+type Client = Pick<QueryClient, 'invalidateQueries' | 'isFetching'>
+
+/** The shortest time between two rounds of reading again. */
+const PAUSE = 250
+
+/**
+ * Collects what events make stale and invalidates it together, so that a thousand events cost as much as one. A query
+ * that is being read is left until its answer is there: invalidating it at once would cancel it, and a steady stream
+ * of events would then never let an answer through.
+ */
+export class Invalidator {
+  #pending = new Map<string, QueryKey>()
+  #isScheduled = false
+  readonly #client: Client
+  readonly #schedule: (run: () => void) => void
+
+  constructor(client: Client, schedule: (run: () => void) => void = nextFrame()) {
+    this.#client = client
+    this.#schedule = schedule
+  }
+
+  add(queryKeys: readonly QueryKey[]) {
+    for (const queryKey of queryKeys) this.#pending.set(JSON.stringify(queryKey), queryKey)
+    this.#plan()
+  }
+
+  #plan() {
+    if (this.#isScheduled || this.#pending.size === 0) return
+    this.#isScheduled = true
+    this.#schedule(() => this.#flush())
+  }
+
+  #flush() {
+    this.#isScheduled = false
+    for (const [name, queryKey] of this.#pending) {
+      if (this.#client.isFetching({ queryKey }) > 0) continue
+      this.#pending.delete(name)
+      void this.#client.invalidateQueries({ queryKey })
+    }
+    this.#plan()
+  }
+}
+
+/** Runs in the next animation frame, which a hidden page does not get, and at most once in a while. */
+function nextFrame() {
+  let last = 0
+  return (run: () => void) => {
+    const wait = last + PAUSE - performance.now()
+    const start = () =>
+      requestAnimationFrame(() => {
+        last = performance.now()
+        run()
+      })
+    if (wait > 0) setTimeout(start, wait)
+    else start()
+  }
+}
