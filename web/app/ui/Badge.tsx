@@ -1,0 +1,59 @@
+import { Ban, CircleCheck, CircleDashed, CirclePause, CirclePlay, CircleX, Clock, Hourglass, type LucideIcon, SkipForward, TriangleAlert } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { classes } from '~/util/classes'
+import { capitalised, words } from '~/util/format'
+
+export type Tone = 'ok' | 'run' | 'wait' | 'fail' | 'pause' | 'idle'
+
+const SOFT: Record<Tone, string> = {
+  ok: 'bg-ok-soft text-ok',
+  run: 'bg-run-soft text-run',
+  wait: 'bg-wait-soft text-wait',
+  fail: 'bg-fail-soft text-fail',
+  pause: 'bg-pause-soft text-pause',
+  idle: 'bg-idle-soft text-idle',
+}
+
+export function Badge({ tone = 'idle', icon, children, title }: { tone?: Tone; icon?: ReactNode; children: ReactNode; title?: string }) {
+  return (
+    <span title={title} className={classes('inline-flex h-5 items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', SOFT[tone])}>
+      {icon}
+      {children}
+    </span>
+  )
+}
+
+/** Every status of runs, workflows, tasks, requests and servers: its colour, its icon and its word. */
+const STATUSES: Record<string, [Tone, LucideIcon]> = {
+  queued: ['idle', CircleDashed],
+  pending: ['idle', CircleDashed],
+  planning: ['run', CirclePlay],
+  running: ['run', CirclePlay],
+  in_progress: ['run', CirclePlay],
+  waiting: ['wait', Hourglass],
+  completed: ['ok', CircleCheck],
+  decided: ['ok', CircleCheck],
+  ok: ['ok', CircleCheck],
+  failed: ['fail', CircleX],
+  error: ['fail', CircleX],
+  escalated: ['wait', TriangleAlert],
+  overdue: ['wait', TriangleAlert],
+  paused: ['pause', CirclePause],
+  cancelled: ['idle', Ban],
+  skipped: ['idle', SkipForward],
+  expired: ['idle', Clock],
+  withdrawn: ['idle', Ban],
+}
+
+export const statusTone = (status: string): Tone => STATUSES[status]?.[0] ?? 'idle'
+
+/** A status as colour, icon and word, never as a colour alone. */
+export function Status({ status, detail }: { status: string; detail?: string | null | undefined }) {
+  const [tone, Icon] = STATUSES[status] ?? (['idle', CircleDashed] as const)
+  return (
+    <Badge tone={tone} icon={<Icon aria-hidden size={12} strokeWidth={2.25} />}>
+      {capitalised(words(status))}
+      {detail && <span className="font-normal">· {words(detail)}</span>}
+    </Badge>
+  )
+}

@@ -1,0 +1,46 @@
+import { Dialog as Base } from '@base-ui/react/dialog'
+import { X } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { classes } from '~/util/classes'
+import { IconButton } from './Button'
+
+type Props = {
+  open: boolean
+  onClose: () => void
+  title: ReactNode
+  description?: ReactNode
+  children?: ReactNode
+  /** The buttons at the bottom; the one that acts comes last. */
+  footer?: ReactNode
+  size?: 'sm' | 'md' | 'lg'
+}
+
+const WIDTHS = { sm: 'sm:max-w-md', md: 'sm:max-w-xl', lg: 'sm:max-w-4xl' }
+
+export function Dialog({ open, onClose, title, description, children, footer, size = 'md' }: Props) {
+  return (
+    <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+        <Base.Popup
+          className={classes(
+            'animate-rise fixed inset-x-3 top-[8vh] z-50 mx-auto flex max-h-[84vh] flex-col rounded-xl border border-line bg-raised text-text shadow-pop outline-none',
+            WIDTHS[size],
+          )}
+        >
+          <header className="flex items-start gap-3 px-4 pt-4 pb-2">
+            <div className="min-w-0 flex-1">
+              <Base.Title className="text-base font-semibold">{title}</Base.Title>
+              {description && <Base.Description className="mt-0.5 text-text-2">{description}</Base.Description>}
+            </div>
+            <IconButton label="Close" size="sm" onClick={onClose}>
+              <X aria-hidden size={16} />
+            </IconButton>
+          </header>
+          {children && <div className="min-h-0 flex-1 overflow-auto px-4 py-2">{children}</div>}
+          {footer && <footer className="flex flex-wrap justify-end gap-2 px-4 pt-2 pb-4">{footer}</footer>}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  )
+}

@@ -1,0 +1,41 @@
+// The actions of the palette. Pages add theirs while they are shown.
+import { useEffect, useSyncExternalStore } from 'react'
+
+export type Action = {
+  id: string
+  label: string
+  /** The heading below which the action is listed. */
+  group?: string
+  /** Further words that find it. */
+  keywords?: string
+  run: () => void
+}
+
+let registered: readonly Action[] = []
+const listeners = new Set<() => void>()
+
+function update(next: readonly Action[]) {
+  registered = next
+  listeners.forEach((listener) => listener())
+}
+
+/** Adds actions and returns how to remove them. */
+export function registerActions(actions: readonly Action[]): () => void {
+  update([...registered, ...actions])
+  return () => update(registered.filter((action) => !actions.includes(action)))
+}
+
+/** Adds actions while a component is shown. Pass a value that is made with `useMemo`. */
+export function useActions(actions: readonly Action[]) {
+  useEffect(() => registerActions(actions), [actions])
+}
+
+export function useRegisteredActions(): readonly Action[] {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    () => registered,
+  )
+}

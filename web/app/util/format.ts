@@ -1,0 +1,47 @@
+// Numbers, times and amounts as text.
+
+const integer = new Intl.NumberFormat('en')
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+
+export const formatCount = (value: number) => integer.format(value)
+export const formatCompact = (value: number) => (Math.abs(value) < 10_000 ? integer.format(value) : compact.format(value))
+
+/** An amount in dollars; small ones keep the digits that tell them apart from nothing. */
+export function formatMoney(usd: number): string {
+  if (usd === 0) return '$0.00'
+  if (Math.abs(usd) < 0.0001) return '< $0.0001'
+  const digits = Math.abs(usd) < 0.01 ? 4 : Math.abs(usd) < 1 ? 3 : 2
+  return `$${usd.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: digits })}`
+}
+
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
+  const seconds = milliseconds / 1000
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
+}
+
+export function formatRelative(at: number, now: number): string {
+  const ago = now - at
+  const amount = Math.abs(ago)
+  const text =
+    amount < 5_000 ? 'now'
+    : amount < 60_000 ? `${Math.floor(amount / 1000)} s`
+    : amount < 3_600_000 ? `${Math.floor(amount / 60_000)} min`
+    : amount < 86_400_000 ? `${Math.floor(amount / 3_600_000)} h`
+    : `${Math.floor(amount / 86_400_000)} d`
+  if (text === 'now') return text
+  return ago >= 0 ? `${text} ago` : `in ${text}`
+}
+
+export const formatAbsolute = (at: string | number | Date) =>
+  new Date(at).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+
+/** `step_limit` as words. */
+export const words = (name: string) => name.replaceAll('_', ' ')
+export const capitalised = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
+/** The last part of an id, which tells ids of one moment apart. */
+export const shortId = (id: string) => id.slice(-8)

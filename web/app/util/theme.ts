@@ -1,0 +1,42 @@
+import { useSyncExternalStore } from 'react'
+
+export type ThemeChoice = 'system' | 'light' | 'dark'
+
+const listeners = new Set<() => void>()
+const dark = matchMedia('(prefers-color-scheme: dark)')
+
+/** What the person chose. Only this is stored in the browser. */
+function choice(): ThemeChoice {
+  try {
+    const stored = localStorage.getItem('theme')
+    return stored === 'light' || stored === 'dark' ? stored : 'system'
+  } catch {
+    return 'system'
+  }
+}
+
+function apply() {
+  const chosen = choice()
+  const isDark = chosen === 'dark' || (chosen === 'system' && dark.matches)
+  document.documentElement.dataset.theme = isDark ? 'dark' : 'light'
+  listeners.forEach((listener) => listener())
+}
+
+dark.addEventListener('change', apply)
+
+export function setTheme(next: ThemeChoice) {
+  try {
+    if (next === 'system') localStorage.removeItem('theme')
+    else localStorage.setItem('theme', next)
+  } catch {
+    document.documentElement.dataset.theme = next
+  }
+  apply()
+}
+
+export function useTheme(): ThemeChoice {
+  return useSyncExternalStore((listener) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }, choice)
+}
