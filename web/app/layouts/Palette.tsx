@@ -1,0 +1,84 @@
+import { Dialog } from '@base-ui/react/dialog'
+import { Search } from 'lucide-react'
+import { useId, useState } from 'react'
+import { classes } from '~/util/classes'
+import { type Entry, useEntries } from './palette-entries'
+
+/** The palette over pages, actions, agents, runs, workflows and objects. */
+export default function Palette({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState('')
+  const [chosen, setChosen] = useState(0)
+  const { entries, isSearching, problem } = useEntries(text)
+  const id = useId()
+  const index = Math.min(chosen, Math.max(0, entries.length - 1))
+
+  const run = (entry: Entry | undefined) => {
+    if (!entry) return
+    onClose()
+    entry.run()
+  }
+  const onKeyDown = (event: React.KeyboardEvent) => {
+    if (event.key === 'ArrowDown') setChosen((index + 1) % Math.max(1, entries.length))
+    else if (event.key === 'ArrowUp') setChosen((index - 1 + entries.length) % Math.max(1, entries.length))
+    else if (event.key === 'Enter') run(entries[index])
+    else return
+    event.preventDefault()
+  }
+  return (
+    <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+        <Dialog.Popup aria-label="Search or run a command" className="animate-rise fixed inset-x-3 top-[10vh] z-50 mx-auto flex max-h-[70vh] max-w-xl flex-col overflow-hidden rounded-xl border border-line bg-raised shadow-pop outline-none">
+          <div className="flex items-center gap-2 border-b border-line px-4">
+            <Search aria-hidden size={16} className="text-text-3" />
+            <input
+              role="combobox"
+              aria-expanded
+              aria-controls={`${id}-list`}
+              aria-activedescendant={entries[index] ? `${id}-${index}` : undefined}
+              aria-label="Search or run a command"
+              autoComplete="off"
+              placeholder="Pages, actions, agents, runs, workflows, objects…"
+              value={text}
+              onChange={(event) => {
+                setText(event.target.value)
+                setChosen(0)
+              }}
+              onKeyDown={onKeyDown}
+              className="h-12 w-full bg-transparent text-base text-text outline-none placeholder:text-text-3"
+            />
+          </div>
+          <div id={`${id}-list`} role="listbox" aria-label="Results" className="overflow-auto p-2">
+            {entries.map((entry, position) => (
+              <div key={entry.id}>
+                {entry.group !== entries[position - 1]?.group && (
+                  <div role="presentation" className="px-2 pt-2 pb-1 text-xs font-medium text-text-3">
+                    {entry.group}
+                  </div>
+                )}
+                <div
+                  id={`${id}-${position}`}
+                  role="option"
+                  tabIndex={-1}
+                  aria-selected={position === index}
+                  ref={(element) => {
+                    if (position === index) element?.scrollIntoView({ block: 'nearest' })
+                  }}
+                  onPointerMove={() => setChosen(position)}
+                  onClick={() => run(entry)}
+                  onKeyDown={onKeyDown}
+                  className={classes('flex h-8 cursor-default items-center gap-2 rounded-md px-2', position === index && 'bg-selected')}
+                >
+                  <span className="min-w-0 flex-1 truncate">{entry.label}</span>
+                  {entry.hint && <span className="truncate text-xs text-text-2">{entry.hint}</span>}
+                </div>
+              </div>
+            ))}
+            {entries.length === 0 && <p className="px-2 py-6 text-center text-text-2">{isSearching ? 'Searching…' : 'Nothing was found. Try another word.'}</p>}
+          </div>
+          {problem && <p role="alert" className="border-t border-line px-4 py-2 text-xs text-fail">{problem}</p>}
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}

@@ -1,0 +1,80 @@
+// What the palette lists for a text: pages and actions at once, the rest from the API.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { api, unwrap, unwrapPage } from '~/api/client'
+import { agentsQuery, workflowsQuery } from '~/api/queries'
+import { useSession } from '~/api/session'
+import type { Scope } from '~/api/types'
+import { useDebounced } from '~/hooks/use-debounced'
+import { useRegisteredActions } from '~/util/actions'
+import { formatRelative, words } from '~/util/format'
+import { PAGES } from './navigation'
+
+export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
+
+const LIMIT = 5
+const ACTIONS = 'Actions'
+const matches = (text: string, ...fields: (string | undefined)[]) => {
+  const haystack = fields.join(' ').toLowerCase()
+  return text.toLowerCase().split(/\s+/).every((word) => haystack.includes(word))
+}
+
+export function useEntries(text: string): { entries: Entry[]; isSearching: boolean; problem: string | undefined } {
+  const navigate = useNavigate()
+  const actions = useRegisteredActions()
+  const scopes = useSession()?.scopes ?? []
+  const q = useDebounced(text.trim())
+  const may = (scope: Scope) => q !== '' && scopes.includes(scope)
+
+  const agents = useQuery({ ...agentsQuery, enabled: may('agents:read') })
+  const workflows = useQuery({ ...workflowsQuery(undefined, 100), enabled: may('agents:read') })
+  const runs = useQuery({
+    queryKey: ['palette', 'runs', q],
+    enabled: may('admin:read'),
+    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/runs', { params: { query: { q, limit: LIMIT } }, signal })),
+  })
+  const objects = useQuery({
+    queryKey: ['palette', 'objects', q],
+    enabled: may('graph:read'),
+    queryFn: ({ signal }) => unwrap(api.POST('/api/graph/search', { body: { query: q, limit: LIMIT }, signal })),
+  })
+
+  const entries: Entry[] = []
+  const addActions = (isOfPage: boolean) => {
+    for (const action of actions) {
+      const { group = ACTIONS } = action
+      if ((group !== ACTIONS) === isOfPage && matches(text, action.label, action.keywords)) entries.push({ id: action.id, group, label: action.label, run: action.run })
+    }
+  }
+  addActions(true)
+  for (const page of PAGES) {
+    if (matches(text, page.label)) entries.push({ id: page.to, group: 'Pages', label: page.label, hint: page.key ? `g ${page.key}` : undefined, run: () => void navigate({ to: page.to }) })
+  }
+  addActions(false)
+  if (q !== '') {
+    for (const agent of (agents.data?.items ?? []).filter((one) => matches(q, one.name, one.description)).slice(0, LIMIT)) {
+      entries.push({ id: agent.id, group: 'Agents', label: agent.name, hint: agent.description.slice(0, 60), run: () => void navigate({ to: '/agents/$agentId', params: { agentId: agent.id } }) })
+    }
+    for (const run of runs.data?.items ?? []) {
+      entries.push({ id: run.id, group: 'Runs', label: run.agentName, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
+    }
+    for (const workflow of (workflows.data?.items ?? []).filter((one) => matches(q, one.description)).slice(0, LIMIT)) {
+      entries.push({ id: workflow.id, group: 'Workflows', label: workflow.description || workflow.id, hint: words(workflow.status), run: () => void navigate({ to: '/workflows/$workflowId', params: { workflowId: workflow.id } }) })
+    }
+    for (const hit of objects.data?.hits ?? []) {
+      const { object } = hit
+      entries.push({ id: object.id, group: 'Objects', label: titleOf(object), hint: object.type, run: () => void navigate({ to: '/graph/objects/$objectId', params: { objectId: object.id } }) })
+    }
+  }
+  const failed = [agents, workflows, runs, objects].find((query) => query.error)
+  return {
+    entries,
+    isSearching: [agents, workflows, runs, objects].some((query) => query.isFetching) || q !== text.trim(),
+    problem: failed?.error ? `The search is not complete: ${failed.error.message}` : undefined,
+  }
+}
+
+function titleOf(object: { id: string; key?: string | null; properties: Record<string, unknown> }): string {
+  const { name, title } = object.properties
+  return typeof name === 'string' ? name : typeof title === 'string' ? title : (object.key ?? object.id)
+}
