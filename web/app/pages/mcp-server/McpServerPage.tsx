@@ -1,0 +1,5 @@
+import { PageHeader } from '~/ui/PageHeader'
+
+export function McpServerPage() {
+  return <PageHeader title="MCP server" />
+}
