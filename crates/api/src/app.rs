@@ -18,6 +18,7 @@ use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::requester::Requester;
+use emergent_web::WebUi;
 use tokio::sync::watch;
 
 use crate::{
@@ -83,6 +84,7 @@ pub struct Inner {
     pub(crate) doubted_lookups: TokenLookups,
     pub(crate) keys_in_progress: KeysInProgress,
     pub(crate) allowed_hosts: Option<AllowedHosts>,
+    pub(crate) web_ui: WebUi,
     pub(crate) description: ServerDescription,
     pub(crate) listen_address: ListenAddress,
     closing: watch::Sender<bool>,
@@ -111,6 +113,8 @@ pub struct AppOptions {
     pub invoke_rate: usize,
     /// The accepted values of the header `Host`; `None` means any.
     pub allowed_hosts: Option<AllowedHosts>,
+    /// The files of the web UI; without them, `/` is a page that says how to get it.
+    pub web_ui: WebUi,
     /// How the server was built and configured.
     pub description: ServerDescription,
 }
@@ -125,6 +129,7 @@ impl Default for AppOptions {
             streams: Capacity::new(limits::STREAMS),
             invoke_rate: invoke_rate::DEFAULT_PER_MINUTE,
             allowed_hosts: None,
+            web_ui: WebUi::default(),
             description: ServerDescription::default(),
         }
     }
@@ -144,6 +149,7 @@ impl App {
             streams,
             invoke_rate,
             allowed_hosts,
+            web_ui,
             description,
         } = options;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
@@ -176,6 +182,7 @@ impl App {
             doubted_lookups: TokenLookups::new(Requester::DoubtedAuthentication),
             keys_in_progress: KeysInProgress::default(),
             allowed_hosts,
+            web_ui,
             description,
             listen_address: ListenAddress::default(),
             closing: watch::channel(false).0,

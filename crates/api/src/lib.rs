@@ -44,6 +44,7 @@ mod ttl_cache;
 mod views;
 mod waited_run;
 mod waiting;
+mod web_pages;
 
 pub use app::{App, AppOptions};
 pub use diagnostics::ServerDescription;

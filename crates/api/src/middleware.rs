@@ -15,7 +15,9 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, server::Peer};
+use crate::{
+    ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, server::Peer, web_pages,
+};
 
 /// A longer request id is replaced.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -34,8 +36,10 @@ pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
         .with_state(app)
 }
 
-async fn no_route() -> ApiError {
-    ApiError::no_route()
+/// Serves the files of the web UI and its pages, whose paths only the browser knows. Everything else is unknown.
+async fn no_route(State(app): State<App>, request: Request) -> Response {
+    let found = web_pages::find(&app.web_ui, request.method(), request.uri().path(), request.headers());
+    found.unwrap_or_else(|| ApiError::no_route().into_response())
 }
 
 async fn wrong_method() -> ApiError {

@@ -13,6 +13,7 @@ use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::{Db, leases};
 use emergent_tools::{ToolPool, remote::McpServers};
+use emergent_web::WebUi;
 use tracing::warn;
 
 use crate::{
@@ -127,6 +128,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         allowed_hosts: Some(AllowedHosts::new(settings.allowed_hosts.as_deref(), &settings.listen)),
         description: server_description(settings),
         invoke_rate: settings.invoke_rate,
+        web_ui: WebUi::embedded(),
         ..Default::default()
     };
     let webhooks = WebhookSettings { secrets: secrets.clone(), server: settings.webhook.clone() };

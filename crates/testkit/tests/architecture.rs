@@ -12,6 +12,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
     ("net", &[]),
+    // The files of the web UI, without HTTP.
+    ("web", &[]),
     // Decisions without I/O: `rules` must never see the store, a model or a runtime.
     ("rules", &["domain", "documents"]),
     ("store", &["domain", "net"]),
@@ -29,7 +31,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("chat", &["executor"]),
     ("coordination", &["executor"]),
     ("products", &["executor"]),
-    ("api", &["chat", "coordination", "products", "surfaces"]),
+    ("api", &["chat", "coordination", "products", "surfaces", "web"]),
     ("emergent", &["api"]),
     // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),

@@ -47,4 +47,5 @@ mod streams;
 mod surfaces;
 mod triggers;
 mod typed_output;
+mod web_pages;
 mod webhooks;

@@ -31,6 +31,28 @@ async fn a_browser_gets_a_page_with_a_strict_policy_and_a_program_gets_json() {
 }
 
 #[tokio::test]
+async fn the_page_of_a_program_without_the_web_ui_says_who_is_logged_in_and_until_when() {
+    let db = TestDb::sqlite().await;
+    let server = Server::start(&db).await;
+    let client = server.client(None);
+    let login = serde_json::json!({ "token": server.admin });
+    let answer = client.post("/api/session", login).await;
+    answer.is(200);
+    let cookie = answer.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let page = async |cookie: &str| {
+        let request = client.request(Method::GET, "/").header("accept", "text/html").header("cookie", cookie);
+        let response = client.open(request.body(Body::empty()).unwrap()).await;
+        let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    };
+    let shown = page(&cookie).await;
+    assert!(shown.contains("You are logged in as <strong>admin</strong> until 20"), "{shown}");
+    assert!(shown.contains("<code>make build</code>"), "it says how to get the UI: {shown}");
+    let stranger = page("emergent_session=unknown").await;
+    assert!(stranger.contains("<h1>Emergent</h1>") && !stranger.contains("You are logged in"), "{stranger}");
+}
+
+#[tokio::test]
 async fn an_operator_is_told_what_works_and_a_project_token_is_refused() {
     let db = TestDb::sqlite().await;
     let server = Server::start(&db).await;

@@ -1,4 +1,5 @@
-//! The start of the server: a page for people, and the same as JSON for programs.
+//! The start of the server: the web UI for people, and where to go as JSON for programs. A program that was built
+//! without the web UI has a page that says how to get it.
 
 use std::{net::IpAddr, sync::LazyLock};
 
@@ -19,6 +20,7 @@ use crate::{
     html_page, login_cookie,
     response::{Envelope, ok},
     server::Peer,
+    web_pages::{self, accepts_html},
 };
 
 const STYLE: &str = include_str!("home.css");
@@ -72,11 +74,14 @@ pub(super) async fn home(
     headers: HeaderMap,
 ) -> Response {
     let mut response = match accepts_html(&headers) {
-        true => {
-            let login = find_login(&app, &headers, peer.map(|Extension(peer)| peer.address)).await;
-            let page = login.map_or_else(|| PAGE.clone(), |login| page_with_login(&login));
-            html_page::respond(page, &POLICY, "no-referrer")
-        }
+        true => match web_pages::start_page(&app.web_ui, &headers) {
+            Some(page) => return page,
+            None => {
+                let login = find_login(&app, &headers, peer.map(|Extension(peer)| peer.address)).await;
+                let page = login.map_or_else(|| PAGE.clone(), |login| page_with_login(&login));
+                html_page::respond(page, &POLICY, "no-referrer")
+            }
+        },
         false => ok(HOME).into_response(),
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, cookie"));
@@ -102,31 +107,12 @@ fn page_with_login(login: &Login) -> String {
     PAGE.replacen("<dl>", &note, 1)
 }
 
-/// Whether the client names HTML. A program that accepts anything (`*/*`) gets JSON.
-fn accepts_html(headers: &HeaderMap) -> bool {
-    headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| {
-        value.split(',').filter_map(|range| range.split(';').next()).any(|kind| {
-            let kind = kind.trim();
-            kind.eq_ignore_ascii_case("text/html") || kind.eq_ignore_ascii_case("application/xhtml+xml")
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
     use sha2::{Digest, Sha256};
 
     use super::*;
-
-    #[test]
-    fn a_browser_gets_the_page_and_a_program_gets_json() {
-        let accepts = |value: &'static str| {
-            accepts_html(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(value))]))
-        };
-        assert!(accepts("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"));
-        assert!(!accepts("*/*") && !accepts("application/json") && !accepts_html(&HeaderMap::new()));
-    }
 
     #[test]
     fn the_page_loads_nothing_and_its_style_is_what_the_policy_allows() {
