@@ -3,11 +3,19 @@
 #
 #     docker build --build-arg EMERGENT_COMMIT="$(git rev-parse --short=9 HEAD)" -t emergent .
 
+FROM node:22-slim AS web
+WORKDIR /source/web
+COPY web/package.json web/package-lock.json web/.npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY web ./
+RUN npm run build
+
 FROM rust:1-slim-bookworm AS build
 WORKDIR /source
 # The image has no git and the context no history, so the commit for `emergent --version` is an argument.
 ARG EMERGENT_COMMIT=
 COPY . .
+COPY --from=web /source/web/dist web/dist
 # The toolchain of the image is used as it is; this file would make rustup download another one.
 RUN rm -f rust-toolchain.toml
 # Registry and build are cached between builds, and the program is copied out of the cache.

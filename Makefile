@@ -22,25 +22,39 @@ endif
 # The crates that may have examples in their docs. For all others, rustdoc would read the whole crate for nothing.
 DOC_EXAMPLES := $(shell grep -rlE '^ *//[/!] ```(rust.*|no_run|should_panic|compile_fail)?$$' crates/*/src --include=*.rs | cut -d/ -f2 | sort -u)
 
+# The web UI is built with Node when a file of web/ changed. Without Node the program is built without the UI, and says so.
+WEB_SOURCES := $(shell git ls-files -co --exclude-standard web 2>/dev/null || find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
+.PHONY: web
+web: web/.build-stamp
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
+	cd web && npm ci --no-audit --no-fund
+	touch $@
+
+web/.build-stamp: $(filter-out web/tests/% web/%.md web/dist/%,$(WEB_SOURCES))
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/.package-lock.json && cd web && npm run build && touch .build-stamp; \
+	else echo "make: there is no npm, so the program is built without the web UI. Install Node 20.19 or newer to have it." >&2; fi
+
 ## run      build, and start the server with a small sample graph in ./data
 .PHONY: run
-run:
+run: web
 	$(CARGO) build --locked -p emergent
 	$(CARGO) run --quiet --locked -p emergent -- serve --sample --data-dir ./data
 
 ## build    build everything
 .PHONY: build
-build:
+build: web
 	$(CARGO) build --workspace --locked
 
-## test     every test on both databases, the API against its description, and generated clients
+## test     every test on both databases, the API against its description, generated clients, and the web UI in a browser
 .PHONY: test
-test:
+test: web
 	scripts/postgres run $(TESTS) $(ARGS)
 	$(CARGO) test --doc --locked $(addprefix -p emergent-,$(DOC_EXAMPLES))
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
+	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests
 
 ## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
 .PHONY: attack
@@ -52,19 +66,20 @@ attack:
 fuzz-parsers:
 	scripts/parser-fuzz $(or $(SECONDS),60) $(ARGS)
 
-## check    formatting, clippy, docs, crates and pages in step, dependencies
+## check    formatting, clippy, docs, crates and pages in step, dependencies, types and size of the web UI
 .PHONY: check
-check:
+check: web
 	$(CARGO) fmt --all --check
 	scripts/unused-deps
 	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
 	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift --test vocabulary --test modules
+	cd web && npm run check
 
 ## release  the release binary in target/dist; its line numbers are in emergent.debug beside it
 .PHONY: release
-release:
+release: web
 	$(CARGO) build --release --locked -p emergent
 	mkdir -p "$(TARGET)/dist"
 	objcopy --only-keep-debug "$(TARGET)/release/emergent" "$(TARGET)/dist/emergent.debug"
@@ -124,7 +139,8 @@ soak:
 clean:
 	scripts/postgres stop
 	$(CARGO) clean
-	rm -rf .cache
+	rm -rf .cache web/node_modules web/.build-stamp web/tests/screenshots
+	find web/dist -mindepth 1 ! -name .gitignore -delete
 
 .PHONY: help
 help:

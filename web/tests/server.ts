@@ -1,0 +1,123 @@
+// Starts the real program on a free port with a temporary data folder.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const BINARY = process.env.EMERGENT_BIN ? resolve(process.env.EMERGENT_BIN) : fileURLToPath(new URL('../../target/debug/emergent', import.meta.url))
+const PATIENCE = 30_000
+
+export type ServerOptions = {
+  /** Further environment variables, such as `EMERGENT_REHEARSAL_SCRIPT`. */
+  env?: Record<string, string>
+  /** Whether the sample graph is loaded. */
+  sample?: boolean
+}
+
+export class Server {
+  readonly url: string
+  readonly folder: string
+  readonly token: string
+  /** What the program printed. */
+  output = ''
+  #child: ChildProcess
+  readonly #options: ServerOptions
+  readonly #port: number
+
+  private constructor(port: number, folder: string, options: ServerOptions) {
+    this.url = `http://127.0.0.1:${port}`
+    this.folder = folder
+    this.#port = port
+    this.#options = options
+    this.#child = this.#spawn()
+    this.token = ''
+  }
+
+  static async start(options: ServerOptions = {}): Promise<Server> {
+    const folder = mkdtempSync(join(tmpdir(), 'emergent-web-'))
+    const server = new Server(await freePort(), folder, options)
+    await server.#ready()
+    Object.assign(server, { token: readFileSync(join(folder, 'admin-token'), 'utf8').trim() })
+    return server
+  }
+
+  /** The link with a one-time code that the program printed at its start. */
+  get loginLink(): string {
+    const link = /\S+\/login\?code=\S+/.exec(this.output)?.[0]
+    if (!link) throw new Error(`the program printed no login link:\n${this.output}`)
+    return link
+  }
+
+  /** Calls the API with the admin token and returns the data of the answer. */
+  async api<T = never>(method: string, path: string, body?: unknown): Promise<T> {
+    const response = await fetch(this.url + path, {
+      method,
+      headers: { Authorization: `Bearer ${this.token}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+    return text ? (JSON.parse(text) as { data: T }).data : (undefined as T)
+  }
+
+  /** Ends the program at once, as a crash does. */
+  async kill() {
+    await this.#end('SIGKILL')
+  }
+
+  /** Starts the program again with the same data and the same address. */
+  async restart() {
+    this.output = ''
+    this.#child = this.#spawn()
+    await this.#ready()
+  }
+
+  async stop() {
+    await this.#end('SIGTERM')
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  #spawn(): ChildProcess {
+    const args = ['serve', '--data-dir', this.folder, ...(this.#options.sample === false ? [] : ['--sample'])]
+    const child = spawn(BINARY, args, {
+      env: { PATH: process.env.PATH, EMERGENT_PROGRAM: process.env.EMERGENT_PROGRAM, HOME: this.folder, EMERGENT_LISTEN: `127.0.0.1:${this.#port}`, EMERGENT_EMBEDDINGS: 'off', ...this.#options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    child.stdout.on('data', (bytes: Buffer) => (this.output += bytes.toString()))
+    child.stderr.on('data', (bytes: Buffer) => (this.output += bytes.toString()))
+    return child
+  }
+
+  async #ready() {
+    const end = Date.now() + PATIENCE
+    for (;;) {
+      const isReady = await fetch(`${this.url}/ready`).then((response) => response.ok, () => false)
+      if (isReady && this.output.includes('/login?code=')) return
+      if (this.#child.exitCode !== null || Date.now() > end) throw new Error(`the server did not start:\n${this.output}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+
+  #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child
+    if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve()
+    return new Promise((resolve) => {
+      child.once('exit', () => resolve())
+      child.kill(signal)
+      setTimeout(() => child.kill('SIGKILL'), 10_000).unref()
+    })
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      probe.close(() => (typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port'))))
+    })
+  })
+}
