@@ -58,7 +58,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TaskInput {
-    /// What to do, in a few words.
+    /// What to do, in few words.
     #[schemars(length(min = 1, max = 500))]
     title: String,
     #[serde(flatten)]
@@ -69,23 +69,23 @@ struct TaskInput {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct TaskDetails {
-    /// Short name in the workflow; default: from the title.
+    /// Short name; default: from the title.
     #[schemars(length(min = 1, max = 64))]
     key: Option<String>,
-    /// All its agent needs to know; it does not see your conversation.
+    /// All its agent must know; it cannot see your conversation.
     #[schemars(length(min = 1, max = 100_000))]
     description: Option<String>,
-    /// Such as research, design, implement, test, review.
+    /// Such as research, implement, test, review.
     #[schemars(length(min = 1, max = 64))]
     kind: Option<String>,
-    /// Words that help to choose an agent.
+    /// Help to choose an agent.
     #[serde(default)]
     #[schemars(length(max = 64), inner(length(min = 1, max = 128)))]
     tags: Vec<String>,
     /// Default: medium.
     #[schemars(with = "Option<OneOf<Priority>>")]
     priority: Option<Priority>,
-    /// How hard it is.
+    /// Difficulty.
     #[schemars(range(min = 1, max = 10))]
     complexity: Option<i64>,
     /// Agent to do it; default: chosen.
@@ -98,7 +98,7 @@ struct TaskDetails {
     /// Other agents discuss its result.
     #[serde(default)]
     requires_collaboration: bool,
-    /// Agents that discuss it; default: chosen.
+    /// Who discusses it; default: chosen.
     #[serde(default)]
     #[schemars(length(max = 20), inner(length(min = 1, max = 128)))]
     collaborators: Vec<String>,
@@ -109,7 +109,7 @@ struct TaskDetails {
     #[serde(default)]
     #[schemars(length(max = 200))]
     verifies: Vec<TaskRef>,
-    /// Retries after a failure; default: 3.
+    /// Default: 3.
     #[schemars(range(min = 0, max = 100))]
     max_retries: Option<i64>,
     /// JSON Schema of its result; default: its agent's.
@@ -192,7 +192,7 @@ fn create_tasks(
     { "title": "Test tags", "kind": "test", "verdict": "test", "blockedBy": ["build"] },
 ] }))]
 struct CreateInput {
-    /// What to do, in a few words.
+    /// What to do, in few words.
     #[schemars(length(min = 1, max = 500))]
     title: Option<String>,
     #[serde(flatten)]
@@ -204,7 +204,7 @@ struct CreateInput {
     /// Workflow to add them to; default: yours.
     #[schemars(with = "Option<Uuid>")]
     workflow_id: Option<WorkflowId>,
-    /// Purpose of the workflow that they start.
+    /// Purpose of the workflow they start.
     #[schemars(length(min = 1, max = 4_000))]
     workflow: Option<String>,
 }

@@ -14,7 +14,7 @@ mod inputs;
 /// Bytes of name, description and input schema of all tools together. A model reads them with
 /// every call, so a tool that makes them larger has to be worth it: four bytes are about a token. The settings
 /// of a discussion and the search for bookkeeping are worth 1,500 bytes more than the rest had before.
-const MAX_TOTAL_BYTES: usize = 42_500;
+const MAX_TOTAL_BYTES: usize = 42_000;
 
 async fn all_tools() -> Vec<ToolSpec> {
     let db = TestDb::sqlite().await;
