@@ -6,7 +6,7 @@ use emergent_domain::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Choice, Decision},
     cursor::{Cursor, Page, ResultPage},
     ids::{ApprovalId, ProjectId, RunId, ToolCallId},
-    inbox::InboxNotice,
+    inbox::{InboxNotice, short_title},
     time::Timestamp,
 };
 use serde_json::json;
@@ -72,7 +72,9 @@ pub const QUEUE: &str = "approvals";
 
 /// Inserts requests, each with the job that ends it when its time is up.
 pub fn insert(tx: &mut Tx<'_>, approvals: &[Approval]) -> Result<()> {
-    tx.insert_rows(approvals, [], |_| [], "")?;
+    // Triggers that write the events of the project cannot sum up an input, so the title is stored.
+    let title = |index: usize| [Param::from(short_title(&approvals[index].title()))];
+    tx.insert_rows(approvals, ["title"], title, "")?;
     for approval in approvals {
         let Some(run_at) = approval.expires_at else { continue };
         let key = approval.id.to_string();

@@ -1,5 +1,6 @@
 //! Reads what happens in a project: the change feed and the new statuses of runs, workflows and requests to people,
-//! merged into one order. Triggers of the database write the statuses (migrations `project_events`, `chat` and `inbox`).
+//! merged into one order. Triggers of the database write the statuses (migrations `project_events`, `chat`,
+//! `inbox` and `approval_titles`).
 
 use emergent_domain::{
     change::FeedPosition,

@@ -53,8 +53,8 @@ pub enum ProjectEventView {
         approval_id: Uuid,
         /// `approval`, `question`, `discussion` or `escalation`.
         kind: String,
-        /// The tool, the question, the topic of the discussion, or why the workflow does not go on; at most 500
-        /// characters.
+        /// The tool with the start of its input, the question, the topic of the discussion, or why the workflow does
+        /// not go on; at most 500 characters.
         #[serde(default)]
         title: String,
         /// The agent that asks.
