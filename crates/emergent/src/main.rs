@@ -26,6 +26,7 @@ mod settings_report;
 mod table;
 mod telemetry;
 mod text;
+mod usage;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
@@ -176,7 +177,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
         return code;
     }
-    let parser = command();
+    let parser = usage::fit(command(), output::terminal_width());
     let matches = parser.clone().get_matches();
     hints::set_flags(&matches);
     messages::set_flags(&parser, &matches);

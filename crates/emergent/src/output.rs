@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use console::measure_text_width;
 use serde::Serialize;
 
 use crate::{
@@ -194,6 +195,31 @@ fn print_wrapped(text: &str) {
     let columns = usize::from(console::Term::stderr().size().1).max(MIN_COLUMNS);
     for line in wrap(text, columns) {
         eprintln!("{line}");
+    }
+}
+
+/// Prints the name of the one thing that is shown, and its id: beside it if there is space, and below it otherwise.
+pub fn print_title(name: &str, id: &str) -> Result<()> {
+    let one_line = format!("{name}  {id}");
+    match terminal_width() {
+        Some(width) if measure_text_width(&one_line) > width => {
+            wrap(name, width).iter().try_for_each(|line| print_line(&bold(line)))?;
+            print_dim(id)
+        }
+        _ => print_line(&format!("{}  {}", bold(name), dim(id))),
+    }
+}
+
+/// Prints a dim line that says what a command is for, and the command, which is never broken: beside the line if there is
+/// space, and below it otherwise.
+pub fn print_command(purpose: &str, command: &str) -> Result<()> {
+    let one_line = format!("  {purpose} {command}");
+    match terminal_width() {
+        Some(width) if measure_text_width(&one_line) > width => {
+            print_dim(&format!("  {purpose}"))?;
+            print_line(&dim(&format!("  {command}")))
+        }
+        _ => print_line(&dim(&one_line)),
     }
 }
 

@@ -71,7 +71,13 @@ pub fn fit_line(line: &str, width: usize) -> String {
     truncate_str(line, end + 1, "…").replace("……", "…")
 }
 
-/// The lines of a text without colour codes, wrapped between words. A word that is wider than a line is split.
+/// Whether a word is of use as a whole only: an id or an address, perhaps with punctuation around it.
+fn is_unbreakable(word: &str) -> bool {
+    word.contains("://") || is_id(word.trim_matches(|char: char| !char.is_ascii_alphanumeric()))
+}
+
+/// The lines of a text without colour codes, wrapped between words. A word that is wider than a line is split, unless it
+/// is an id or an address: that one gets a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     text.lines().flat_map(|line| wrap_line(line, width.max(1))).collect()
 }
@@ -79,10 +85,20 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// The fewest columns for the text beside a label.
 const MIN_TEXT_COLUMNS: usize = 20;
 
-/// The lines of a text after a label. The text is wrapped beside the label, which may have colour codes.
+/// The columns before a text that stands below its label.
+const TEXT_BELOW_INDENT: usize = 4;
+
+/// The lines of a text after a label. The text is wrapped beside the label, which may have colour codes; below it if
+/// there is an id or an address that does not fit beside the label.
 pub fn wrap_item(label: &str, text: &str, width: usize) -> Vec<String> {
     let indent = measure_text_width(label);
-    let lines = wrap(text, width.saturating_sub(indent).max(MIN_TEXT_COLUMNS));
+    let beside = width.saturating_sub(indent).max(MIN_TEXT_COLUMNS);
+    if text.split_whitespace().any(|word| is_unbreakable(word) && measure_text_width(word) > beside) {
+        let below = wrap(text, width.saturating_sub(TEXT_BELOW_INDENT).max(MIN_TEXT_COLUMNS));
+        let below = below.into_iter().map(|line| format!("{:TEXT_BELOW_INDENT$}{line}", ""));
+        return std::iter::once(label.trim_end().to_owned()).chain(below).collect();
+    }
+    let lines = wrap(text, beside);
     let whole = |(index, line): (usize, String)| match index {
         0 => format!("{label}{line}"),
         _ => format!("{:indent$}{line}", ""),
@@ -103,6 +119,10 @@ fn wrap_line(line: &str, width: usize) -> Vec<String> {
             lines.push(std::mem::replace(&mut current, indent.clone()));
         } else if gap > 0 {
             current.push(' ');
+        }
+        if is_unbreakable(word) {
+            current.push_str(word);
+            continue;
         }
         for char in word.chars() {
             let char_width = measure_text_width(char.encode_utf8(&mut [0; 4]));
@@ -213,6 +233,18 @@ mod tests {
         assert_eq!(lines, ["  ? host  one two three four", "          five"]);
         assert_eq!(wrap_item("\x1b[31m✗\x1b[0m ", "one", 30), ["\x1b[31m✗\x1b[0m one"]);
         assert!(wrap_item("label ", "", 30).is_empty());
+    }
+
+    #[test]
+    fn ids_and_addresses_are_never_split() {
+        assert_eq!(wrap(&format!("see {ID}, then go on"), 20), ["see", &format!("{ID},"), "then go on"]);
+        let address = "https://example.com/a/rather/long/path";
+        assert_eq!(
+            wrap_item("  webhook  ", &format!("{address} (signed)"), 40),
+            ["  webhook", &format!("    {address}"), "    (signed)"]
+        );
+        assert_eq!(wrap_item("  id   ", ID, 40), ["  id", &format!("    {ID}")]);
+        assert_eq!(wrap_item("  id   ", ID, 80), [format!("  id   {ID}")]);
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn print_conversation(conversation: &ConversationView, active: Option<&ActiveAns
         output::print_fact("usage", &tokens)?;
     }
     let command = hints::command(&format!("chat --conversation {}", short_id(&conversation.id.to_string())));
-    output::print_line(&dim(&format!("  to go on: {command}")))?;
+    output::print_command("to go on:", &command)?;
     output::print_line("")
 }
 

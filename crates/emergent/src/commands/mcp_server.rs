@@ -19,7 +19,7 @@ use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     hints,
-    output::{self, bold, dim, duration, first_line, green, red},
+    output::{self, duration, first_line, green, red},
     progress,
 };
 
@@ -357,7 +357,7 @@ fn explain_status(server: &McpServerView) -> Result<()> {
 }
 
 fn show(server: &McpServerView) -> Result<()> {
-    output::print_line(&format!("{}  {}", bold(&server.name), dim(&server.id.to_string())))?;
+    output::print_title(&server.name, &server.id.to_string())?;
     let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();

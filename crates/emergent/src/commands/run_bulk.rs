@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::time::{Clock, Timestamp};
+use emergent_domain::{
+    text::counted,
+    time::{Clock, Timestamp},
+};
 use emergent_wire::run_bulk::{
     BulkOutcomeView, BulkRunAction, BulkRuns, BulkRunsView, RunFilterView, RunStatsView,
 };
@@ -227,8 +230,9 @@ pub async fn show_stats(
     if as_json {
         return output::print_json(&stats);
     }
-    output::print_line(&format!("{} runs from {} to {}", stats.total, stats.since, stats.until))?;
-    output::print_line(&counts(&stats.by_status))?;
+    let runs = counted(stats.total, "run");
+    output::print_text(&format!("{runs} from {} to {}", stats.since, stats.until))?;
+    output::print_text(&counts(&stats.by_status))?;
     let agents: Vec<Vec<String>> = stats
         .by_agent
         .iter()

@@ -115,10 +115,15 @@ fn is_json(line: &str) -> bool {
     line.trim_start().starts_with(['"', '{', '}', '[', ']'])
 }
 
-/// An id, a time or a command is not broken, so that it can be copied.
+/// Whether the line is nothing but an id, an address, a path or a command, which is not broken, so that it can be copied.
 fn is_copied(line: &str) -> bool {
-    let is_long = |word: &str| word.len() >= 27 && !word.contains("──");
-    line.split_whitespace().any(is_long) || line.contains("emergent ")
+    let line = line.trim();
+    let is_one_word = !line.contains(char::is_whitespace);
+    (is_one_word && (is_uuid(line) || line.contains('/'))) || line.starts_with("emergent ")
+}
+
+fn is_uuid(word: &str) -> bool {
+    word.len() == 36 && word.chars().all(|char| char == '-' || char.is_ascii_hexdigit())
 }
 
 /// What is wrong with the output of a command.
@@ -180,6 +185,23 @@ async fn everything_that_is_listed_or_shown_fits_a_terminal_of_40_columns() {
 }
 
 #[test]
+fn an_id_that_is_shown_can_be_copied_at_any_width() {
+    let home = Home::sqlite();
+    let name = "a-project-with-a-rather-long-name-that-nobody-wants-to-type";
+    command_output(home.run(&["project", "create", name]));
+    command_output(home.run(&["chat", "Hello"]));
+    for args in [&["project", "show", name][..], &["conversation", "show", "last"]] {
+        for columns in [120, 80, 60, 40] {
+            let shown = text(&on_terminal(&home, (24, columns), "", args).stdout);
+            let lines = written_lines(&shown);
+            let has_id = |line: &String| line.split_whitespace().any(is_uuid);
+            assert!(lines.iter().any(has_id), "{args:?} {columns}: {shown}");
+            assert!(lines.iter().all(|line| console_width(line) <= columns), "{args:?} {columns}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn a_list_of_runs_shows_the_whole_status_at_any_width() {
     let home = Home::sqlite();
     let folder = home.data().join("rehearsals");
@@ -209,7 +231,7 @@ fn the_help_fits_a_terminal_of_40_columns() {
         let shown = text(&on_terminal(&home, (24, 40), "", args).stdout);
         let wide: Vec<String> = written_lines(&shown)
             .into_iter()
-            .filter(|line| console_width(line) > 40 && line.contains(' ') && !is_copied(line))
+            .filter(|line| console_width(line) > 40 && !is_copied(line))
             .collect();
         assert!(wide.is_empty(), "{args:?}: {wide:#?}");
     }

@@ -6,11 +6,11 @@ use emergent_wire::project::{DiscussionDefaultsView, ProjectView};
 use crate::{
     error::Result,
     hints,
-    output::{self, bold, dim, print_fact},
+    output::{self, print_fact},
 };
 
 pub(super) fn print(project: &ProjectView) -> Result<()> {
-    output::print_line(&format!("{}  {}", bold(&project.name), dim(&project.id.to_string())))?;
+    output::print_title(&project.name, &project.id.to_string())?;
     let yes_no = |flag: bool| if flag { "yes" } else { "no" };
     print_fact("strict", yes_no(project.strict))?;
     print_fact("keeps", &retention(project))?;
