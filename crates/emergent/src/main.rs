@@ -117,7 +117,7 @@ enum Command {
     /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(commands::token::Token),
-    /// Print a link that logs a browser in to the running server, once
+    /// Print a link to the web UI of the running server that logs a browser in, once
     LoginLink,
     Audit(commands::audit::Audit),
     /// Set, delete and rotate the secrets of external servers

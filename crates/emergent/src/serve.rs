@@ -17,6 +17,7 @@ use crate::{
     hints, output, sample,
     services::{self, Services},
     settings_report,
+    text::wrap_item,
 };
 
 /// How long requests in flight, and then background tasks, may take to end after a signal to stop.
@@ -245,8 +246,10 @@ fn can_answer(models: &Models) -> bool {
     [None, own].iter().any(|own| models.choose_for_run(None, own.as_ref()).is_ok())
 }
 
-/// Prints the address, a link that logs in and, when it is new, the admin token. With `sample`, also commands to
-/// try.
+/// The columns of the output where it is no terminal.
+const DEFAULT_COLUMNS: usize = 80;
+
+/// Prints the address, a link to the web UI and, when it is new, the admin token. With `sample`, also commands to try.
 fn print_welcome(
     settings: &Settings,
     services: &Services,
@@ -268,12 +271,9 @@ fn print_welcome(
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
     if let Some(path) = login_path {
-        // The link has a line of its own without a margin: it is as wide as many terminals, and must not be broken.
-        text.push_str(
-            "  browser      this link logs in once, within 10 minutes, so that pages of this\n               \
-             address can call the API; `emergent login-link` prints another:\n",
-        );
-        text.push_str(&format!("{}{path}\n", login_link::browser_address(address)));
+        let link = format!("{}{path}", login_link::browser_address(address));
+        let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
+        text.push_str(&web_ui_text(&link, &hints::local_command("login-link"), columns));
     }
     if let Some(notes) = sample {
         text.push_str(&commands_to_try(settings, services, address));
@@ -281,6 +281,17 @@ fn print_welcome(
     }
     // Standard output may be closed, and the server works without it.
     let _ = output::print_line(&text);
+}
+
+/// What a start says about the link to the web UI, for a terminal of so many columns.
+fn web_ui_text(link: &str, another: &str, columns: usize) -> String {
+    let purpose = format!(
+        "Open this link in a browser to use the web UI, logged in. It works once and for 10 minutes; `{another}` prints another."
+    );
+    let mut lines = wrap_item("  web UI       ", &purpose, columns);
+    // The link has a line of its own without a margin: it is as wide as many terminals, and must not be broken.
+    lines.push(link.to_owned());
+    lines.join("\n") + "\n"
 }
 
 /// The commands that a person can try on the sample.
@@ -315,4 +326,26 @@ fn commands_to_try(settings: &Settings, services: &Services, address: &str) -> S
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_says_what_its_link_is_for_at_any_width() {
+        let link = "http://127.0.0.1:4400/login?code=emc_h-4mW81e-tw5QcaXDX4R4YQCzRab5XdkRFyUMVwCbNI";
+        for columns in [120, 80, 60, 40] {
+            let text = web_ui_text(link, "emergent login-link", columns);
+            let (purpose, last) = text.trim_end().rsplit_once('\n').unwrap();
+            assert_eq!(last, link);
+            assert!(purpose.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+            let words = purpose.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(
+                words,
+                "web UI Open this link in a browser to use the web UI, logged in. It works once and for 10 minutes; \
+                 `emergent login-link` prints another."
+            );
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `emergent login-link`: prints a link that logs a browser in to a running server.
+//! `emergent login-link`: prints a link to the web UI of a running server that logs a browser in.
 
 use emergent_wire::session::LoginCodeView;
 use serde_json::json;
@@ -20,7 +20,9 @@ pub async fn run(client: &Client, as_json: bool) -> Result<()> {
         return output::print_json(&json!({ "link": link, "expiresAt": code.expires_at }));
     }
     output::print_line(&link)?;
-    eprintln!("It logs in once, within 10 minutes, as the token of this command.");
+    output::print_notice(
+        "Open it in a browser to use the web UI, logged in as the token of this command. It works once and for 10 minutes.",
+    );
     Ok(())
 }
 
