@@ -9,6 +9,7 @@
 
 mod apply;
 pub mod builtin;
+mod change;
 pub mod diff;
 pub mod error;
 mod fetch;
