@@ -4,6 +4,8 @@
 use clap::{ArgMatches, Command, parser::ValueSource};
 use parking_lot::Mutex;
 
+use crate::hints;
+
 /// The flags that this process was given on the command line; empty in tests.
 static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// The folders of rehearsal scripts, when this process looks for them itself.
@@ -37,12 +39,25 @@ pub fn set_rehearsals(folders: &str) {
 
 /// The message in the words of this command.
 pub fn translate(message: &str) -> String {
-    let message = name_flags(message, &FLAGS.lock());
+    let message = name_commands(&name_flags(message, &FLAGS.lock()));
     match &*REHEARSALS.lock() {
         Some(folders) => message
             .replace(REHEARSALS_FOLDER, &format!("`{folders}` (`EMERGENT_REHEARSALS` names another folder)")),
         None => message,
     }
+}
+
+/// Says with commands and flags what the API says with products and fields.
+fn name_commands(message: &str) -> String {
+    let location = hints::location_flags();
+    if message.starts_with("there is no project `") && message.ends_with("` here") {
+        return format!("{message} (`emergent project list{location}` lists them)");
+    }
+    let planner = format!(
+        "`{}` installs one, --planner names another agent, and --tasks FILE needs none",
+        hints::command("product install emergent.code")
+    );
+    message.replace("install emergent.code, name another planner, or give `tasks`", &planner)
 }
 
 /// The long names of the flags of the subcommand that were typed. A value from the environment or a default is not
@@ -109,6 +124,20 @@ mod tests {
         );
         check("`timeoutSeconds`: must be 1 to 86400", "`timeoutSeconds`: must be 1 to 86400");
         check("there is no `depth`: really", "there is no `depth`: really");
+    }
+
+    #[test]
+    fn a_way_out_is_named_by_its_command() {
+        assert_eq!(
+            name_commands("there is no project `x` here"),
+            "there is no project `x` here (`emergent project list` lists them)"
+        );
+        let message = "`planner`: there is no agent `task-planner`: install emergent.code, name another planner, or give `tasks`";
+        assert_eq!(
+            name_commands(message),
+            "`planner`: there is no agent `task-planner`: `emergent product install emergent.code` installs one, \
+             --planner names another agent, and --tasks FILE needs none"
+        );
     }
 
     #[test]

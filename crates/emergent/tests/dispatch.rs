@@ -158,12 +158,15 @@ fn tour(home: &Home) {
         command_output(home.run(&["dispatch", "Tell what is there", "--planner", "planner", "--follow"]));
     has(&planned, &["▸ planning", "✓ planned", "+ look", "✓ tell", "2 of 2 tasks completed"]);
     let (_, refused) = failed(&home.run(&["dispatch", "Tell what is there"]));
-    has(&refused, &["task-planner", "emergent.code"]);
+    has(&refused, &["task-planner", "`emergent product install emergent.code`", "--planner", "--tasks FILE"]);
 
-    has(&command_output(home.run(&["budget", "set", "--usd", "2.5"])), &["(project)", "$2.5"]);
+    has(
+        &command_output(home.run(&["budget", "set", "--usd", "2.5"])),
+        &["(project)", "$2.50", "$0.00 of $2.50"],
+    );
     has(
         &command_output(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"])),
-        &["worker", "5000 tokens"],
+        &["worker", "5000 tokens", "0 of 5000 tokens"],
     );
     has(&failed(&home.run(&["budget", "set", "--agent", "nobody", "--usd", "1"])).1, &["`nobody`"]);
     has(&command_output(home.run(&["budget", "set", "--none"])), &["no limit"]);

@@ -229,3 +229,32 @@ fn doctor_says_which_address_of_a_provider_does_not_answer() {
         assert!(!fix.contains("API_KEY"), "a local server needs no key: {fix}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_names_the_agents_that_the_server_would_not_start() {
+    // Nothing listens on this port.
+    let home = Home::sqlite().with("OLLAMA_HOST", "http://127.0.0.1:9");
+    for (name, provider) in
+        [("paid", "google"), ("also-paid", "google"), ("local", "ollama"), ("free", "rehearsal")]
+    {
+        let agent = json!({ "name": name, "model": { "provider": provider, "name": "echo" } });
+        write(&home, "agent.json", &agent);
+        run(&home, &["agent", "apply", "agent.json"]);
+    }
+    let check = |told: &str| {
+        let fix = line(
+            told,
+            "! agents",
+            &["`also-paid`", "`paid`", "cannot start", "google/echo needs GEMINI_API_KEY"],
+        );
+        assert!(fix.contains("EMERGENT_MODEL=provider/name"), "{fix}");
+        line(told, "! agents", &["`local`", "cannot start", "ollama", "does not work"]);
+        assert!(!told.contains("`free`"), "{told}");
+    };
+    check(&doctor(&home).0);
+    let server = home.start().await;
+    check(&doctor(&home).0);
+    let refused = home.run(&["agent", "trigger", "paid", "--input", "x"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("GEMINI_API_KEY"), "{refused:?}");
+    server.kill();
+}

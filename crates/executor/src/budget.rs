@@ -209,7 +209,8 @@ pub(crate) fn reserve(
         }
         BudgetFit::Exceeds(kind) => {
             let spent = counters.get(kind).spent;
-            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), spent, &call.agent))
+            let needed = estimate.input.saturating_add(estimate.min_output.into());
+            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), spent, &call.agent, Some(needed)))
         }
         BudgetFit::Fits(output) => {
             let amount = prices.max_cost(estimate.input, output.into());
@@ -253,12 +254,13 @@ pub(crate) fn budget_status(
     };
     let exhausted_kind = kinds.into_iter().find(is_exhausted);
     let exhausted = exhausted_kind
-        .map(|kind| limit_message(kind, limits.get(kind), counters.get(kind).spent, &call.agent));
+        .map(|kind| limit_message(kind, limits.get(kind), counters.get(kind).spent, &call.agent, None));
     Ok(BudgetStatus { limited: true, exhausted })
 }
 
-/// Says which limit does not allow a call, how much of it is spent, and what to do.
-fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str) -> String {
+/// Says which limit does not allow a call, how much of it is spent, and what to do. `needed` are the tokens of the input
+/// and of the shortest answer, for a limit that is not used up.
+fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, needed: Option<u64>) -> String {
     let amounts = |microusd: Option<i64>, tokens: Option<i64>| {
         let amounts = [microusd.map(dollars), tokens.map(|tokens| format!("{tokens} tokens"))];
         amounts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
@@ -283,7 +285,10 @@ fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str) -> 
             "start it again with a higher limit".to_owned(),
         ),
     };
-    format!("{budget_name} ({allowed}) does not allow another model call: {spent} spent so far; {remedy}")
+    let needs = needed.map(|tokens| format!("; the call needs at least {tokens} tokens")).unwrap_or_default();
+    format!(
+        "{budget_name} ({allowed}) does not allow another model call: {spent} spent so far; {remedy}{needs}"
+    )
 }
 
 /// Writes an amount in dollars with at least two digits after the point, and no more than it needs.

@@ -196,14 +196,15 @@ fn a_refusal_names_the_limit_and_what_is_spent_and_what_to_do() {
     let limit = Limit { microusd: Some(5_000_000), tokens: None };
     let spent = Amount { microusd: 4_987_650, tokens: 70_000 };
     assert_eq!(
-        limit_message(BudgetKind::AgentDay, limit, spent, "writer"),
+        limit_message(BudgetKind::AgentDay, limit, spent, "writer", None),
         "the budget of agent `writer` for the day ($5.00) does not allow another model call: $4.98765 spent so far; \
          raise it with `emergent budget set --agent writer`, or wait for the next day (UTC)"
     );
     let both = Limit { microusd: Some(120), tokens: Some(9) };
-    let message = limit_message(BudgetKind::Run(0), both, Amount::default(), "writer");
+    let message = limit_message(BudgetKind::Run(0), both, Amount::default(), "writer", Some(812));
     assert!(
         message.contains("($0.00012 and 9 tokens)") && message.contains("$0.00 and 0 tokens spent"),
         "{message}"
     );
+    assert!(message.ends_with("higher limit; the call needs at least 812 tokens"), "{message}");
 }

@@ -1,8 +1,8 @@
 //! `emergent budget`: shows and sets the daily budgets of a project and its agents.
 
-use emergent_wire::budget::{BudgetsView, DayBudgetView, PutBudget};
+use emergent_wire::budget::{AmountView, BudgetsView, DayBudgetView, LimitView, PutBudget};
 
-use super::workflow::{amount_text, limit_text};
+use super::workflow::{limit_text, money_text};
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
@@ -60,13 +60,66 @@ impl Budget {
 fn show(budgets: &BudgetsView) -> Result<()> {
     let row = |name: &str, budget: &DayBudgetView| {
         let limit = limit_text(&budget.limit).unwrap_or_else(|| "no limit".to_owned());
+        let nothing = AmountView { usd: 0.0, tokens: 0 };
         let (spent, reserved) = match &budget.today {
-            Some(today) => (amount_text(&today.spent), amount_text(&today.reserved)),
-            None => ("–".to_owned(), "–".to_owned()),
+            Some(today) => (&today.spent, &today.reserved),
+            // Nothing was counted today, because nothing was spent since the limit was set.
+            None if limit_text(&budget.limit).is_some() => (&nothing, &nothing),
+            None => return vec![name.to_owned(), limit, "not counted".to_owned(), "–".to_owned()],
         };
-        vec![name.to_owned(), limit, spent, reserved]
+        vec![name.to_owned(), limit, spent_text(spent, &budget.limit), reserved_text(reserved, &budget.limit)]
     };
     let agents = budgets.agents.iter().map(|agent| row(&agent.agent, &agent.budget));
     let rows: Vec<_> = std::iter::once(row("(project)", &budgets.project)).chain(agents).collect();
     output::print_table(&["OF", "A DAY", "SPENT TODAY", "RESERVED"], &rows)
+}
+
+/// What was spent of a limit: `$0.25 of $5.00, 1200 of 100000 tokens`. What has no limit is left out, unless nothing has.
+fn spent_text(spent: &AmountView, limit: &LimitView) -> String {
+    let part = |spent: String, limit: Option<String>| match limit {
+        Some(limit) => format!("{spent} of {limit}"),
+        None => spent,
+    };
+    let money = part(money_text(spent.usd), limit.usd.map(money_text));
+    let tokens = part(spent.tokens.to_string(), limit.tokens.map(|tokens| tokens.to_string()));
+    limited_parts(limit, money, format!("{tokens} tokens"))
+}
+
+/// What model calls under way may still cost; a dash when there is none.
+fn reserved_text(reserved: &AmountView, limit: &LimitView) -> String {
+    if reserved.usd <= 0.0 && reserved.tokens == 0 {
+        return "–".to_owned();
+    }
+    limited_parts(limit, money_text(reserved.usd), format!("{} tokens", reserved.tokens))
+}
+
+/// The money and the tokens, as far as they are limited; both without a limit.
+fn limited_parts(limit: &LimitView, money: String, tokens: String) -> String {
+    match (limit.usd, limit.tokens) {
+        (Some(_), None) => money,
+        (None, Some(_)) => tokens,
+        _ => format!("{money}, {tokens}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_spent_is_shown_as_money_with_its_limit() {
+        let spent = AmountView { usd: 0.2512, tokens: 1_200 };
+        let limit = |usd, tokens| LimitView { usd, tokens };
+        assert_eq!(spent_text(&spent, &limit(Some(5.0), None)), "$0.2512 of $5.00");
+        assert_eq!(spent_text(&spent, &limit(None, Some(9_000))), "1200 of 9000 tokens");
+        assert_eq!(
+            spent_text(&spent, &limit(Some(0.5), Some(9_000))),
+            "$0.2512 of $0.50, 1200 of 9000 tokens"
+        );
+        assert_eq!(spent_text(&spent, &limit(None, None)), "$0.2512, 1200 tokens");
+        let nothing = AmountView { usd: 0.0, tokens: 0 };
+        assert_eq!(spent_text(&nothing, &limit(Some(2.5), None)), "$0.00 of $2.50");
+        assert_eq!(reserved_text(&nothing, &limit(Some(2.5), None)), "–");
+        assert_eq!(reserved_text(&spent, &limit(Some(2.5), None)), "$0.2512");
+    }
 }

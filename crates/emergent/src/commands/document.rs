@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use axum::http::StatusCode;
 use bytes::Bytes;
 use emergent_domain::text::counted;
 use emergent_wire::document::DocumentView;
@@ -74,7 +75,7 @@ impl Document {
                 Err(Error::Usage("--title is for a single file".to_owned()))
             }
             Document::Add { files, title, mime_type, source_url, metadata } => {
-                let mut added = Vec::new();
+                let (mut added, mut known) = (Vec::new(), Vec::new());
                 for file in &files {
                     let fields = [
                         ("title", title.as_deref()),
@@ -82,9 +83,22 @@ impl Document {
                         ("sourceUrl", source_url.as_deref()),
                         ("metadata", metadata.as_deref()),
                     ];
-                    added.push(upload(client, file, &fields).await?);
+                    let (document, is_new) = upload(client, file, &fields).await?;
+                    if !is_new {
+                        known.push(document.title.clone());
+                    }
+                    added.push(document);
                 }
-                if as_json { output::print_json(&added) } else { print_documents(&added) }
+                if as_json {
+                    return output::print_json(&added);
+                }
+                print_documents(&added)?;
+                for title in known {
+                    output::print_notice(&format!(
+                        "{title} was not added again: a document has the same content"
+                    ));
+                }
+                Ok(())
             }
             Document::List { limit } => {
                 let documents: Vec<Received<DocumentView>> =
@@ -120,12 +134,12 @@ fn markdown_type(file: &Path) -> Option<&'static str> {
     matches!(ending.as_str(), "md" | "markdown").then_some("text/markdown")
 }
 
-/// Sends a file as a form with these fields; absent ones are left out.
+/// Sends a file as a form with these fields; absent ones are left out. Also returns whether the document is new.
 async fn upload(
     client: &Client,
     file: &Path,
     fields: &[(&str, Option<&str>)],
-) -> Result<Received<DocumentView>> {
+) -> Result<(Received<DocumentView>, bool)> {
     let content =
         tokio::fs::read(file).await.map_err(|source| Error::File { path: file.to_owned(), source })?;
     let boundary = format!("emergent-{}", uuid::Uuid::now_v7().simple());
@@ -134,7 +148,9 @@ async fn upload(
     let parts = stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))]);
     let content_type = format!("multipart/form-data; boundary={boundary}");
     let upload = client.upload("/api/documents", &content_type, parts);
-    progress::show_while(&format!("adding {name}"), upload).await?.data().await
+    let response = progress::show_while(&format!("adding {name}"), upload).await?;
+    let is_new = response.status == StatusCode::CREATED;
+    Ok((response.data().await?, is_new))
 }
 
 /// The body of a form (RFC 7578) with a file and text fields.

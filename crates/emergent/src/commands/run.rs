@@ -1,5 +1,6 @@
 //! `emergent run`: list, count, inspect, cancel, resume and revert runs.
 
+use emergent_domain::approval::ApprovalKind;
 use emergent_wire::{
     run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
     run_bulk::BulkRunAction,
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::Result,
+    hints,
     output::{self, bold, dim, duration, first_line},
 };
 
@@ -249,6 +251,7 @@ fn show(run: &RunDetailView) -> Result<()> {
         ("tokens", watch_run::tokens(&run.token_usage)),
         ("loops", run.doom_loop_events.to_string()),
     ];
+    lines.extend(facts.waiting_for.map(|kind| ("waits for", waits_for(kind))));
     lines.extend(facts.parent_run_id.map(|id| ("parent", id.to_string())));
     lines.extend(facts.resumed_from.map(|id| ("resumes", id.to_string())));
     lines.extend(run.resumed_as.map(|id| ("resumed as", id.to_string())));
@@ -264,8 +267,10 @@ fn show(run: &RunDetailView) -> Result<()> {
         output::print_fact(name, &value)?;
     }
     for (tool, usage) in &run.tool_call_summary.by_tool {
-        let average = duration_text(usage.avg_duration_ms);
-        output::print_fact("tool", &format!("{} × {tool}, {average} on average", usage.count))?;
+        // A call that waits for a person has taken no time yet.
+        let average =
+            usage.avg_duration_ms.map(|millis| format!(", {} on average", duration_text(Some(millis))));
+        output::print_fact("tool", &format!("{} × {tool}{}", usage.count, average.unwrap_or_default()))?;
     }
     for child in &run.child_runs {
         let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
@@ -274,6 +279,18 @@ fn show(run: &RunDetailView) -> Result<()> {
     match &facts.summary {
         Some(summary) => output::print_text(&format!("\n{}", summary.text)),
         None => Ok(()),
+    }
+}
+
+/// What a run waits for, and what to do about it.
+fn waits_for(kind: ApprovalKind) -> String {
+    match kind {
+        ApprovalKind::Approval | ApprovalKind::Question => {
+            format!("a person: `{}` shows what to decide", hints::command("inbox list"))
+        }
+        ApprovalKind::ClientTool => {
+            "the program that started it, which sends the result of a tool".to_owned()
+        }
     }
 }
 

@@ -172,12 +172,19 @@ async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
 /// An amount as text: `1200 tokens, $0.0123`.
 pub fn amount_text(amount: &AmountView) -> String {
     let AmountView { tokens, usd } = amount;
-    if *usd > 0.0 { format!("{tokens} tokens, ${usd:.4}") } else { format!("{tokens} tokens") }
+    if *usd > 0.0 { format!("{tokens} tokens, {}", money_text(*usd)) } else { format!("{tokens} tokens") }
 }
 
-/// A limit as text: `$5 and 100000 tokens`. `None` when there is no limit.
+/// Dollars with at least two digits after the point, and at most six if they are needed: `$0.50`, `$0.001234`.
+pub fn money_text(dollars: f64) -> String {
+    let exact = format!("{dollars:.6}");
+    let (whole, fraction) = exact.split_once('.').unwrap_or((&exact, ""));
+    format!("${whole}.{:0<2}", fraction.trim_end_matches('0'))
+}
+
+/// A limit as text: `$5.00 and 100000 tokens`. `None` when there is no limit.
 pub fn limit_text(limit: &LimitView) -> Option<String> {
-    let dollars = limit.usd.map(|dollars| format!("${dollars}"));
+    let dollars = limit.usd.map(money_text);
     let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
     let limits: Vec<String> = dollars.into_iter().chain(tokens).collect();
     (!limits.is_empty()).then(|| limits.join(" and "))

@@ -77,3 +77,21 @@ fn two_calls_of_one_tool_are_told_apart() {
     let listed = command_output(home.run(&["inbox", "list"]));
     assert!(listed.contains("entities_delete Note/old"), "{listed}");
 }
+
+#[test]
+fn a_question_is_not_approved_and_a_call_is_not_answered() {
+    let home = home_with_talker();
+    failed(&home.run(&["chat", "ask me", "--agent", "talker"]));
+    let waiting = command_output(home.run(&["run", "show", "last"]));
+    assert!(waiting.contains("a person: `emergent inbox list` shows what to decide"), "{waiting}");
+    assert!(waiting.contains("1 × ask_user\n"), "a call that waits took no time: {waiting}");
+    let told = failed(&home.run(&["inbox", "approve", "last"]));
+    assert!(told.contains("is a question, which is answered: `emergent inbox answer "), "{told}");
+    assert!(!told.contains("approve the call"), "nothing is announced that is not done: {told}");
+    command_output(home.run(&["inbox", "answer", "last", "red"]));
+    failed(&home.run(&["chat", "delete it", "--agent", "talker"]));
+    let told = failed(&home.run(&["inbox", "answer", "last", "red"]));
+    assert!(told.contains("is a tool call, which is approved or denied: `emergent inbox approve "), "{told}");
+    let expired = command_output(home.run(&["inbox", "list", "--status", "expired"]));
+    assert_eq!(expired, "Nothing is expired.\n");
+}

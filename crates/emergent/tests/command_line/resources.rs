@@ -14,6 +14,8 @@ fn documents_are_added_listed_shown_and_deleted() {
     write(&home, "odd \"name\".txt", "Plain text.");
     let added = command_output(home.run(&["document", "add", "notes.md", "odd \"name\".txt"]));
     assert!(added.contains("notes.md") && added.contains("text/markdown"), "{added}");
+    let again = home.run(&["document", "add", "notes.md"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("notes.md was not added again"), "{again:?}");
     // The same bytes again would be the same document.
     write(&home, "more.md", "# More\n\nTags name things.\n");
     let titled = json_of(home.run(&[

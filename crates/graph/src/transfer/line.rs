@@ -143,7 +143,11 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     }
     let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
         // The parser counts from the start of this text, so its line number is removed.
-        LineError::new(line, error.to_string().replace(" at line 1 column ", " at column "))
+        let reason = error.to_string().replace(" at line 1 column ", " at column ");
+        match error.classify() {
+            serde_json::error::Category::Data => LineError::new(line, reason),
+            _ => LineError::new(line, format!("is not JSON: {reason}")),
+        }
     })?;
     let checked = match wire.kind {
         Kind::Object => parse_object(wire).map(Line::Object),
@@ -236,6 +240,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_field() {
         refused("{", None, "at column 1");
+        refused("not json", None, "is not JSON: expected ident at column 2");
         refused("[1]", None, "is a list");
         refused("1", None, "invalid type");
         refused(r#"{"kind":"thing","type":"T"}"#, None, "unknown variant `thing`");

@@ -36,7 +36,11 @@ impl ProjectLabel {
 
 /// Checks the key of the secrets, then every project. Empty when there is no data, or another command has
 /// the data folder open.
-pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Finding> {
+pub async fn check_contents(
+    settings: &Settings,
+    data: DataLocation,
+    models: Option<&UsableModels>,
+) -> Vec<Finding> {
     let key_location = match data {
         DataLocation::None => return Vec::new(),
         // The server that uses the folder is asked instead; this one does not respond, or is a command.
@@ -53,7 +57,6 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
         let found = "not checked: there is no admin token yet; it is made at the first start";
         return vec![neutral_finding("projects", found)];
     }
-    let models = UsableModels::from_settings(settings);
     // Other checks report problems with these settings; without them the services open anyway.
     let settings = Settings {
         embeddings: "off".to_owned(),
@@ -76,7 +79,7 @@ pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Find
         Err(Error::Locked { .. }) => return Vec::new(),
         Err(error) => return vec![not_checked(&error)],
     };
-    let projects = check_projects(client, &key_location, models.as_ref()).await;
+    let projects = check_projects(client, &key_location, models).await;
     projects.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
@@ -143,7 +146,7 @@ async fn check_projects(
         secret_count += count;
         findings.extend(missing);
         findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
-        findings.extend(agents::check_agents(&client, &label).await?);
+        findings.extend(agents::check_agents(&client, &label, models).await?);
         findings.extend(products::check_products(&client, &label).await?);
         findings.extend(triggers::check_triggers(&client, &label, models).await?);
     }

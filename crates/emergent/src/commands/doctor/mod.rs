@@ -154,8 +154,9 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
     }
     findings.push(setup::address(&settings));
     findings.push(setup::embeddings(&settings).await);
-    findings.extend(setup::models(&settings).await);
-    findings.extend(contents::check_contents(&settings, data).await);
+    let (of_models, models) = setup::models(&settings).await;
+    findings.extend(of_models);
+    findings.extend(contents::check_contents(&settings, data, models.as_ref()).await);
     findings.extend(server_state::settings(&settings.describe()));
     findings
 }

@@ -90,7 +90,12 @@ fn embedder(embedder: &EmbedderView) -> Finding {
     let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
     let similarity =
         embedder.min_similarity.map(|least| format!(", similarity from {least}")).unwrap_or_default();
-    probed("embeddings", &format!("{model}{dimensions}{similarity}"), &embedder.probe, fix)
+    let mut probe = embedder.probe.clone();
+    if probe.status == ProbeStatus::Ok && embedder.dimensions.is_some() {
+        // The message repeats the dimensions.
+        probe.message = None;
+    }
+    probed("embeddings", &format!("{model}{dimensions}{similarity}"), &probe, fix)
 }
 
 /// A finding for each configured provider, one that lists the others, and the model for everything.

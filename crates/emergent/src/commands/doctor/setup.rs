@@ -7,7 +7,9 @@ use emergent_llm::{EmbedTask, EmbedderSpec, Models, ProviderStatus};
 use emergent_store::Db;
 use emergent_wire::diagnostics::{ModelProviderView, ProbeStatus, ProbeView};
 
-use super::{Finding, ok_finding, problem_finding, server_state, warning_finding};
+use super::{
+    Finding, ok_finding, problem_finding, server_state, usable_models::UsableModels, warning_finding,
+};
 use crate::{
     client,
     config::Settings,
@@ -171,19 +173,20 @@ pub fn address(settings: &Settings) -> Finding {
 }
 
 /// Checks which model providers are configured, and whether they can be reached with their keys. No model is
-/// called, because that would cost money.
-pub async fn models(settings: &Settings) -> Vec<Finding> {
+/// called, because that would cost money. Also returns what agents can use; `None` if a server would not start.
+pub async fn models(settings: &Settings) -> (Vec<Finding>, Option<UsableModels>) {
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
         Err(error) => {
             let found = Error::Models(error).describe();
-            return vec![problem_finding("models", found, "correct the setting it names")];
+            return (vec![problem_finding("models", found, "correct the setting it names")], None);
         }
     };
     let probes = models.status().into_iter().map(|provider| probe_provider(&models, provider));
     let providers = futures_util::future::join_all(probes).await;
     let mut findings = server_state::providers(&providers, &settings.describe(), settings.model.as_deref());
-    let Some(model_for_all) = &settings.model else { return findings };
+    let usable = Some(UsableModels::new(settings.model.clone(), &providers));
+    let Some(model_for_all) = &settings.model else { return (findings, usable) };
     let chosen = model_for_all.parse().map_err(|error| format!("{error}"));
     findings.push(
         match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
@@ -195,7 +198,7 @@ pub async fn models(settings: &Settings) -> Vec<Finding> {
             ),
         },
     );
-    findings
+    (findings, usable)
 }
 
 /// Asks a configured provider whether it accepts the credentials.

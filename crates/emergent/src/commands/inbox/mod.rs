@@ -7,7 +7,7 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use emergent_domain::approval::{ApprovalStatus, Choice};
+use emergent_domain::approval::{ApprovalKind, ApprovalStatus, Choice};
 use emergent_wire::{
     approval::{ApprovalView, DecideApproval, EscalatedItemView, InboxDetailView, InboxItemView, InboxKind},
     token::TokenView,
@@ -208,6 +208,7 @@ async fn load_to_decide(
 ) -> Result<Received<InboxDetailView>> {
     let item = load_item(client, reference).await?;
     check_pending(client, &item).await?;
+    check_choice(&item, deciding)?;
     let what = deciding.describe(&item);
     if reference != LAST || yes {
         output::print_notice(&what);
@@ -241,17 +242,29 @@ async fn list(
     let parameter = |name: &str, value: Option<&str>| {
         value.map(|value| format!("&{name}={}", encode(value))).unwrap_or_default()
     };
-    let (status, kind) = (parameter("status", status), parameter("kind", kind));
-    let path = format!("/api/approvals?limit={limit}{status}{kind}");
+    let wanted = status;
+    let (of_status, of_kind) = (parameter("status", status), parameter("kind", kind));
+    let path = format!("/api/approvals?limit={limit}{of_status}{of_kind}");
     let items: Vec<Received<InboxItemView>> = client.get(&path).await?.data().await?;
     if as_json {
         return output::print_json(&items);
     }
     if items.is_empty() {
-        return output::print_line("Nothing waits for a person.");
+        return output::print_text(&none_text(wanted, kind));
     }
     let rows: Vec<Vec<String>> = items.iter().map(|item| row(item)).collect();
     output::print_table(&["ID", "KIND", "STATUS", "AGENT", "WHAT", "SINCE"], &rows)
+}
+
+/// What a list without items says.
+fn none_text(status: Option<&str>, kind: Option<&str>) -> String {
+    let kind = kind.map(|kind| format!(" of the kind {kind}")).unwrap_or_default();
+    match status {
+        Some("pending") if kind.is_empty() => "Nothing waits for a person.".to_owned(),
+        Some("pending") => format!("Nothing{kind} waits for a person."),
+        Some(status) => format!("Nothing{kind} is {status}."),
+        None => format!("Nothing{kind} has waited for a person."),
+    }
 }
 
 fn row(item: &InboxItemView) -> Vec<String> {
@@ -321,6 +334,23 @@ async fn check_pending(client: &Client, item: &InboxDetailView) -> Result<()> {
         None => String::new(),
     };
     Err(Error::Usage(format!("the {kind} {id} about {about} was already {word} ({by}{time} UTC)")))
+}
+
+/// Refuses to approve a question and to answer a call, and says what to do instead.
+fn check_choice(item: &InboxDetailView, deciding: Deciding) -> Result<()> {
+    let InboxDetailView::Request(request) = item else { return Ok(()) };
+    let id = request.id.to_string();
+    let (is, instead) = match (deciding, request.kind) {
+        (Deciding::Approve, ApprovalKind::Question) => {
+            ("a question, which is answered", format!("inbox answer {} ANSWER", short_id(&id)))
+        }
+        (Deciding::Answer, ApprovalKind::Approval) => {
+            ("a tool call, which is approved or denied", format!("inbox approve {}", short_id(&id)))
+        }
+        _ => return Ok(()),
+    };
+    let (title, command) = (first_line(&request.title, TITLE_CHARS), hints::command(&instead));
+    Err(Error::Usage(format!("\"{title}\" is {is}: `{command}`")))
 }
 
 /// The name of a token; `None` if this caller may not read it.
@@ -393,6 +423,17 @@ fn option_by_number(options: &[String], text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_without_items_says_of_what_there_is_none() {
+        assert_eq!(none_text(Some("pending"), None), "Nothing waits for a person.");
+        assert_eq!(
+            none_text(Some("pending"), Some("question")),
+            "Nothing of the kind question waits for a person."
+        );
+        assert_eq!(none_text(Some("decided"), None), "Nothing is decided.");
+        assert_eq!(none_text(None, None), "Nothing has waited for a person.");
+    }
 
     #[test]
     fn a_number_names_an_option_unless_it_is_one() {

@@ -64,7 +64,7 @@ pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
             vec![update.name.clone(), update.version.clone(), latest, state]
         })
         .collect();
-    output::print_table(&["NAME", "VERSION", "LATEST", ""], &rows)
+    output::print_table(&["NAME", "VERSION", "LATEST", "STATE"], &rows)
 }
 
 pub fn print_product(detail: &ProductDetailView) -> Result<()> {
@@ -135,7 +135,8 @@ pub fn plan_lines(plan: &PlanView, consent: Consent) -> Vec<PlanLine> {
         (Some(version), _) | (None, Some(version)) => version.clone(),
         (None, None) => String::new(),
     };
-    let heading = format!("{}  {versions}  {}", plan.name, plan.direction);
+    let direction = if plan.direction == "same" { "the installed version" } else { plan.direction.as_str() };
+    let heading = format!("{}  {versions}  {direction}", plan.name);
     let mut lines = vec![PlanLine::new("", heading, bold)];
     let mut unchanged = 0;
     for step in &plan.steps {
