@@ -97,6 +97,12 @@ impl Routes {
         Self(self.0.route_layer(middleware::from_fn(layer)))
     }
 
+    /// Describes the errors of all routes so far as a layer writes them: with this type and this media type.
+    pub(crate) fn with_errors<T: utoipa::ToSchema>(mut self, media_type: &str) -> Self {
+        openapi::describe_errors::<T>(self.0.get_openapi_mut(), media_type);
+        self
+    }
+
     /// Limits the bodies of all routes so far.
     pub(crate) fn limit_bodies(self, limits: BodyLimits) -> Self {
         Self(self.0.route_layer(Extension(limits)))

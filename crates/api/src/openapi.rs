@@ -207,6 +207,27 @@ pub(crate) fn describe_access(item: &mut PathItem, access: Access) {
     }
 }
 
+/// Describes the errors of all operations of a document as this type with this media type, instead of as those of the
+/// API. A surface whose layer writes errors in its own shape says so here.
+pub(crate) fn describe_errors<T: ToSchema>(document: &mut OpenApi, media_type: &str) {
+    let mut schemas = Vec::new();
+    T::schemas(&mut schemas);
+    schemas.push((T::name().into_owned(), T::schema()));
+    document.components.get_or_insert_default().schemas.extend(schemas);
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            for (status, response) in &mut operation.responses.responses {
+                let RefOr::T(response) = response else { continue };
+                if status.starts_with('4') || status.starts_with('5') {
+                    let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(T::name()))).build();
+                    response.content = [(media_type.to_owned(), body.into())].into_iter().collect();
+                }
+            }
+        }
+    }
+}
+
 /// Adds the header `Idempotency-Key` to the operations of a route.
 pub(crate) fn describe_idempotency_key(item: &mut PathItem) {
     let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];

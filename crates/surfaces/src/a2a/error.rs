@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use emergent_domain::invalid::{Invalid, Problem};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 /// The domain of the protocol's own errors.
 const PROTOCOL_DOMAIN: &str = "a2a-protocol.org";
@@ -94,6 +96,48 @@ impl ErrorKind {
     }
 }
 
+/// The body of an error of the HTTP+JSON binding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aFailure)]
+pub struct HttpFailure {
+    pub error: HttpError,
+}
+
+/// A `google.rpc.Status`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aFailureStatus)]
+pub struct HttpError {
+    /// The status of the response.
+    pub code: u16,
+    /// The name of the status in `google.rpc.Code`.
+    pub status: String,
+    pub message: String,
+    /// A `google.rpc.ErrorInfo` with the reason, and a `google.rpc.BadRequest` with the fields that are wrong.
+    #[schema(value_type = Vec<Object>)]
+    pub details: Vec<Value>,
+}
+
+/// The response of the JSON-RPC binding with an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aRpcFailure)]
+pub struct RpcFailureBody {
+    /// Always `2.0`.
+    pub jsonrpc: String,
+    /// The id of the request; `null` if it is not known.
+    pub id: Value,
+    pub error: RpcError,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aRpcError)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    /// A `google.rpc.ErrorInfo` with the reason, and a `google.rpc.BadRequest` with the fields that are wrong.
+    #[schema(value_type = Vec<Object>)]
+    pub data: Vec<Value>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aError {
     pub kind: ErrorKind,
@@ -131,19 +175,32 @@ impl A2aError {
         self
     }
 
-    /// The error object of JSON-RPC.
-    pub fn jsonrpc_error(&self) -> Value {
-        json!({ "code": self.kind.jsonrpc_code(), "message": self.message, "data": self.details() })
+    /// An error about the HTTP request itself, before any operation reads its parameters. It keeps the status in both
+    /// bindings, also if it names fields.
+    pub fn refused_request(
+        status: u16,
+        code: &str,
+        message: impl Into<String>,
+        problems: Vec<Problem>,
+    ) -> Self {
+        Self { kind: ErrorKind::Refused(status), ..Self::refused(status, code, message, problems) }
     }
 
-    /// The body of the HTTP+JSON binding: a `google.rpc.Status`.
-    pub fn http_body(&self) -> Value {
-        json!({ "error": {
-            "code": self.kind.http_status(),
-            "status": self.kind.status_name(),
-            "message": self.message,
-            "details": self.details(),
-        } })
+    /// The error object of JSON-RPC.
+    pub fn jsonrpc_error(&self) -> RpcError {
+        RpcError { code: self.kind.jsonrpc_code(), message: self.message.clone(), data: self.details() }
+    }
+
+    /// The body of the HTTP+JSON binding.
+    pub fn http_body(&self) -> HttpFailure {
+        HttpFailure {
+            error: HttpError {
+                code: self.kind.http_status(),
+                status: self.kind.status_name().to_owned(),
+                message: self.message.clone(),
+                details: self.details(),
+            },
+        }
     }
 
     fn details(&self) -> Vec<Value> {
@@ -206,16 +263,16 @@ mod tests {
                 "domain": "a2a-protocol.org",
                 "metadata": { "taskId": "t" },
             }]);
-            assert_eq!(error.jsonrpc_error(), json!({ "code": code, "message": "why", "data": info }));
+            assert_eq!(json!(error.jsonrpc_error()), json!({ "code": code, "message": "why", "data": info }));
             let body = json!({ "code": status, "status": name, "message": "why", "details": info });
-            assert_eq!(error.http_body(), json!({ "error": body }));
+            assert_eq!(json!(error.http_body()), json!({ "error": body }));
         }
     }
 
     #[test]
     fn an_invalid_field_is_named() {
         let error = A2aError::from(Invalid::new("message.parts", "is empty"));
-        let found = error.jsonrpc_error();
+        let found = json!(error.jsonrpc_error());
         assert_eq!(found["code"], -32602);
         assert_eq!(
             found["data"],
@@ -224,19 +281,26 @@ mod tests {
                 "fieldViolations": [{ "field": "message.parts", "description": "is empty" }],
             }])
         );
-        assert_eq!(error.http_body()["error"]["status"], "INVALID_ARGUMENT");
+        assert_eq!(error.http_body().error.status, "INVALID_ARGUMENT");
     }
 
     #[test]
     fn what_all_surfaces_refuse_keeps_its_status_and_its_code() {
         let error = A2aError::refused(429, "rate_limited", "too often", Vec::new());
-        let body = error.http_body();
+        let body = json!(error.http_body());
         assert_eq!(
             (&body["error"]["code"], &body["error"]["status"]),
             (&json!(429), &json!("RESOURCE_EXHAUSTED"))
         );
         assert_eq!(body["error"]["details"][0]["reason"], "RATE_LIMITED");
-        assert_eq!(error.jsonrpc_error()["code"], -32603);
-        assert_eq!(A2aError::refused(403, "forbidden", "no", Vec::new()).jsonrpc_error()["code"], -32600);
+        assert_eq!(error.jsonrpc_error().code, -32603);
+        assert_eq!(A2aError::refused(403, "forbidden", "no", Vec::new()).jsonrpc_error().code, -32600);
+        let problems = vec![Problem::new("no_such_parameter", "is not known")];
+        let error = A2aError::refused_request(400, "invalid", "a parameter is not known", problems);
+        assert_eq!((error.kind.http_status(), error.jsonrpc_error().code), (400, -32600));
+        assert_eq!(
+            json!(error.http_body())["error"]["details"][1]["fieldViolations"][0]["field"],
+            "no_such_parameter"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::error::{A2aError, ErrorKind};
+use super::error::{A2aError, ErrorKind, RpcFailureBody};
 
 /// A request of JSON-RPC 2.0.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +58,8 @@ pub fn result(id: &Value, result: &impl serde::Serialize) -> Value {
 }
 
 /// The response with an error.
-pub fn failure(id: &Value, error: &A2aError) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": error.jsonrpc_error() })
+pub fn failure(id: &Value, error: &A2aError) -> RpcFailureBody {
+    RpcFailureBody { jsonrpc: "2.0".to_owned(), id: id.clone(), error: error.jsonrpc_error() }
 }
 
 /// The error about a method that does not exist.
@@ -76,7 +76,7 @@ mod tests {
     fn what_is_not_a_request_is_refused_with_its_id() {
         let check = |body: &str, code: i64, id: Value| {
             let (found_id, error) = *RpcRequest::parse(body.as_bytes()).unwrap_err();
-            let found = failure(&found_id, &error);
+            let found = json!(failure(&found_id, &error));
             assert_eq!((&found["error"]["code"], &found["id"]), (&json!(code), &id), "{body}");
         };
         check("{", -32700, Value::Null);

@@ -117,7 +117,7 @@ mod tests {
 
     fn text(parts: Value) -> Result<(String, Option<Value>), i64> {
         let parts: Vec<Part> = serde_json::from_value(parts).expect("parts");
-        input_text(&parts).map_err(|error| error.jsonrpc_error()["code"].as_i64().expect("a code"))
+        input_text(&parts).map_err(|error| error.jsonrpc_error().code)
     }
 
     #[test]

@@ -259,7 +259,7 @@ mod tests {
         } });
         change(&mut request);
         let request: SendMessage = serde_json::from_value(request).expect("a request");
-        request.check().map_err(|error| error.jsonrpc_error())
+        request.check().map_err(|error| json!(error.jsonrpc_error()))
     }
 
     #[test]

@@ -96,12 +96,15 @@ impl IntoResponse for A2aFailure {
 }
 
 fn from_body(status: u16, body: FailureBody) -> A2aError {
-    let problems = body.details.as_ref().and_then(Value::as_array).map(|list| {
-        let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-        list.iter().map(|one| Problem::new(text(one, "field"), text(one, "reason"))).collect::<Vec<_>>()
-    });
-    let problems = problems.filter(|_| status == 400).unwrap_or_default();
+    let problems = if status == 400 { problems(&body) } else { Vec::new() };
     A2aError::refused(status, &body.code, body.message, problems)
+}
+
+/// The fields that an error names.
+pub(super) fn problems(body: &FailureBody) -> Vec<Problem> {
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let list = body.details.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    list.iter().map(|one| Problem::new(text(one, "field"), text(one, "reason"))).collect()
 }
 
 /// Returns the error of a response that is one, and the rest of the response.
@@ -126,6 +129,11 @@ async fn split_error(response: Response) -> std::result::Result<(A2aError, Respo
     }
 }
 
+fn json_body(value: &impl serde::Serialize) -> Body {
+    // Texts and JSON values can always be written.
+    Body::from(serde_json::to_vec(value).unwrap_or_default())
+}
+
 /// Writes errors as those of JSON-RPC. An error of the protocol is a response like any other; what all surfaces refuse
 /// keeps its status.
 pub(super) async fn in_shape_of_jsonrpc(request: Request, next: Next) -> Response {
@@ -137,7 +145,7 @@ pub(super) async fn in_shape_of_jsonrpc(request: Request, next: Next) -> Respons
     if !matches!(error.kind, ErrorKind::Refused(_)) {
         *response.status_mut() = StatusCode::OK;
     }
-    *response.body_mut() = Body::from(jsonrpc::failure(&id, &error).to_string());
+    *response.body_mut() = json_body(&jsonrpc::failure(&id, &error));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -150,7 +158,7 @@ pub(super) async fn in_shape_of_http(request: Request, next: Next) -> Response {
     };
     *response.status_mut() =
         StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    *response.body_mut() = Body::from(error.http_body().to_string());
+    *response.body_mut() = json_body(&error.http_body());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     response
 }

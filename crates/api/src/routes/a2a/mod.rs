@@ -12,13 +12,20 @@ mod stream;
 mod tasks;
 
 use emergent_domain::token::Scope::AgentsInvoke;
+use emergent_surfaces::a2a::{
+    MEDIA_TYPE,
+    error::{HttpFailure, RpcFailureBody},
+};
 use utoipa_axum::routes;
 
 use crate::access::Routes;
 
 pub(super) fn routes() -> Routes {
     let cards = Routes::new().public(routes!(card::default_card)).public(routes!(card::agent_card));
-    let rpc = Routes::new().waits(AgentsInvoke, routes!(rpc::post)).layer(failure::in_shape_of_jsonrpc);
+    let rpc = Routes::new()
+        .waits(AgentsInvoke, routes!(rpc::post))
+        .with_errors::<RpcFailureBody>("application/json")
+        .layer(failure::in_shape_of_jsonrpc);
     let http = Routes::new()
         .waits(AgentsInvoke, routes!(http::send))
         .waits(AgentsInvoke, routes!(http::send_streaming))
@@ -27,6 +34,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsInvoke, routes!(http::extended_card))
         .scoped(AgentsInvoke, routes!(http::list_push_configs, http::create_push_config))
         .scoped(AgentsInvoke, routes!(http::get_push_config, http::delete_push_config))
+        .with_errors::<HttpFailure>(MEDIA_TYPE)
         .layer(failure::in_shape_of_http);
     cards.merge(rpc).merge(http)
 }
