@@ -25,6 +25,11 @@ pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Inv
     Ok(params)
 }
 
+/// Returns the names of the parameters of an address.
+pub(crate) fn parameter_names(text: &str) -> Result<Vec<String>, Invalid> {
+    Ok(parse_params(text)?.into_iter().map(|(name, _)| name).collect())
+}
+
 pub(super) type ParamDeserializer =
     MapDeserializer<'static, std::vec::IntoIter<(String, ParamValues)>, ParamError>;
 

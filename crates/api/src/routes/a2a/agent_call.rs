@@ -15,7 +15,8 @@ use crate::{
     stream_limit::StreamPermit, waiting,
 };
 
-const VERSION: &str = "a2a-version";
+/// The header, or the parameter, with the version of the protocol.
+pub(super) const VERSION: &str = "a2a-version";
 
 /// A request to an external agent, whose caller may invoke it.
 pub(super) struct AgentCall {

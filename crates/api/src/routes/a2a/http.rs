@@ -12,10 +12,12 @@ use emergent_surfaces::a2a::{
     types::{StreamResponse, Task, TaskList},
 };
 use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
 
 use super::{
     agent_call::AgentCall,
     failure::Result,
+    query::{AgentQuery, VersionOnly},
     send as messages,
     stream::{self, FrameFn},
     tasks,
@@ -23,7 +25,7 @@ use super::{
 use crate::{
     ApiError,
     error::Failure,
-    extract::{Path, Query, has_content_type, parse_body, read_limited},
+    extract::{Path, has_content_type, parse_body, read_limited},
     limits, sse,
 };
 
@@ -33,7 +35,7 @@ use crate::{
     params(
         ("project" = String, Path), ("agent" = String, Path),
         ("A2A-Version" = Option<String>, Header, description = "`1.0`; a request without it counts as 0.3"),
-        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+        VersionOnly,
     ),
     request_body = SendMessage,
     responses(
@@ -42,7 +44,7 @@ use crate::{
         (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
     ),
 )]
-pub(super) async fn send(call: AgentCall, request: Request) -> Result<Response> {
+pub(super) async fn send(_: AgentQuery<VersionOnly>, call: AgentCall, request: Request) -> Result<Response> {
     call.check_version()?;
     let body = read_body(request).await?;
     respond(&StreamResponse::Task(messages::send(&call, body).await?))
@@ -54,12 +56,16 @@ pub(super) async fn send(call: AgentCall, request: Request) -> Result<Response> 
     params(
         ("project" = String, Path), ("agent" = String, Path),
         ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
-        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+        VersionOnly,
     ),
     request_body = SendMessage,
     responses((status = 200, description = "The task, then its updates", body = StreamResponse, content_type = "text/event-stream")),
 )]
-pub(super) async fn send_streaming(call: AgentCall, request: Request) -> Result<Response> {
+pub(super) async fn send_streaming(
+    _: AgentQuery<VersionOnly>,
+    call: AgentCall,
+    request: Request,
+) -> Result<Response> {
     call.check_version()?;
     let body = read_body(request).await?;
     stream::send(&call, body, frames()).await
@@ -69,19 +75,21 @@ pub(super) async fn send_streaming(call: AgentCall, request: Request) -> Result<
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/tasks", tag = "a2a", operation_id = "a2aListTasks",
     params(
-        ("project" = String, Path), ("agent" = String, Path), ListTasks,
+        ("project" = String, Path), ("agent" = String, Path), ListTasks, VersionOnly,
         ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
     ),
     responses((status = 200, description = "One page", body = TaskList, content_type = "application/a2a+json")),
 )]
-pub(super) async fn list(call: AgentCall, Query(query): Query<ListTasks>) -> Result<Response> {
+pub(super) async fn list(AgentQuery(query): AgentQuery<ListTasks>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     respond(&tasks::list(&call, query).await?)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistoryQuery {
+    /// How many of the newest messages are included.
     #[serde(default, alias = "history_length")]
     history_length: Option<i64>,
 }
@@ -92,7 +100,7 @@ pub(super) struct HistoryQuery {
     params(
         ("project" = String, Path), ("agent" = String, Path),
         ("id" = String, Path, description = "The id of a task, or `<id>:subscribe`"),
-        ("historyLength" = Option<i64>, Query, description = "How many of the newest messages are included"),
+        HistoryQuery, VersionOnly,
         ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
     ),
     responses((
@@ -101,9 +109,9 @@ pub(super) struct HistoryQuery {
     )),
 )]
 pub(super) async fn get_task(
+    AgentQuery(query): AgentQuery<HistoryQuery>,
     call: AgentCall,
     Path((_project, _agent, id)): Path<(String, String, String)>,
-    Query(query): Query<HistoryQuery>,
 ) -> Result<Response> {
     call.check_version()?;
     match id.split_once(':') {
@@ -123,7 +131,7 @@ pub(super) async fn get_task(
         ("project" = String, Path), ("agent" = String, Path),
         ("id" = String, Path, description = "`<id>:cancel` or `<id>:subscribe`"),
         ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
-        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+        VersionOnly,
     ),
     responses((
         status = 200, description = "The task, or its updates",
@@ -131,6 +139,7 @@ pub(super) async fn get_task(
     )),
 )]
 pub(super) async fn post_task(
+    _: AgentQuery<VersionOnly>,
     call: AgentCall,
     Path((_project, _agent, id)): Path<(String, String, String)>,
 ) -> Result<Response> {
@@ -145,10 +154,10 @@ pub(super) async fn post_task(
 /// Always refused: the public card is complete.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/extendedAgentCard", tag = "a2a", operation_id = "a2aExtendedCard",
-    params(("project" = String, Path), ("agent" = String, Path)),
+    params(("project" = String, Path), ("agent" = String, Path), VersionOnly),
     responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
 )]
-pub(super) async fn extended_card(call: AgentCall) -> Result<Response> {
+pub(super) async fn extended_card(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     Err(no_extended_card().into())
 }
@@ -156,10 +165,10 @@ pub(super) async fn extended_card(call: AgentCall) -> Result<Response> {
 /// Always refused: push notifications are not supported, as the card says.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aListPushConfigs",
-    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path)),
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), VersionOnly),
     responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
 )]
-pub(super) async fn list_push_configs(call: AgentCall) -> Result<Response> {
+pub(super) async fn list_push_configs(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     Err(push_not_supported().into())
 }
@@ -167,10 +176,10 @@ pub(super) async fn list_push_configs(call: AgentCall) -> Result<Response> {
 /// Always refused: push notifications are not supported, as the card says.
 #[utoipa::path(
     post, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aCreatePushConfig",
-    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path)),
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), VersionOnly),
     responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
 )]
-pub(super) async fn create_push_config(call: AgentCall) -> Result<Response> {
+pub(super) async fn create_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     Err(push_not_supported().into())
 }
@@ -178,10 +187,10 @@ pub(super) async fn create_push_config(call: AgentCall) -> Result<Response> {
 /// Always refused: push notifications are not supported, as the card says.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aGetPushConfig",
-    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path)),
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path), VersionOnly),
     responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
 )]
-pub(super) async fn get_push_config(call: AgentCall) -> Result<Response> {
+pub(super) async fn get_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     Err(push_not_supported().into())
 }
@@ -189,10 +198,10 @@ pub(super) async fn get_push_config(call: AgentCall) -> Result<Response> {
 /// Always refused: push notifications are not supported, as the card says.
 #[utoipa::path(
     delete, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aDeletePushConfig",
-    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path)),
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path), VersionOnly),
     responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
 )]
-pub(super) async fn delete_push_config(call: AgentCall) -> Result<Response> {
+pub(super) async fn delete_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
     Err(push_not_supported().into())
 }

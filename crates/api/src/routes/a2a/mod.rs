@@ -6,6 +6,7 @@ mod agent_call;
 mod card;
 mod failure;
 mod http;
+mod query;
 mod rpc;
 mod send;
 mod stream;

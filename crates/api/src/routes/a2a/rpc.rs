@@ -19,6 +19,7 @@ use super::{
     agent_call::AgentCall,
     failure::{A2aFailure, RequestId, Result},
     http::no_extended_card,
+    query::{AgentQuery, VersionOnly},
     send,
     stream::{self, FrameFn},
     tasks,
@@ -37,7 +38,7 @@ use crate::{
         ("project" = String, Path, description = "The id or the name of a project"),
         ("agent" = String, Path, description = "The id or the name of an external agent"),
         ("A2A-Version" = Option<String>, Header, description = "`1.0`; a request without it counts as 0.3"),
-        ("A2A-Version" = Option<String>, Query, description = "Instead of the header"),
+        VersionOnly,
     ),
     request_body(content = Object, description = "A JSON-RPC 2.0 request"),
     responses(
@@ -49,7 +50,7 @@ use crate::{
         (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
     ),
 )]
-pub(super) async fn post(call: AgentCall, request: Request) -> Response {
+pub(super) async fn post(_: AgentQuery<VersionOnly>, call: AgentCall, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request = match read(&parts, body).await {
         Ok(request) => request,

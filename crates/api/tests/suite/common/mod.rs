@@ -63,6 +63,11 @@ impl Server {
 
     /// Like [`Server::with_models`], with these options.
     pub async fn with_options(db: &TestDb, models: Models, options: AppOptions) -> Self {
+        Self::with_settings(db, models, options, Settings::default()).await
+    }
+
+    /// Like [`Server::with_options`], with these settings of the executor.
+    pub async fn with_settings(db: &TestDb, models: Models, options: AppOptions, settings: Settings) -> Self {
         let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
         let default_project = graph.ensure_default_project().await.expect("a default project").id;
         graph.ensure_builtin_packs().await.expect("built-in packs");
@@ -76,7 +81,7 @@ impl Server {
         let builtin =
             emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
         let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
-        let executor = Executor::new(graph.clone(), models, tools, Settings::default());
+        let executor = Executor::new(graph.clone(), models, tools, settings);
         let app = App::with_options(executor.clone(), secrets, options);
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
@@ -269,6 +274,10 @@ impl Answer {
 
     /// The first field that `details` name.
     pub fn field(&self) -> &str {
-        self.body["error"]["details"][0]["field"].as_str().unwrap_or_default()
+        let error = &self.body["error"];
+        // A2A names fields in a `google.rpc.BadRequest`.
+        let details = [&error["details"], &error["data"]].into_iter().filter_map(Value::as_array).flatten();
+        let violation = details.map(|one| &one["fieldViolations"][0]).find(|one| one.is_object());
+        violation.unwrap_or(&error["details"][0])["field"].as_str().unwrap_or_default()
     }
 }
