@@ -104,21 +104,26 @@ pub(super) async fn list(call: &AgentCall, params: ListTasks) -> Result<TaskList
     })
 }
 
-/// What the newest run of a task with this state is like.
-fn statuses(state: TaskState) -> Vec<ChainStatus> {
-    let any = |status| ChainStatus { status, waiting_for: None, in_conversation: None };
-    let waiting = |kind| ChainStatus { waiting_for: Some(kind), ..any(RunStatus::Waiting) };
-    let paused = |is_in| ChainStatus { in_conversation: Some(is_in), ..any(RunStatus::Paused) };
-    match state {
-        TaskState::Submitted => vec![any(RunStatus::Queued)],
-        TaskState::Working => vec![any(RunStatus::Running)],
-        TaskState::InputRequired => vec![waiting(ApprovalKind::Question), paused(false)],
-        TaskState::AuthRequired => vec![waiting(ApprovalKind::Approval)],
-        TaskState::Completed => vec![any(RunStatus::Completed)],
-        TaskState::Failed => vec![any(RunStatus::Failed), paused(true)],
-        TaskState::Canceled => vec![any(RunStatus::Cancelled)],
-        TaskState::Rejected | TaskState::Unspecified => Vec::new(),
+/// What the newest run of a task with this state is like: everything that [`state`] shows so.
+fn statuses(wanted: TaskState) -> Vec<ChainStatus> {
+    let mut found = Vec::new();
+    for status in RunStatus::ALL {
+        let kinds = match status {
+            RunStatus::Waiting => ApprovalKind::ALL.iter().map(|kind| Some(*kind)).collect(),
+            _ => vec![None],
+        };
+        for waiting_for in kinds {
+            let is_shown = |in_conversation| state(*status, waiting_for, in_conversation) == wanted;
+            let in_conversation = match (is_shown(false), is_shown(true)) {
+                (true, true) => None,
+                (true, false) => Some(false),
+                (false, true) => Some(true),
+                (false, false) => continue,
+            };
+            found.push(ChainStatus { status: *status, waiting_for, in_conversation });
+        }
     }
+    found
 }
 
 pub(super) async fn cancel(call: &AgentCall, params: TaskParams) -> Result<Task> {

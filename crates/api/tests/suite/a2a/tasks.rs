@@ -138,4 +138,30 @@ both_engines! {
         let again = request(&caller, Method::POST, &path, None).await;
         assert_eq!((again.status.as_u16(), &again.body["error"]["details"][0]["reason"]), (400, &json!("TASK_NOT_CANCELABLE")));
     }
+
+    async fn a_list_by_state_has_the_tasks_that_are_shown_with_this_state(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, admin, caller, _runner) = serve(&db, &model).await;
+        external(&admin, json!({ "tools": ["ask_user"] })).await;
+        model.add("finder", [calls("get_weather", json!({})), calls("ask_user", json!({ "question": "Which?" })), says("Done.")]);
+        // A client of the same agent over another protocol waits with a tool of its own.
+        let tool = json!({ "type": "function", "function": { "name": "get_weather", "parameters": { "type": "object" } } });
+        let question = json!({ "model": "finder", "messages": [{ "role": "user", "content": "Weather?" }], "tools": [tool] });
+        let answer = caller.post("/v1/chat/completions", question).await;
+        assert_eq!(answer.body["choices"][0]["finish_reason"], "tool_calls", "{}", answer.text);
+        for id in ["m1", "m2"] {
+            result(&rpc(&caller, "SendMessage", message(id, "Go.")).await);
+        }
+        let all = rpc(&caller, "ListTasks", json!({})).await;
+        let all = result(&all)["tasks"].as_array().unwrap().clone();
+        assert_eq!(all.len(), 3);
+        for (wanted, count) in [("TASK_STATE_INPUT_REQUIRED", 2), ("TASK_STATE_COMPLETED", 1), ("TASK_STATE_FAILED", 0)] {
+            let listed = rpc(&caller, "ListTasks", json!({ "status": wanted })).await;
+            let mut ids: Vec<_> = result(&listed)["tasks"].as_array().unwrap().iter().map(|task| task["id"].to_string()).collect();
+            let shown = all.iter().filter(|task| state(task) == wanted);
+            let mut shown: Vec<_> = shown.map(|task| task["id"].to_string()).collect();
+            (ids.sort(), shown.sort());
+            assert_eq!((&ids, ids.len()), (&shown, count), "{wanted}");
+        }
+    }
 }
