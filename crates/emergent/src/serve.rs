@@ -152,6 +152,8 @@ async fn serve(
         let settings = services.webhooks.clone();
         tokio::spawn(async move { executor.run_webhooks(settings, stop_webhooks).await })
     };
+    let (app, stop_push) = (services.app.clone(), stopping.clone());
+    let a2a_push = tokio::spawn(async move { app.run_a2a_push(stop_push).await });
     let (chat, stop_chat) = (services.app.chat.clone(), stopping.clone());
     let chat = tokio::spawn(async move { chat.run(stop_chat).await });
     let (graph, stop_housekeeping) = (services.graph.clone(), stopping.clone());
@@ -183,7 +185,7 @@ async fn serve(
     // Work that these tasks have not finished is recorded in the database; the next start continues it.
     let background_tasks = async {
         let of_graph = async { tokio::join!(housekeeping, cleanup, cascades, reverts) };
-        let of_people = async { tokio::join!(expiry, webhooks, chat) };
+        let of_people = async { tokio::join!(expiry, webhooks, a2a_push, chat) };
         tokio::join!(embedder, runner, dispatcher, triggers, servers, of_graph, of_people)
     };
     let _ = tokio::time::timeout(GRACE, background_tasks).await;

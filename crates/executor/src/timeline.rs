@@ -158,6 +158,27 @@ impl Executor {
             })
             .await
     }
+
+    /// Returns the events about the status of a run after a `seq`: its starts, when it waits and goes on, and its end.
+    pub async fn status_events(
+        &self,
+        project: ProjectId,
+        id: RunId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<RunEvent>> {
+        self.db()
+            .snapshot(move |tx| {
+                let run = get_run(tx, project, id)?;
+                let rows = rows::list_status_events(tx, id, after, limit)?;
+                let events = rows.into_iter().filter_map(|row| {
+                    let (seq, at) = (row.seq, row.at);
+                    Some(RunEvent { run: id, seq: Some(seq), at, body: event_body(&run, row)? })
+                });
+                Ok(events.collect())
+            })
+            .await
+    }
 }
 
 /// A page of the events of a run.

@@ -172,21 +172,37 @@ fn delivery_body(id: JobId, notice: Value) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&notice).map_err(|error| error.to_string())
 }
 
-/// Sends a notice. Nothing of the response but its status is read.
+/// Sends a notice, signed.
 async fn send(destination: &Destination, id: JobId, body: Vec<u8>, now: Timestamp) -> Result<(), String> {
-    let url = address::parse(&destination.url, destination.allow_private)
+    let timestamp = now.as_micros() / 1_000_000;
+    let headers = [
+        ("content-type", "application/json".to_owned()),
+        (DELIVERY_HEADER, id.to_string()),
+        (TIMESTAMP_HEADER, timestamp.to_string()),
+        (SIGNATURE_HEADER, sign(&destination.key, timestamp, &body)),
+    ];
+    post(&destination.url, destination.allow_private, &headers, body).await
+}
+
+/// Sends a body to an address of another system. Succeeds if the response has a status of success; nothing else of it
+/// is read. The error does not contain the address, which may contain a key.
+pub async fn post(
+    url: &str,
+    allow_private: bool,
+    headers: &[(&str, String)],
+    body: Vec<u8>,
+) -> Result<(), String> {
+    let url = address::parse(url, allow_private)
         .map_err(|reason| format!("the address of the webhook {reason}"))?;
     let origin = url.origin().ascii_serialization();
-    let timestamp = now.as_micros() / 1_000_000;
-    let request = http::public_client_without_redirects(destination.allow_private)?
+    let mut request = http::public_client_without_redirects(allow_private)?
         .post(url)
         .timeout(DELIVERY_TIMEOUT)
-        .header("content-type", "application/json")
         .header("user-agent", "emergent")
-        .header(DELIVERY_HEADER, id.to_string())
-        .header(TIMESTAMP_HEADER, timestamp.to_string())
-        .header(SIGNATURE_HEADER, sign(&destination.key, timestamp, &body))
         .body(body);
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
     let response = request.send().await.map_err(|error| {
         format!("{origin} could not be reached: {}", errors::error_chain(&error.without_url()))
     })?;

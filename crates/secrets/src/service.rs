@@ -252,7 +252,7 @@ impl Secrets {
 
     /// Reads the key file again, because another server that shares it may have changed it. Returns
     /// false if the keys are from the environment, or the file has no key.
-    fn reload(&self) -> Result<bool> {
+    pub(crate) fn reload(&self) -> Result<bool> {
         let KeySource::File(file) = &self.0.keys else { return Ok(false) };
         let Some(ring) = file.read()? else { return Ok(false) };
         *self.0.ring.write() = ring;
@@ -329,7 +329,7 @@ pub(crate) fn wrong_key(ring: &Keyring, required: &str, location: &str) -> Error
 
 /// Returns the first key of the ring that is active in the database. A retired key must not encrypt
 /// any more, and a new key not before its rotation.
-fn sealing_key<'a>(ring: &'a Keyring, stored_keys: &[KeyRow], location: &str) -> Result<&'a Key> {
+pub(crate) fn sealing_key<'a>(ring: &'a Keyring, stored_keys: &[KeyRow], location: &str) -> Result<&'a Key> {
     let is_active = |id: &str| stored_keys.iter().any(|row| row.is_active() && row.id == id);
     ring.keys().iter().find(|key| is_active(key.id())).ok_or_else(|| {
         let active_key = stored_keys.iter().find(|row| row.is_active()).map_or("none", |row| &row.id);

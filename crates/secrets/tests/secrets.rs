@@ -3,15 +3,20 @@
 use std::{fs, path::Path};
 
 use emergent_domain::{
-    ids::{ProjectId, TokenId},
+    ids::{ProjectId, RunId, TokenId},
     mcp_server::McpServer,
     redact::Redactor,
     time::Clock,
 };
-use emergent_secrets::{Destination, Error, KeySource, Secret, SecretName, Secrets};
-use emergent_store::{Db, Tx, params, projects};
+use emergent_secrets::{Destination, Error, KeySource, SealedText, Secret, SecretName, Secrets};
+use emergent_store::{
+    Db, Tx,
+    a2a_push::{self, PushConfig},
+    params, projects,
+};
 use emergent_testkit::{TestDb, both_engines, fixtures::mcp_server};
 use serde_json::json;
+use uuid::Uuid;
 
 const VALUE: &str = "S3cr3t-value-of-the-test";
 
@@ -218,6 +223,35 @@ both_engines! {
         }
         let refused = open(&db, KeySource::from_env_value(&before).unwrap()).await.err().expect("a refusal").to_string();
         assert!(refused.contains(&rotated.key), "it names the key that is wanted: {refused}");
+    }
+
+    async fn what_is_sealed_with_a_push_notification_is_rotated_and_is_no_secret_of_the_project(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        let (uid, task) = (Uuid::now_v7(), RunId::new());
+        let name = name(&a2a_push::secret_name(uid));
+        let config = PushConfig {
+            task, uid, id: "c1".into(), project: ours, token: TokenId::new(), url: "https://example.com".into(),
+            auth_scheme: None, key: None, sealed: None, followed_run: None, after_seq: 0, created_at: Clock::system().now(),
+        };
+        let stored = secrets.store_sealed(ours, &name, Secret::new(VALUE.to_owned()), move |tx, sealed| {
+            let config = PushConfig { key: Some(sealed.key), sealed: Some(sealed.bytes), ..config.clone() };
+            a2a_push::upsert(tx, &config, 1)
+        });
+        assert!(stored.await.unwrap());
+        assert!(secrets.list(ours).await.unwrap().is_empty());
+        let sealed = async || {
+            let config = db.db.read(move |tx| a2a_push::get(tx, uid)).await.unwrap().expect("a configuration");
+            SealedText { key: config.key.unwrap(), bytes: config.sealed.unwrap() }
+        };
+        let before = sealed().await;
+        assert!(!String::from_utf8_lossy(&before.bytes).contains(VALUE));
+        assert_eq!(secrets.rotate().await.unwrap().resealed, 1);
+        let after = sealed().await;
+        assert_ne!(after.key, before.key);
+        assert_eq!(secrets.open_sealed(ours, &name, after.clone()).unwrap().expose(), VALUE);
+        assert!(secrets.open_sealed(project(&db, "theirs").await, &name, after).is_err(), "it belongs to its project");
     }
 
     async fn a_server_that_shares_the_file_goes_on_after_a_rotation(db: TestDb) {

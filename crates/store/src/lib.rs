@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+pub mod a2a_push;
 mod after_commit;
 pub mod agents;
 pub mod agui_runs;

@@ -296,6 +296,14 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("migrations/0033_inbox_rules.postgres.sql"),
     },
     Migration {
+        version: 34,
+        name: "a2a_push",
+        indexes: "",
+        shared: include_str!("migrations/0034_a2a_push.sql"),
+        sqlite: include_str!("migrations/0034_a2a_push.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
         version: 35,
         name: "approval_titles",
         indexes: "",

@@ -26,13 +26,14 @@ const REASON: &str = "its project was deleted";
 /// How many rows with their own rows one step removes.
 const PARENTS: usize = 100;
 
-/// Takes from a deleted project what it could still act with: tokens, secrets, triggers and external servers.
+/// Takes from a deleted project what it could still act with: tokens, secrets, triggers, addresses of clients
+/// and external servers.
 pub fn end_access(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE tokens SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL",
         params![project, now],
     )?;
-    for table in ["secrets", "secret_bindings", "schedules", "event_triggers"] {
+    for table in ["secrets", "secret_bindings", "schedules", "event_triggers", "a2a_push_configs"] {
         tx.execute(&format!("DELETE FROM {table} WHERE project_id = $1"), params![project])?;
     }
     tx.execute("UPDATE project_mcp_servers SET enabled = $2 WHERE project_id = $1", params![project, false])?;

@@ -30,6 +30,7 @@ pub(crate) const RUNS: Family = Family {
         Child { table: "agent_run_events", parent: "run_id", key: "seq", large: &["data"] },
         Child { table: "approvals", parent: "run_id", key: "tool_call_id", large: &["input", "decision"] },
         Child { table: "agui_runs", parent: "run_id", key: "after_seq", large: &["interrupts"] },
+        Child { table: "a2a_push_configs", parent: "run_id", key: "uid", large: &[] },
     ],
 };
 

@@ -9,6 +9,7 @@ use emergent_domain::{
 };
 
 use crate::{
+    a2a_push,
     error::Result,
     params,
     row::{TableRow, read_row},
@@ -80,7 +81,11 @@ pub fn retire_other_keys(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()
 
 /// The ids of the keys that stored secrets are sealed with.
 pub fn keys_in_use(tx: &mut Tx<'_>) -> Result<Vec<String>> {
-    tx.query("SELECT DISTINCT key_id FROM secrets", &[], |row| row.get(0))
+    let mut keys: Vec<String> = tx.query("SELECT DISTINCT key_id FROM secrets", &[], |row| row.get(0))?;
+    keys.extend(a2a_push::keys_in_use(tx)?);
+    keys.sort();
+    keys.dedup();
+    Ok(keys)
 }
 
 /// The public part of a secret.
@@ -228,19 +233,26 @@ pub fn get_value(
     tx.query_opt(&sql, params![project, name, author], SealedRow::from_row)
 }
 
-/// Secrets of all projects that are sealed with another key than this, `limit` at most, locked until the
-/// transaction ends.
+/// Secrets of all projects, and what is sealed like them, that are sealed with another key than this, `limit` at most,
+/// locked until the transaction ends.
 pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
     let sql = format!(
         "SELECT {} FROM secrets WHERE key_id <> $1 ORDER BY project_id, name LIMIT $2{}",
         SealedRow::COLUMNS,
         tx.for_update()
     );
-    tx.query(&sql, params![key, limit], SealedRow::from_row)
+    let mut found = tx.query(&sql, params![key, limit], SealedRow::from_row)?;
+    if found.len() < limit {
+        found.extend(a2a_push::list_sealed_with_other_keys(tx, key, limit - found.len())?);
+    }
+    Ok(found)
 }
 
 /// Stores the same value sealed with another key. The version and the times of the secret do not change.
 pub fn reseal(tx: &mut Tx<'_>, project: ProjectId, name: &str, key: &str, sealed: &[u8]) -> Result<()> {
+    if a2a_push::reseal(tx, name, key, sealed)? {
+        return Ok(());
+    }
     tx.execute(
         "UPDATE secrets SET key_id = $3, sealed = $4 WHERE project_id = $1 AND name = $2",
         params![project, name, key, sealed],

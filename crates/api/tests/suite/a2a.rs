@@ -1,5 +1,6 @@
 //! External agents for agents of others: `/a2a`.
 
+mod push;
 mod streams;
 mod tasks;
 
@@ -206,7 +207,7 @@ both_engines! {
         failed(&rpc(&caller, "ListTasks", json!({ "pageSize": 0 })).await, -32602);
         failed(&rpc(&caller, "ListTasks", json!({ "status": "TASK_STATE_RUNNING" })).await, -32602);
         failed(&rpc(&caller, "GetExtendedAgentCard", json!({})).await, -32004);
-        failed(&rpc(&caller, "ListTaskPushNotificationConfigs", json!({ "taskId": "x" })).await, -32003);
+        failed(&rpc(&caller, "ListTaskPushNotificationConfigs", json!({ "taskId": "x" })).await, -32001);
         let file = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "url": "https://example.com/a" }] } });
         failed(&rpc(&caller, "SendMessage", file).await, -32005);
         let made_up = message_to("m", "Go.", &json!("01990000-0000-7000-8000-000000000001"), &Value::Null);

@@ -1,8 +1,13 @@
 //! Writes batches in the transaction of the recorder.
 
-use emergent_domain::{approval::ApprovalKind, ids::RunId, run_event::RecordedToolCall, time::Timestamp};
+use emergent_domain::{
+    approval::ApprovalKind,
+    ids::RunId,
+    run_event::{RecordedToolCall, RunEventBody},
+    time::Timestamp,
+};
 use emergent_store::{
-    Tx, approvals, budget as rows,
+    Tx, a2a_push, approvals, budget as rows,
     runs::{record, waiting},
 };
 
@@ -103,6 +108,9 @@ pub(super) fn settle_calls<const N: usize>(
 fn write_events(tx: &mut Tx<'_>, position: &RunPosition, batch: &RecordBatch, now: Timestamp) -> Result<()> {
     for event in &batch.events {
         record::insert_event(tx, position.run, event.seq, event.body.kind(), &event.data, now)?;
+        if matches!(event.body, RunEventBody::Started { .. } | RunEventBody::Continued) {
+            a2a_push::run_changed_in_chain(tx, position.run, now)?;
+        }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::{
     partial_result,
 };
 use crate::{
-    approvals, budget, conversations,
+    a2a_push, approvals, budget, conversations,
     error::Result,
     params, project_events,
     tx::Tx,
@@ -173,6 +173,7 @@ fn notify_end(
 ) -> Result<()> {
     let data = json!({ "status": end.status(), "reason": end.reason() });
     insert_event(tx, id, seq, "run_ended", &data, now)?;
+    a2a_push::run_changed(tx, id, origin, now)?;
     if origin.answers_messages() {
         conversations::answers::end(tx, project, id, end, now)?;
     }

@@ -318,6 +318,16 @@ pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Res
     tx.query(&sql, params![run, after, limit], EventRow::from_row)
 }
 
+/// Like [`list_events`], only those that change the status of the run.
+pub fn list_status_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
+    let sql = format!(
+        "SELECT {} FROM agent_run_events WHERE run_id = $1 AND seq > $2
+             AND type IN ('run_started', 'run_waiting', 'run_continued', 'run_ended') ORDER BY seq LIMIT $3",
+        EventRow::COLUMNS
+    );
+    tx.query(&sql, params![run, after, limit], EventRow::from_row)
+}
+
 /// Returns how many of the next `limit` events after a `seq`, with messages and tool calls, have at most `max_bytes`
 /// together, and whether these are all that there are. The first event always counts, whatever its size is.
 pub fn count_fitting(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use emergent_domain::{
     approval::ApprovalKind,
     ids::{ProjectId, RunId, ToolCallId, WorkflowId},
-    run::{Run, RunStatus},
+    run::{Origin, Run, RunStatus},
     time::Timestamp,
 };
 
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::record;
 use crate::{
-    approvals, engine::Engine, error::Result, params, project_events, tx::Tx, value::Param, workflows,
+    a2a_push, approvals, engine::Engine, error::Result, params, project_events, tx::Tx, value::Param,
+    workflows,
 };
 
 /// The project, the parent and the workflow of a run.
@@ -49,15 +50,16 @@ pub fn start_waiting_with_owner(
     waiting_for: ApprovalKind,
     now: Timestamp,
 ) -> Result<bool> {
-    let relations: Option<Relations> = tx.query_opt(
+    let waiting: Option<(Relations, Origin)> = tx.query_opt(
         "UPDATE agent_runs SET status = 'waiting', waiting_for = $4, waiting_since = $5
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
-         RETURNING project_id, parent_run_id, workflow_id",
+         RETURNING project_id, parent_run_id, workflow_id, origin",
         params![id, owner, seq, waiting_for, now],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?)),
     )?;
-    let Some((project, parent, workflow)) = relations else { return Ok(false) };
+    let Some(((project, parent, workflow), origin)) = waiting else { return Ok(false) };
     wake_relations(tx, project, parent, workflow)?;
+    a2a_push::run_changed(tx, id, origin, now)?;
     Ok(true)
 }
 
@@ -136,6 +138,7 @@ pub fn continue_owned(
         params![id, run.deadline_base.map(|from| from + waited), seq],
     )?;
     record::insert_event(tx, id, seq, "run_continued", &json!({}), now)?;
+    a2a_push::run_changed(tx, id, run.origin, now)?;
     tx.wake(&project_events::channel(project))?;
     Ok(Some((waited, seq)))
 }

@@ -135,7 +135,7 @@ pub fn agent_card(agent: &Agent, endpoint: &str) -> Option<AgentCard> {
         version: agent.version.to_string(),
         capabilities: AgentCapabilities {
             streaming: true,
-            push_notifications: false,
+            push_notifications: true,
             extended_agent_card: false,
         },
         security_schemes: BTreeMap::from([(
@@ -213,7 +213,7 @@ mod tests {
                 },
             ],
             "version": "1",
-            "capabilities": { "streaming": true, "pushNotifications": false, "extendedAgentCard": false },
+            "capabilities": { "streaming": true, "pushNotifications": true, "extendedAgentCard": false },
             "securitySchemes": { "bearer": { "httpAuthSecurityScheme": {
                 "description": "A token of the project with the scope `agents:invoke`.",
                 "scheme": "Bearer",

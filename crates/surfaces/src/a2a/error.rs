@@ -16,7 +16,6 @@ const OWN_DOMAIN: &str = "emergent";
 pub enum ErrorKind {
     TaskNotFound,
     TaskNotCancelable,
-    PushNotificationNotSupported,
     UnsupportedOperation,
     ContentTypeNotSupported,
     VersionNotSupported,
@@ -35,7 +34,6 @@ impl ErrorKind {
         match self {
             Self::TaskNotFound => -32001,
             Self::TaskNotCancelable => -32002,
-            Self::PushNotificationNotSupported => -32003,
             Self::UnsupportedOperation => -32004,
             Self::ContentTypeNotSupported => -32005,
             Self::VersionNotSupported => -32009,
@@ -60,10 +58,9 @@ impl ErrorKind {
     /// The name of the status in `google.rpc.Code`.
     fn status_name(self) -> &'static str {
         match self {
-            Self::TaskNotCancelable
-            | Self::PushNotificationNotSupported
-            | Self::UnsupportedOperation
-            | Self::VersionNotSupported => "FAILED_PRECONDITION",
+            Self::TaskNotCancelable | Self::UnsupportedOperation | Self::VersionNotSupported => {
+                "FAILED_PRECONDITION"
+            }
             _ => match self.http_status() {
                 401 => "UNAUTHENTICATED",
                 403 => "PERMISSION_DENIED",
@@ -83,7 +80,6 @@ impl ErrorKind {
         Some(match self {
             Self::TaskNotFound => "TASK_NOT_FOUND",
             Self::TaskNotCancelable => "TASK_NOT_CANCELABLE",
-            Self::PushNotificationNotSupported => "PUSH_NOTIFICATION_NOT_SUPPORTED",
             Self::UnsupportedOperation => "UNSUPPORTED_OPERATION",
             Self::ContentTypeNotSupported => "CONTENT_TYPE_NOT_SUPPORTED",
             Self::VersionNotSupported => "VERSION_NOT_SUPPORTED",

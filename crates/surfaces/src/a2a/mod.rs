@@ -8,6 +8,7 @@ pub mod card;
 pub mod error;
 pub mod jsonrpc;
 pub mod message;
+pub mod push;
 pub mod request;
 pub mod stream;
 pub mod task;

@@ -10,8 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::{
-    error::{A2aError, ErrorKind},
+    error::A2aError,
     message::input_text,
+    push::{CheckedPushConfig, PushConfig},
     types::{Message, Role, TaskState},
 };
 
@@ -39,9 +40,9 @@ pub struct SendConfiguration {
     pub return_immediately: Option<bool>,
     #[serde(default, alias = "history_length")]
     pub history_length: Option<i64>,
-    /// Not supported.
+    /// Where the updates of the task are sent.
     #[serde(default, alias = "task_push_notification_config")]
-    pub task_push_notification_config: Option<Value>,
+    pub task_push_notification_config: Option<PushConfig>,
 }
 
 /// Which task, or which context, a message is about.
@@ -69,6 +70,8 @@ pub struct ClientMessage {
     pub canonical: String,
     pub history_length: usize,
     pub returns_immediately: bool,
+    /// Where the updates of the task are sent.
+    pub push: Option<CheckedPushConfig>,
 }
 
 impl SendMessage {
@@ -82,9 +85,8 @@ impl SendMessage {
                 Invalid::new("message.role", "must be ROLE_USER: clients send messages of users").into()
             );
         }
-        if configuration.task_push_notification_config.is_some() {
-            return Err(push_not_supported());
-        }
+        let push = configuration.task_push_notification_config;
+        let push = push.map(|push| push.check("configuration.taskPushNotificationConfig")).transpose()?;
         let (text, data) = input_text(&message.parts)?;
         let subject = subject(&message)?;
         Ok(ClientMessage {
@@ -98,14 +100,9 @@ impl SendMessage {
                 configuration.history_length,
             )?,
             returns_immediately: configuration.return_immediately == Some(true),
+            push,
         })
     }
-}
-
-/// The error about push notifications, which the card does not announce.
-pub fn push_not_supported() -> A2aError {
-    let message = "push notifications are not supported: subscribe to the task, or ask for it again";
-    A2aError::new(ErrorKind::PushNotificationNotSupported, message)
 }
 
 fn check_message_id(id: &str) -> Result<(), Invalid> {

@@ -8,15 +8,17 @@ use axum::{
 use emergent_surfaces::a2a::{
     MEDIA_TYPE,
     error::{A2aError, ErrorKind},
-    request::{GetTask, ListTasks, SendMessage, TaskParams, push_not_supported},
+    push::{PushConfig, PushConfigList, PushConfigParams, PushPage},
+    request::{GetTask, ListTasks, SendMessage, TaskParams},
     types::{StreamResponse, Task, TaskList},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
 use super::{
     agent_call::AgentCall,
     failure::Result,
+    push,
     query::{AgentQuery, VersionOnly},
     send as messages,
     stream::{self, FrameFn},
@@ -162,48 +164,68 @@ pub(super) async fn extended_card(_: AgentQuery<VersionOnly>, call: AgentCall) -
     Err(no_extended_card().into())
 }
 
-/// Always refused: push notifications are not supported, as the card says.
+/// Lists where the updates of a task are sent.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aListPushConfigs",
-    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), VersionOnly),
-    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+    params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), PushPage, VersionOnly),
+    responses((status = 200, description = "All of them", body = PushConfigList, content_type = "application/a2a+json")),
 )]
-pub(super) async fn list_push_configs(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
+pub(super) async fn list_push_configs(
+    AgentQuery(page): AgentQuery<PushPage>,
+    call: AgentCall,
+    Path((_project, _agent, id)): Path<(String, String, String)>,
+) -> Result<Response> {
     call.check_version()?;
-    Err(push_not_supported().into())
+    respond(&push::list(&call, &id, &page).await?)
 }
 
-/// Always refused: push notifications are not supported, as the card says.
+/// Sets an address to which the updates of a task are sent. One with the same id is replaced.
 #[utoipa::path(
     post, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs", tag = "a2a", operation_id = "a2aCreatePushConfig",
     params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), VersionOnly),
-    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+    request_body = PushConfig,
+    responses((status = 200, description = "The configuration, without its secrets", body = PushConfig, content_type = "application/a2a+json")),
 )]
-pub(super) async fn create_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
+pub(super) async fn create_push_config(
+    _: AgentQuery<VersionOnly>,
+    call: AgentCall,
+    Path((_project, _agent, id)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response> {
     call.check_version()?;
-    Err(push_not_supported().into())
+    let config: PushConfig = read_body(request).await?;
+    respond(&push::create(&call, Some(&id), config).await?)
 }
 
-/// Always refused: push notifications are not supported, as the card says.
+/// Returns where the updates of a task are sent, without the secrets.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aGetPushConfig",
     params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path), VersionOnly),
-    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+    responses((status = 200, description = "The configuration", body = PushConfig, content_type = "application/a2a+json")),
 )]
-pub(super) async fn get_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
+pub(super) async fn get_push_config(
+    _: AgentQuery<VersionOnly>,
+    call: AgentCall,
+    Path((_project, _agent, task_id, id)): Path<(String, String, String, String)>,
+) -> Result<Response> {
     call.check_version()?;
-    Err(push_not_supported().into())
+    respond(&push::get(&call, &PushConfigParams { task_id, id }).await?)
 }
 
-/// Always refused: push notifications are not supported, as the card says.
+/// Deletes an address to which the updates of a task are sent. Nothing more is sent there.
 #[utoipa::path(
     delete, path = "/a2a/{project}/{agent}/v1/tasks/{id}/pushNotificationConfigs/{config}", tag = "a2a", operation_id = "a2aDeletePushConfig",
     params(("project" = String, Path), ("agent" = String, Path), ("id" = String, Path), ("config" = String, Path), VersionOnly),
-    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+    responses((status = 200, description = "An empty object", body = Object, content_type = "application/a2a+json")),
 )]
-pub(super) async fn delete_push_config(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
+pub(super) async fn delete_push_config(
+    _: AgentQuery<VersionOnly>,
+    call: AgentCall,
+    Path((_project, _agent, task_id, id)): Path<(String, String, String, String)>,
+) -> Result<Response> {
     call.check_version()?;
-    Err(push_not_supported().into())
+    push::delete(&call, PushConfigParams { task_id, id }).await?;
+    respond(&serde_json::json!({}))
 }
 
 /// The error about extended cards, which the card does not announce.
@@ -211,7 +233,7 @@ pub(super) fn no_extended_card() -> A2aError {
     A2aError::new(ErrorKind::UnsupportedOperation, "this agent has no extended card: its card is complete")
 }
 
-async fn read_body(request: Request) -> Result<SendMessage> {
+async fn read_body<T: DeserializeOwned + Send + 'static>(request: Request) -> Result<T> {
     let (parts, body) = request.into_parts();
     if ![MEDIA_TYPE, "application/json"].iter().any(|media| has_content_type(&parts.headers, media)) {
         let message = format!("send the body as `Content-Type: {MEDIA_TYPE}`");

@@ -4,8 +4,10 @@
 
 mod agent_call;
 mod card;
+mod deliver;
 mod failure;
 mod http;
+mod push;
 mod query;
 mod rpc;
 mod send;

@@ -9,7 +9,7 @@ use axum::{
 use emergent_surfaces::a2a::{
     error::{A2aError, ErrorKind},
     jsonrpc::{self, RpcRequest, unknown_method},
-    request::push_not_supported,
+    push::ListPushConfigs,
     types::StreamResponse,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -19,6 +19,7 @@ use super::{
     agent_call::AgentCall,
     failure::{A2aFailure, RequestId, Result},
     http::no_extended_card,
+    push,
     query::{AgentQuery, VersionOnly},
     send,
     stream::{self, FrameFn},
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// Handles a request of A2A's JSON-RPC binding: `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`,
-/// `CancelTask` or `SubscribeToTask`. An error of the protocol is a JSON-RPC error with status 200.
+/// `CancelTask`, `SubscribeToTask`, and the methods about push notifications. An error of the protocol is a JSON-RPC error with status 200.
 #[utoipa::path(
     post, path = "/a2a/{project}/{agent}", tag = "a2a", operation_id = "a2aRpc",
     params(
@@ -98,10 +99,16 @@ async fn handle(call: &AgentCall, request: RpcRequest) -> Result<Response> {
         "ListTasks" => respond(&id, &tasks::list(call, parse(params)?).await?),
         "CancelTask" => respond(&id, &tasks::cancel(call, parse(params)?).await?),
         "SubscribeToTask" => stream::subscribe(call, parse(params)?, frames(id)).await,
-        "CreateTaskPushNotificationConfig"
-        | "GetTaskPushNotificationConfig"
-        | "ListTaskPushNotificationConfigs"
-        | "DeleteTaskPushNotificationConfig" => Err(push_not_supported().into()),
+        "CreateTaskPushNotificationConfig" => respond(&id, &push::create(call, None, parse(params)?).await?),
+        "GetTaskPushNotificationConfig" => respond(&id, &push::get(call, &parse(params)?).await?),
+        "ListTaskPushNotificationConfigs" => {
+            let params: ListPushConfigs = parse(params)?;
+            respond(&id, &push::list(call, &params.task_id, &params.page).await?)
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            push::delete(call, parse(params)?).await?;
+            respond(&id, &serde_json::json!({}))
+        }
         "GetExtendedAgentCard" => Err(no_extended_card().into()),
         _ => Err(unknown_method(&method).into()),
     }

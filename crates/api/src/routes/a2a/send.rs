@@ -19,6 +19,7 @@ use emergent_store::idempotency::{
 use emergent_surfaces::{
     a2a::{
         error::{A2aError, ErrorKind},
+        push::CheckedPushConfig,
         request::{ClientMessage, SendMessage, Subject, unknown_context},
         types::Task,
     },
@@ -31,6 +32,7 @@ use uuid::Uuid;
 use super::{
     agent_call::AgentCall,
     failure::Result,
+    push,
     tasks::{TaskAccess, chain_state, ids, load, show},
 };
 use crate::{ApiError, waiting::wait_for_run};
@@ -56,6 +58,20 @@ pub(super) async fn send(call: &AgentCall, request: SendMessage) -> Result<Task>
 
 /// Accepts a message once, and returns the id of its task.
 pub(super) async fn accept(call: &AgentCall, message: &ClientMessage) -> Result<Uuid> {
+    if let Some(push) = &message.push {
+        push::check_address(call, "configuration.taskPushNotificationConfig.url", push)?;
+    }
+    let task = accept_once(call, message).await?;
+    if let Some(push) = &message.push {
+        // A client whose message was accepted just before the server was killed sends it again, and comes here.
+        // Its configuration then replaces itself.
+        let id = push.id.clone().unwrap_or_else(|| task.to_string());
+        push::store(call, task, CheckedPushConfig { id: Some(id), ..push.clone() }).await?;
+    }
+    Ok(task)
+}
+
+async fn accept_once(call: &AgentCall, message: &ClientMessage) -> Result<Uuid> {
     let key = RequestKey {
         project: call.actor.project,
         token: call.caller.token.id,
