@@ -1,4 +1,4 @@
-//! The official Python SDK of A2A.
+//! The official SDKs of A2A, for Python and for JavaScript.
 
 use std::{
     path::Path,
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::installed,
     common::{Home, command_output, finish},
+    hook::Hook,
 };
 
 const SCRIPT: &str = r#"
@@ -23,9 +24,9 @@ rules:
     answer: { text: "You said: {{last}}" }
 "#;
 
-/// Prepares a folder with the script of the agent.
-fn home() -> Home {
-    let home = Home::sqlite();
+/// Prepares a folder with the script of the agent. The server may reach the client's address on this machine.
+pub fn home() -> Home {
+    let home = Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
     let scripts = home.data().join("rehearsals");
     std::fs::create_dir_all(&scripts).expect("a folder");
     std::fs::write(scripts.join("outside.yaml"), SCRIPT).expect("a script");
@@ -33,7 +34,7 @@ fn home() -> Home {
 }
 
 /// Creates the agent and a token.
-fn create_agent(home: &Home) -> String {
+pub fn create_agent(home: &Home) -> String {
     let agent = json!({
         "name": "assistant",
         "visibility": "external",
@@ -47,24 +48,70 @@ fn create_agent(home: &Home) -> String {
     token.trim().to_owned()
 }
 
-/// Runs the client, and returns what it saw.
-fn run(home: &Home, server: &str, token: &str, more: &[&str]) -> Value {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/surfaces/clients/a2a_client.py");
-    let mut command = Command::new(installed("a2a").join("bin/python"));
-    command.arg(program).arg(format!("{server}/a2a/default/assistant")).arg(token).args(more);
-    command.current_dir(home.folder()).stdin(Stdio::null());
-    let output = finish(command);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    serde_json::from_str(out.trim()).unwrap_or_else(|_| panic!("{out}{err}"))
+#[derive(Clone, Copy)]
+enum Sdk {
+    Python,
+    JavaScript,
 }
 
-async fn check_steps(binding: &str) {
-    let home = home();
+impl Sdk {
+    /// The command that runs the client.
+    fn command(self, home: &Home) -> Command {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/surfaces/clients");
+        match self {
+            Self::Python => {
+                let mut command = Command::new(installed("a2a").join("bin/python"));
+                command.arg(folder.join("a2a_client.py"));
+                command
+            }
+            Self::JavaScript => {
+                // Packages are found beside the program.
+                let program = home.folder().join("a2a_client.mjs");
+                if !program.exists() {
+                    let modules = installed("a2a-node").join("node_modules");
+                    std::os::unix::fs::symlink(modules, home.folder().join("node_modules")).expect("a link");
+                    std::fs::copy(folder.join("a2a_client.mjs"), &program).expect("a copy");
+                }
+                let mut command = Command::new("node");
+                command.arg(program);
+                command
+            }
+        }
+    }
+
+    /// Runs the client, and returns what it saw.
+    fn run(self, home: &Home, server: &str, token: &str, more: &[&str]) -> Value {
+        let mut command = self.command(home);
+        command.arg(format!("{server}/a2a/default/assistant")).arg(token).args(more);
+        command.current_dir(home.folder()).stdin(Stdio::null());
+        let output = finish(command);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        serde_json::from_str(out.trim()).unwrap_or_else(|_| panic!("{out}{err}"))
+    }
+}
+
+/// The updates of a task reach its client, with the headers that it asked for.
+pub fn check_notifications(hook: &Hook, task: &str, answer: &str) {
+    let received = hook.until(task, "COMPLETED");
+    for one in &received {
+        assert_eq!(one.header("x-a2a-notification-token"), Some("token-of-the-client"), "{one:?}");
+        assert_eq!(one.header("authorization"), Some("Bearer credentials-of-the-client"), "{one:?}");
+        assert_eq!(one.header("content-type"), Some("application/a2a+json"), "{one:?}");
+    }
+    let states: Vec<_> = received.iter().filter_map(|one| one.state()).collect();
+    assert!(states.iter().any(|state| state == "INPUT_REQUIRED"), "{states:?}");
+    let artifacts = received.iter().map(|one| &one.body["artifactUpdate"]["artifact"]["parts"][0]["text"]);
+    assert!(artifacts.into_iter().any(|text| text == answer), "{received:?}");
+}
+
+async fn check_steps(sdk: Sdk, binding: &str) {
+    let (home, hook) = (home(), Hook::start());
     let server = home.start().await;
     let token = create_agent(&home);
-    let seen = run(&home, server.url(), &token, &[binding, "steps"]);
+    let seen = sdk.run(&home, server.url(), &token, &[binding, "steps", &hook.url]);
     assert_eq!((&seen["card"], &seen["skills"]), (&json!("The assistant"), &json!(["chat"])));
+    assert_eq!(seen["push"], true);
     assert_eq!(seen["sent"], json!(["COMPLETED", "You said: Hello", 2]));
     assert_eq!(seen["sameTask"], true, "the same message is the same task");
     let streamed = &seen["streamed"];
@@ -76,36 +123,63 @@ async fn check_steps(binding: &str) {
     assert_eq!(seen["later"], json!([true, true, "COMPLETED"]));
     assert_eq!(seen["listed"], json!([2, 1, 3, ""]));
     assert_eq!(seen["asked"], json!(["INPUT_REQUIRED", "Which colour?"]));
+    // The address is returned, the secrets are not.
+    assert_eq!(seen["configs"], json!([["hook", true, "", ""]]));
+    assert_eq!(seen["second"], json!([true, "TaskNotFoundError"]));
     assert_eq!(seen["answered"], json!(["COMPLETED", "A good choice."]));
     assert_eq!(seen["cancelled"], "CANCELED");
     let errors = json!(["TaskNotFoundError", "TaskNotCancelableError", "UnsupportedOperationError"]);
     assert_eq!(seen["errors"], errors);
+    check_notifications(&hook, seen["pushed"].as_str().expect("an id"), "A good choice.");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_python_sdk_of_a2a_talks_to_an_agent_over_json_rpc() {
-    check_steps("JSONRPC").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_python_sdk_of_a2a_talks_to_an_agent_over_http() {
-    check_steps("HTTP+JSON").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_python_sdk_of_a2a_subscribes_again_after_the_server_was_killed() {
-    let home = home();
+/// A server that is killed loses neither the task, nor its stream, nor its push notifications.
+async fn check_kill(sdk: Sdk, binding: &str) {
+    let (home, hook) = (home(), Hook::start());
     let server = home.start().await;
     let token = create_agent(&home);
-    let waiting = run(&home, server.url(), &token, &["JSONRPC", "wait"]);
+    let waiting = sdk.run(&home, server.url(), &token, &[binding, "wait", &hook.url]);
     assert_eq!(waiting["state"], "INPUT_REQUIRED", "{waiting}");
     server.kill();
     let server = home.start().await;
     let task = waiting["task"].as_str().expect("an id");
-    let seen = run(&home, server.url(), &token, &["JSONRPC", "go-on", task]);
+    let seen = sdk.run(&home, server.url(), &token, &[binding, "go-on", task]);
     assert_eq!(seen["answered"], "COMPLETED", "{seen}");
     let followed = json!({
         "task": task, "first": "INPUT_REQUIRED", "last": "COMPLETED", "artifact": "A good choice.",
     });
     assert_eq!(seen["followed"], followed);
+    check_notifications(&hook, task, "A good choice.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_sdk_of_a2a_talks_to_an_agent_over_json_rpc() {
+    check_steps(Sdk::Python, "JSONRPC").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_sdk_of_a2a_talks_to_an_agent_over_http() {
+    check_steps(Sdk::Python, "HTTP+JSON").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_javascript_sdk_of_a2a_talks_to_an_agent_over_json_rpc() {
+    check_steps(Sdk::JavaScript, "JSONRPC").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_javascript_sdk_of_a2a_talks_to_an_agent_over_http() {
+    check_steps(Sdk::JavaScript, "HTTP+JSON").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_sdk_of_a2a_subscribes_again_after_the_server_was_killed() {
+    check_kill(Sdk::Python, "JSONRPC").await;
+    check_kill(Sdk::Python, "HTTP+JSON").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_javascript_sdk_of_a2a_subscribes_again_after_the_server_was_killed() {
+    check_kill(Sdk::JavaScript, "JSONRPC").await;
+    check_kill(Sdk::JavaScript, "HTTP+JSON").await;
 }
