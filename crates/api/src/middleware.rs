@@ -6,7 +6,7 @@ use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
 use axum::{
     Extension, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue},
+    http::{HeaderName, HeaderValue, Uri},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, server::Peer, web_pages,
+    ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, routes::a2a, server::Peer,
+    web_pages,
 };
 
 /// A longer request id is replaced.
@@ -38,12 +39,13 @@ pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
 
 /// Serves the files of the web UI and its pages, whose paths only the browser knows. Everything else is unknown.
 async fn no_route(State(app): State<App>, request: Request) -> Response {
-    let found = web_pages::find(&app.web_ui, request.method(), request.uri().path(), request.headers());
-    found.unwrap_or_else(|| ApiError::no_route().into_response())
+    let path = request.uri().path();
+    let found = web_pages::find(&app.web_ui, request.method(), path, request.headers());
+    found.unwrap_or_else(|| a2a::shape_error(path, ApiError::no_route()))
 }
 
-async fn wrong_method() -> ApiError {
-    ApiError::wrong_method()
+async fn wrong_method(uri: Uri) -> Response {
+    a2a::shape_error(uri.path(), ApiError::wrong_method())
 }
 
 /// The outermost middleware.

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::{ApiError, App, auth::Caller, request_context::RequestContext, sse, stream_limit::StreamPermit};
 
-/// How often the run is read without being woken. Every end of a run wakes those who wait on all servers, so this
-/// finds a run that waits for a person, and what a lost wake missed.
+/// How often the run is read without being woken. Every end of a run wakes those who wait on all servers, and so does a
+/// run that begins to wait for a person: this finds what a lost wake missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Counts a request that waits as an open stream instead of a request in progress, because it needs no more than one.

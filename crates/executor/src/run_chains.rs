@@ -2,16 +2,20 @@
 
 use emergent_domain::{
     approval::Approval,
+    chat::{Part, join_text},
     cursor::{Page, ResultPage},
-    ids::{ConversationId, ProjectId, RunId},
-    run::{MessageRole, Run, RunStatus},
-    run_event::{MessageContent, RecordedMessage},
+    ids::{ConversationId, MessageId, ProjectId, RunId},
+    run::{MessageRole, Run, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
 use emergent_store::{Tx, approvals, conversations::messages, runs, runs::chains};
+use uuid::Uuid;
 
 pub use emergent_store::runs::chains::{ChainFilter, ChainStatus, ListedChain};
 
-use crate::{Executor, Result, first_messages::resume_input, history::get_run};
+use crate::{
+    Executor, Result, first_messages::resume_input, history::get_run, run_driver::ask_user::NAME as ASK_USER,
+};
 
 /// A resume chain.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,13 +109,18 @@ fn pending_requests(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<Approval>> {
     }
 }
 
-/// The newest messages of a chain, the oldest first. The text that the executor puts before the input of a resumption is
-/// left out.
+/// How many messages of a run are looked at together for those that somebody said.
+const PAGE: usize = 50;
+/// How often that is done for one run: an agent may call tools for many steps without a word.
+const MAX_PAGES: usize = 20;
+
+/// The newest messages of a chain that have a text, the oldest first. Questions to a person, and the answers to them, are
+/// among them. The text that the executor puts before the input of a resumption is left out.
 fn newest_messages(tx: &mut Tx<'_>, newest: &Run, limit: usize) -> Result<Vec<RecordedMessage>> {
     let mut messages = Vec::new();
     let mut run = Some(newest.id);
     while let Some(id) = run.take().filter(|_| messages.len() < limit) {
-        messages.extend(chains::list_newest_messages(tx, id, limit - messages.len())?);
+        messages.extend(newest_of_run(tx, id, limit - messages.len())?);
         run = runs::get(tx, newest.project, id)?.and_then(|run| run.resumed_from);
     }
     messages.reverse();
@@ -124,4 +133,62 @@ fn newest_messages(tx: &mut Tx<'_>, newest: &Run, limit: usize) -> Result<Vec<Re
         }
     }
     Ok(messages)
+}
+
+/// The newest messages of a run that have a text, the newest first.
+fn newest_of_run(tx: &mut Tx<'_>, run: RunId, limit: usize) -> Result<Vec<RecordedMessage>> {
+    let (mut said, mut before) = (Vec::new(), i64::MAX);
+    for _ in 0..MAX_PAGES {
+        let page = chains::list_newest_messages(tx, run, before, PAGE)?;
+        let Some(oldest) = page.last() else { break };
+        before = oldest.seq;
+        said.extend(page.into_iter().filter(has_text));
+        if said.len() >= limit {
+            break;
+        }
+    }
+    let asked = chains::list_newest_calls(tx, run, ASK_USER, limit)?;
+    said.extend(asked.iter().flat_map(question_messages));
+    said.sort_by_key(|message| std::cmp::Reverse(message.seq));
+    said.truncate(limit);
+    Ok(said)
+}
+
+/// Whether somebody said something: neither a step that only calls tools, nor a message of the executor.
+fn has_text(message: &RecordedMessage) -> bool {
+    match &message.content {
+        MessageContent::Text { text, injected: None } => !text.trim().is_empty(),
+        MessageContent::Parts(parts) => !join_text(parts).trim().is_empty(),
+        _ => false,
+    }
+}
+
+/// A question to a person as a message of the agent, and the answer as one of the person.
+fn question_messages(call: &RecordedToolCall) -> Vec<RecordedMessage> {
+    // The model was told how to correct it, or nobody answered.
+    let Some(question) = call.input["question"].as_str().filter(|_| call.status != ToolCallStatus::Error)
+    else {
+        return Vec::new();
+    };
+    let message = |id: Uuid, seq, role, content| RecordedMessage {
+        id: MessageId(id),
+        seq,
+        role,
+        step: call.step,
+        content,
+        usage: None,
+        cost: None,
+        at: call.at,
+    };
+    let asked = MessageContent::Parts(vec![Part::text(question)]);
+    let mut messages = vec![message(call.id.0, call.seq, MessageRole::Assistant, asked)];
+    let answer = call.output.as_ref().map(|output| &output["answer"]).filter(|answer| !answer.is_null());
+    if let (Some(answer), Some(seq)) = (answer, call.result_seq) {
+        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+        // The id of the call is that of the question.
+        let id = Uuid::from_u128(call.id.0.as_u128() ^ 1);
+        let answer = MessageContent::Text { text, injected: None };
+        messages.push(message(id, seq, MessageRole::User, answer));
+    }
+    messages
 }

@@ -1,6 +1,6 @@
 //! All routes, with the scope that each requires.
 
-mod a2a;
+pub(crate) mod a2a;
 mod agents;
 mod agui;
 mod approvals;

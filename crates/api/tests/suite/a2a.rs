@@ -128,6 +128,11 @@ both_engines! {
         let info = &absent.body["error"]["details"][0];
         assert_eq!((absent.status.as_u16(), &info["reason"]), (404, &json!("TASK_NOT_FOUND")), "{}", absent.text);
         assert_eq!(info["domain"], "a2a-protocol.org");
+        for (method, path, status) in [(Method::GET, "nowhere", 404), (Method::PUT, "tasks", 405), (Method::GET, "message:send", 405)] {
+            let unknown = request(&caller, method, &format!("{PATH}/v1/{path}"), None).await;
+            assert_eq!((unknown.status.as_u16(), &unknown.body["error"]["code"]), (status, &json!(status)), "{}", unknown.text);
+            assert_eq!(unknown.headers[header::CONTENT_TYPE], "application/a2a+json");
+        }
         let malformed = caller.send(
             caller.request(Method::POST, &path).header("a2a-version", "1.0").header(header::CONTENT_TYPE, "application/json")
                 .body(Body::from("{")).unwrap(),

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-const NAME: &str = "ask_user";
+pub(crate) const NAME: &str = "ask_user";
 /// The field of a decision with the answer.
 const ANSWER: &str = "answer";
 

@@ -5,7 +5,7 @@ use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::{AgentId, ConversationId, ProjectId, RunId, TokenId},
     run::{Run, RunStatus},
-    run_event::RecordedMessage,
+    run_event::{RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 
@@ -171,14 +171,34 @@ pub fn get_first(tx: &mut Tx<'_>, run: RunId) -> Result<RunId> {
     Ok(first)
 }
 
-/// The newest messages of people and of the model in a run, the newest first, without tool calls. What was said before
-/// the run is not included.
-pub fn list_newest_messages(tx: &mut Tx<'_>, run: RunId, limit: usize) -> Result<Vec<RecordedMessage>> {
+/// The newest messages of people and of the model in a run before a `seq`, the newest first, without tool calls. What was
+/// said before the run is not included.
+pub fn list_newest_messages(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    before: i64,
+    limit: usize,
+) -> Result<Vec<RecordedMessage>> {
     let sql = format!(
         "SELECT {} FROM agent_run_messages
-         WHERE run_id = $1 AND role IN ('user', 'assistant') AND step_number > 0 ORDER BY seq DESC LIMIT $2",
+         WHERE run_id = $1 AND role IN ('user', 'assistant') AND step_number > 0 AND seq < $2
+         ORDER BY seq DESC LIMIT $3",
         MessageRow::COLUMNS
     );
     let read = |row: &Row<'_>| MessageRow::from_row(row)?.into_message(None);
-    Ok(tx.query_up_to(MAX_MESSAGE_BYTES, &sql, params![run, limit], read)?.0)
+    Ok(tx.query_up_to(MAX_MESSAGE_BYTES, &sql, params![run, before, limit], read)?.0)
+}
+
+/// The newest calls of a tool in a run, the newest first.
+pub fn list_newest_calls(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    tool: &str,
+    limit: usize,
+) -> Result<Vec<RecordedToolCall>> {
+    let sql = format!(
+        "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 AND tool_name = $2 ORDER BY seq DESC LIMIT $3",
+        RecordedToolCall::COLUMNS
+    );
+    Ok(tx.query_up_to(MAX_MESSAGE_BYTES, &sql, params![run, tool, limit], RecordedToolCall::from_row)?.0)
 }

@@ -60,6 +60,8 @@ pub fn start_waiting_with_owner(
     let Some(((project, parent, workflow), origin)) = waiting else { return Ok(false) };
     wake_relations(tx, project, parent, workflow)?;
     a2a_push::run_changed(tx, id, origin, now)?;
+    // Those who wait until the run needs somebody.
+    tx.wake(&super::ended_channel(id))?;
     Ok(true)
 }
 

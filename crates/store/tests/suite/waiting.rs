@@ -135,6 +135,15 @@ both_engines! { async fn a_run_goes_on_when_its_last_request_is_decided_and_its_
     assert_eq!(claimed[0].deadline_base, Some(later(60)));
 } }
 
+both_engines! { async fn whoever_waits_for_a_run_is_woken_when_the_run_begins_to_wait(db: TestDb) {
+    let run = running(ProjectId::new(), None);
+    let mut waiter = db.waiter(&runs::ended_channel(run.id));
+    insert_waiting(&db, &run, 1).await;
+    let start = std::time::Instant::now();
+    waiter.wait(Duration::from_secs(60)).await;
+    assert!(start.elapsed() < Duration::from_secs(30), "nobody was woken");
+} }
+
 /// Inserts a run that waits with its owner, because an external server asks for input twice during one call.
 async fn insert_asked(db: &Db, run: &Run) -> Vec<Approval> {
     let first = Approval {

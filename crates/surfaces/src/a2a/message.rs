@@ -35,7 +35,7 @@ pub(super) fn input_text(parts: &[Part]) -> Result<(String, Option<Value>), A2aE
         text if text.contains('\0') => "have a NUL character".to_owned(),
         _ => {
             let data = match parts {
-                [part] => part.data.clone(),
+                [part] if part.text.is_none() => part.data.clone(),
                 _ => None,
             };
             return Ok((text, data));
@@ -47,6 +47,10 @@ pub(super) fn input_text(parts: &[Part]) -> Result<(String, Option<Value>), A2aE
 fn part_text(field: &str, part: &Part) -> Result<String, A2aError> {
     let media_type = part.media_type.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_json = media_type.starts_with("application/json");
+    // Some clients write `null` for what is not set.
+    let has_other = part.text.is_some() || part.raw.is_some() || part.url.is_some();
+    let without_data = Part { data: None, ..part.clone() };
+    let part = if has_other && part.data == Some(Value::Null) { &without_data } else { part };
     let (text, is_supported) = match part {
         Part { text: Some(text), raw: None, url: None, data: None, .. } => {
             (text.clone(), media_type.is_empty() || media_type.starts_with("text/") || is_json)
@@ -129,6 +133,8 @@ mod tests {
             Ok(("{\"a\":1}".to_owned(), Some(json!({ "a": 1 }))))
         );
         assert!(text(json!([{ "text": "# Hello", "mediaType": "text/markdown" }])).is_ok());
+        assert_eq!(text(json!([{ "data": null }])), Ok(("null".to_owned(), Some(Value::Null))));
+        assert_eq!(text(json!([{ "text": "Go.", "data": null }])), Ok(("Go.".to_owned(), None)));
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub struct Part {
     pub raw: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Any JSON value, also `null`.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
@@ -67,6 +68,11 @@ pub struct Part {
     pub filename: Option<String>,
     #[serde(default, alias = "media_type", skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
+}
+
+/// Reads a field that is there, also if its value is `null`.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Part {

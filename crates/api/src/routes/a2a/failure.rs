@@ -152,10 +152,23 @@ pub(super) async fn in_shape_of_jsonrpc(request: Request, next: Next) -> Respons
 
 /// Writes errors as those of the HTTP+JSON binding.
 pub(super) async fn in_shape_of_http(request: Request, next: Next) -> Response {
-    let (error, mut response) = match split_error(next.run(request).await).await {
-        Ok(split) => split,
-        Err(response) => return response,
-    };
+    match split_error(next.run(request).await).await {
+        Ok((error, response)) => write_http_error(&error, response),
+        Err(response) => response,
+    }
+}
+
+/// The response to a request that no route takes: in the shape of the HTTP+JSON binding if it was meant for that.
+pub(crate) fn shape_error(path: &str, error: ApiError) -> Response {
+    let mut parts = path.split('/').skip(1);
+    let is_of_binding = parts.next() == Some("a2a") && parts.nth(2) == Some("v1");
+    match is_of_binding {
+        true => write_http_error(&A2aFailure::Api(error).into_error(), Response::default()),
+        false => error.into_response(),
+    }
+}
+
+fn write_http_error(error: &A2aError, mut response: Response) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(error.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *response.body_mut() = json_body(&error.http_body());

@@ -14,6 +14,8 @@ mod send;
 mod stream;
 mod tasks;
 
+pub(crate) use failure::shape_error;
+
 use emergent_domain::token::Scope::AgentsInvoke;
 use emergent_surfaces::a2a::{
     MEDIA_TYPE,

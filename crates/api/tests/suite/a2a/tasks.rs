@@ -42,8 +42,19 @@ both_engines! {
         let asked = result(&rpc(&caller, "SendMessage", message("m1", "Weather?")).await)["task"].clone();
         assert_eq!(state(&asked), "TASK_STATE_INPUT_REQUIRED", "{asked}");
         assert_eq!(asked["status"]["message"]["parts"][0]["text"], "Which city?");
+        // The question is the newest message, with the same id whenever it is read.
+        let newest = rpc(&caller, "GetTask", json!({ "id": asked["id"], "historyLength": 1 })).await;
+        let newest = result(&newest)["history"].clone();
+        assert_eq!((newest.as_array().unwrap().len(), &newest[0]["parts"][0]["text"]), (1, &json!("Which city?")), "{newest}");
+        let listed = rpc(&caller, "ListTasks", json!({ "historyLength": 1 })).await;
+        assert_eq!(result(&listed)["tasks"][0]["history"], newest);
         let answer = message_to("m2", "Lyon", &asked["id"], &asked["contextId"]);
         let answered = result(&rpc(&caller, "SendMessage", answer).await)["task"].clone();
+        let said: Vec<_> = answered["history"].as_array().unwrap().iter().map(|one| one["parts"][0]["text"].as_str().unwrap()).collect();
+        assert_eq!(said, ["Weather?", "Which city?", "Lyon", "Rain in Lyon."]);
+        assert_eq!(answered["history"][1], newest[0]);
+        let again = rpc(&caller, "GetTask", json!({ "id": asked["id"] })).await;
+        assert_eq!(result(&again)["history"], answered["history"]);
         assert_eq!((&answered["id"], state(&answered)), (&asked["id"], "TASK_STATE_COMPLETED"), "{answered}");
         assert_eq!(answered["artifacts"][0]["parts"][0]["text"], "Rain in Lyon.");
     }
