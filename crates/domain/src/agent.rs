@@ -25,7 +25,7 @@ pub use check::{AvailableNames, is_valid_name};
 pub(crate) use check::{json_has_nul, unknown_name};
 pub use flow::{FlowConfig, FlowType, MAX_ITERATIONS, Until, UntilRule};
 pub use maker::{AgentChange, MissingScope, ToolScopes};
-pub use model::{ModelConfig, PROVIDER_RULE, resolve_provider};
+pub use model::{ModelConfig, PROVIDER_RULE, WrittenModel, resolve_provider};
 pub use remote::REMOTE_AGENT_PROVIDER;
 
 /// An agent of a project. Every change creates a new version; a run uses the version that was

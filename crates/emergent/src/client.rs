@@ -93,12 +93,9 @@ impl Client {
         if let Some(server) = &flags.server {
             let base = base_url(server)?;
             // The folder's admin token is sent only to the folder's own server.
+            let certificates = certificates_for(&base, &settings);
             let local_server =
                 datadir::running_server(&settings.data_dir).filter(|found| base == found.address);
-            let certificates = match local_server {
-                Some(_) => Certificates::AnyOnLoopback,
-                None => Certificates::Verified,
-            };
             let transport = http_transport(base, certificates)?;
             let local_token = || local_server.and_then(|_| datadir::server_token(&settings.data_dir));
             let token = flags.token.clone().or_else(local_token);
@@ -403,6 +400,14 @@ async fn usable_server(settings: &Settings) -> Option<String> {
         http_client(&server.address, Certificates::AnyOnLoopback).ok()?.get(health).timeout(HEALTH_TIMEOUT);
     let response = request.send().await.ok()?;
     response.status().is_success().then_some(server.address)
+}
+
+/// Which certificates are accepted from a server that a person named: any, if it is the one of the data folder.
+pub fn certificates_for(base: &str, settings: &Settings) -> Certificates {
+    match datadir::running_server(&settings.data_dir) {
+        Some(found) if found.address == base => Certificates::AnyOnLoopback,
+        _ => Certificates::Verified,
+    }
 }
 
 fn http_transport(base: String, certificates: Certificates) -> Result<Transport> {

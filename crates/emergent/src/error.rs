@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use crate::{commands::suggestion, hints};
 
+/// How rustls names a certificate of an authority that a server uses as its own.
+const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
 /// How rustls begins its errors about the certificate of a server.
 const INVALID_CERTIFICATE: &str = "invalid peer certificate";
 
@@ -75,6 +77,17 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The server has the certificate of an authority, which is for signing others.
+    #[error(
+        "the certificate of `{server}` is one of an authority (CA:TRUE), which no client accepts as that of a server, \
+         whoever trusts it; give the server one with CA:FALSE, as `openssl req -x509 -addext basicConstraints=CA:FALSE` \
+         makes it, and set SSL_CERT_FILE to its PEM file"
+    )]
+    AuthorityAsServer {
+        server: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Something answered, and not in HTTP. A server with a certificate does so.
     #[error("`{server}` does not answer in HTTP; if the server has a certificate, write `{https}`")]
     NotHttp {
@@ -129,8 +142,12 @@ impl Error {
     /// The error for a request that a server did not answer.
     pub fn unreachable(server: &str, source: reqwest::Error) -> Self {
         let is_connected = !source.is_connect() && !source.is_timeout() && !source.is_builder();
-        let is_untrusted = emergent_net::errors::error_chain(&source).contains(INVALID_CERTIFICATE);
+        let causes = emergent_net::errors::error_chain(&source);
+        let is_untrusted = causes.contains(INVALID_CERTIFICATE);
         let (server, source) = (server.to_owned(), Box::new(source));
+        if causes.contains(AUTHORITY_AS_SERVER) {
+            return Self::AuthorityAsServer { server, source };
+        }
         if is_untrusted {
             return Self::UntrustedCertificate { server, source };
         }

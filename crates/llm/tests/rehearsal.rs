@@ -238,6 +238,13 @@ async fn scripts_are_files_and_a_missing_or_broken_one_shows_when_it_is_chosen()
     assert!(why("rehearsal/broken").contains("anwser"));
     assert!(why("rehearsal/../demo").contains("cannot be the name of a file"));
     assert!(why("replay/nothing").contains("no recording"));
+    for missing in ["replay/nothing", "replay/all"] {
+        let told = why(missing);
+        assert!(
+            told.contains("EMERGENT_RECORDINGS") && told.contains("`record/<provider>/<name>`"),
+            "{told}"
+        );
+    }
 }
 
 /// Behaves like a real model: searches, then mentions the id it found. Its own ids are new each time.

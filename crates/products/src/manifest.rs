@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use emergent_domain::{
-    agent::{self, AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
+    agent::{self, AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility, WrittenModel},
     approval::ApprovalRule,
     mcp_server::ServerSpec,
     pack::TemplatePack,
@@ -99,15 +99,39 @@ pub struct ManifestAgent {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "WrittenModel<ModelFields>")]
 pub struct ManifestModel {
-    #[serde(default)]
     pub provider: Option<String>,
     pub name: String,
-    #[serde(default)]
     pub temperature: Option<f64>,
-    #[serde(default)]
     pub max_tokens: Option<u32>,
+}
+
+/// A model that a manifest has as an object.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFields {
+    #[serde(default)]
+    provider: Option<String>,
+    name: String,
+    #[serde(default)]
+    temperature: Option<f64>,
+    #[serde(default)]
+    max_tokens: Option<u32>,
+}
+
+impl From<WrittenModel<ModelFields>> for ManifestModel {
+    fn from(model: WrittenModel<ModelFields>) -> Self {
+        match model {
+            WrittenModel::Name(model) => {
+                let ModelConfig { provider, name, temperature, max_tokens } = model;
+                Self { provider: Some(provider), name, temperature, max_tokens }
+            }
+            WrittenModel::Fields(ModelFields { provider, name, temperature, max_tokens }) => {
+                Self { provider, name, temperature, max_tokens }
+            }
+        }
+    }
 }
 
 impl ManifestModel {

@@ -75,9 +75,19 @@ fn problems_from(error: &ValidationError<'_>) -> Vec<ManifestProblem> {
             if missing.len() == context.len() {
                 return vec![ManifestProblem::new(pointer, format!("{} is required", missing.join(" or ")))];
             }
-            // For a value that may be null, the problem of the other alternative is reported.
-            if let Some(errors) =
-                context.first().filter(|_| context.len() == 2 && !error.instance().is_null())
+            // The alternative of the value's own type is reported, or else the first one: `null` and a text are
+            // the short forms of what is usually an object.
+            let is_of_type = |errors: &&Vec<ValidationError<'_>>| {
+                !errors.iter().any(|inner| {
+                    matches!(inner.kind(), ValidationErrorKind::Type { .. })
+                        && inner.instance_path() == error.instance_path()
+                })
+            };
+            if let Some(errors) = context
+                .iter()
+                .find(is_of_type)
+                .or(context.first())
+                .filter(|_| context.len() == 2 && !error.instance().is_null())
             {
                 return errors.iter().flat_map(problems_from).collect();
             }

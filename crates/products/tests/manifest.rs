@@ -310,6 +310,28 @@ fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
 }
 
 #[test]
+fn a_model_is_written_as_a_text_or_as_an_object() {
+    let with_model = |model: Value| {
+        let agent = json!({ "name": "a", "system_prompt": "Go.", "model": model, "temperature": 0.5 });
+        let tasks = json!([{ "key": "one", "title": "One", "assigned_agent": "a" }]);
+        let job =
+            json!({ "name": "j", "cron": "0 9 * * MON", "dispatch": { "tasks": tasks, "model": model } });
+        parse_value(json!({ "name": "p", "version": "1.0.0", "agents": [agent], "jobs": [job] }))
+    };
+    let manifest = with_model(json!("rehearsal/echo")).unwrap();
+    assert_eq!(manifest.problems, []);
+    let model = manifest.definitions().next().unwrap().model.unwrap();
+    assert_eq!((model.to_string().as_str(), model.temperature), ("rehearsal/echo", Some(0.5)));
+    let model = manifest.jobs[0].dispatch.as_ref().unwrap().model.as_ref().unwrap();
+    assert_eq!(model.to_string(), "rehearsal/echo");
+    assert_eq!(with_model(json!("gemini-2.5-flash")).unwrap().problems, []);
+    for model in [json!("echo"), json!(""), json!(3), json!({ "name": 3 })] {
+        let refused = with_model(model.clone());
+        assert!(refused.map_or(true, |manifest| !manifest.problems.is_empty()), "{model}");
+    }
+}
+
+#[test]
 fn names_of_tools_providers_agents_and_tasks_are_checked_in_one_pass() {
     let manifest = parse_value(json!({
         "name": "p", "version": "1.0.0",

@@ -124,7 +124,8 @@ pub struct CreateAgent {
     pub description: String,
     #[serde(default)]
     pub system_prompt: String,
-    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ModelChoice>)]
     pub model: Option<ModelView>,
     /// Names and globs of tools (`GET /api/admin/tools`). An empty list is no tools.
     #[serde(default)]
@@ -255,8 +256,8 @@ pub struct UpdateAgent {
     pub description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    #[serde(default, deserialize_with = "nullable_object", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ModelView>)]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ModelChoice>)]
     pub model: Option<Option<ModelView>>,
     /// Replaces the whole list.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 //! (ACP), and the rules that say which of its calls a person has to approve.
 
 use emergent_domain::{
-    agent::{self, AcpConfig, FlowConfig, ModelConfig, Until, UntilRule},
+    agent::{self, AcpConfig, FlowConfig, ModelConfig, Until, UntilRule, WrittenModel},
     approval::{Action, ApprovalRule, OnExpiry},
     filter::Filter,
     invalid::Invalid,
@@ -14,7 +14,7 @@ use crate::{fields, schema, search::FilterView};
 
 /// Which model, and how it is asked.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", try_from = "ModelFields")]
+#[serde(rename_all = "camelCase", try_from = "WrittenModel<ModelFields>")]
 #[schema(as = Model)]
 pub struct ModelView {
     /// May be omitted in a request for `gemini-*` (google), `gpt-*` and `o` with a digit (openai), and `claude-*`
@@ -39,11 +39,14 @@ struct ModelFields {
     max_tokens: Option<u32>,
 }
 
-impl TryFrom<ModelFields> for ModelView {
+impl TryFrom<WrittenModel<ModelFields>> for ModelView {
     type Error = Invalid;
 
-    fn try_from(model: ModelFields) -> Result<Self, Invalid> {
-        let ModelFields { provider, name, temperature, max_tokens } = model;
+    fn try_from(model: WrittenModel<ModelFields>) -> Result<Self, Invalid> {
+        let ModelFields { provider, name, temperature, max_tokens } = match model {
+            WrittenModel::Name(model) => return Ok(model.into()),
+            WrittenModel::Fields(fields) => fields,
+        };
         let provider = agent::resolve_provider(provider, &name)?;
         Ok(Self { provider, name, temperature, max_tokens })
     }

@@ -74,7 +74,8 @@ pub struct Dispatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planner: Option<String>,
     /// The model of every run of the workflow, instead of those of the agents' definitions.
-    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ModelChoice>)]
     pub model: Option<ModelView>,
     /// Only tell what would be done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{agent_parts::ModelView, fields, schema};
+use crate::{agent_parts::ModelView, schema};
 
 /// What an agent is started with.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -23,7 +23,8 @@ pub struct TriggerRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
     /// Instead of the definition's.
-    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ModelChoice>)]
     pub model: Option<ModelView>,
     /// Instead of the definition's.
     #[serde(skip_serializing_if = "Option::is_none")]

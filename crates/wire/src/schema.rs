@@ -13,10 +13,12 @@ use serde::Serialize;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        RefOr, Schema,
-        schema::{ObjectBuilder, Type},
+        Ref, RefOr, Schema,
+        schema::{ObjectBuilder, OneOfBuilder, Type},
     },
 };
+
+use crate::agent_parts::ModelView;
 
 /// Returns the schema of a string with these values.
 fn string_enum(values: impl Iterator<Item = String>, description: &str) -> RefOr<Schema> {
@@ -48,6 +50,35 @@ impl PartialSchema for ObjectRef {
 impl ToSchema for ObjectRef {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("ObjectRef")
+    }
+}
+
+/// The model of a request: `provider/name`, or an object.
+pub struct ModelChoice;
+
+impl PartialSchema for ModelChoice {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .max_length(Some(401))
+            .pattern(Some("^([^/]+/.+|gemini-.*|gpt-.*|o[0-9].*|claude-.*)$"))
+            .examples(["google/gemini-2.5-flash"])
+            .description(Some("`provider/name`. The provider may be omitted as in the object."));
+        OneOfBuilder::new()
+            .item(Ref::from_schema_name(ModelView::name()))
+            .item(name)
+            .description(Some("The model of a request: `provider/name`, or an object."))
+            .into()
+    }
+}
+
+impl ToSchema for ModelChoice {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ModelChoice")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((ModelView::name().into_owned(), ModelView::schema()));
     }
 }
 

@@ -7,6 +7,7 @@ mod json_cost;
 mod object;
 mod params;
 mod path;
+mod project;
 mod query;
 
 pub(crate) use emergent_wire::fields;
@@ -17,6 +18,7 @@ pub(crate) use json::{Json, OptionalJson, parse_body, parse_body_with};
 pub(crate) use object::{AnyObjectPath, ObjectPath};
 pub(crate) use params::parameter_names;
 pub(crate) use path::Path;
+pub(crate) use project::ProjectPath;
 pub(crate) use query::{Paging, Query, paged_query};
 
 use emergent_domain::ids::InvalidId;

@@ -3,7 +3,6 @@
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_domain::{
     author::Author,
-    ids::ProjectId,
     token::Scope::{AdminRead, AdminWrite},
 };
 use emergent_graph::Actor;
@@ -11,10 +10,10 @@ use emergent_products::ChangeOptions;
 use utoipa_axum::routes;
 
 use crate::{
-    ApiError, App,
+    App,
     access::Routes,
     auth::{AsActor, Caller, InProject},
-    extract::{Json, OptionalJson, Path, Query},
+    extract::{Json, OptionalJson, Path, ProjectPath, Query},
     response::{Envelope, Result, created_if, list as listed, ok},
     views::product::{
         Accept, DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView,
@@ -142,18 +141,14 @@ async fn uninstall(
 /// server. Repeating it brings back what was deleted of it, and changes nothing else.
 #[utoipa::path(
     post, path = "/api/admin/projects/{projectId}/install-default-agents", tag = "products",
-    operation_id = "installDefaultAgents", params(("projectId" = Uuid, Path)),
+    operation_id = "installDefaultAgents", params(("projectId" = String, Path, description = "The id or the name of the project")),
     responses((status = 200, description = "What was done", body = Envelope<OutcomeView>)),
 )]
 async fn install_default_agents(
     State(app): State<App>,
     caller: Caller,
-    Path(project): Path<ProjectId>,
+    ProjectPath(project): ProjectPath,
 ) -> Result<OutcomeView> {
-    // The project of another token is reported as not found.
-    if caller.bound_project().is_some_and(|own| own != project) {
-        return Err(ApiError::not_found("project", project));
-    }
     let actor = Actor { project, author: Author::Token { id: caller.token.id } };
     ok(app.products.install_default_agents(actor).await?)
 }

@@ -1,7 +1,7 @@
 //! Discussions without a decision and escalated workflows in the inbox: shown, decided and told like every other item.
 
 use emergent_domain::token::Scope;
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::{TestDb, both_engines, scripted::fails};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -13,7 +13,9 @@ use crate::{
 
 /// A server with the agents of a workflow that ends in a discussion without a decision.
 async fn dispatching(db: &TestDb) -> (Server, watch::Sender<bool>) {
-    let server = Server::with_models(db, 1_024, disagreeing().models()).await;
+    let failures = (0..8).map(|_| fails(emergent_llm::Error::Config("out of order".to_owned())));
+    let models = disagreeing().agent("broken", failures).models();
+    let server = Server::with_models(db, 1_024, models).await;
     let working = server.dispatch();
     server.admin().agent("writer", json!({})).await;
     server.admin().agent("researcher", json!({})).await;
@@ -103,10 +105,40 @@ both_engines! {
         assert_eq!(listed(&client, "status=withdrawn").await, [discussion], "nobody has to decide it any more");
         client.post(&decide, json!({ "decision": "approve" })).await.refused(409, "already_decided");
 
-        let (workflow, _) = escalated(&server).await;
+        // The next workflow waits because its task failed.
+        admin.agent("broken", json!({})).await;
+        let task = json!({ "key": "a", "title": "A", "assignedAgent": "broken", "maxRetries": 0 });
+        let started = admin.post("/api/coordination/dispatch", json!({ "tasks": [task] })).await.is(202).clone();
+        let workflow = started["workflowId"].as_str().unwrap().to_owned();
+        for _ in 0..1_000 {
+            if listed(&client, "status=pending&kind=escalation").await == [workflow.clone()] {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
         let decide = format!("/api/approvals/{workflow}/decide");
         let resumed = client.post(&decide, json!({ "decision": "approve" })).await.is(200).clone();
         assert_eq!(resumed["decision"]["decision"], "approve", "{resumed}");
+    }
+
+    async fn a_workflow_is_not_resumed_before_its_discussion_is_decided(db: TestDb) {
+        let (server, _working) = dispatching(&db).await;
+        let admin = server.admin();
+        let (workflow, discussion) = escalated(&server).await;
+        let approve = json!({ "decision": "approve" });
+        for (path, body) in [
+            (format!("/api/approvals/{workflow}/decide"), approve.clone()),
+            (format!("/api/coordination/workflows/{workflow}/resume"), json!({})),
+        ] {
+            let refused = admin.post(&path, body).await;
+            let message = refused.refused(409, "conflict")["message"].as_str().unwrap().to_owned();
+            assert!(message.contains(&format!("emergent discussion decide {discussion}")), "{message}");
+        }
+        let shown = admin.get(&format!("/api/coordination/workflows/{workflow}")).await.is(200).clone();
+        assert_eq!(shown["status"], "escalated");
+        assert_eq!(listed(&admin, "status=pending").await.len(), 2, "nothing was decided");
+        admin.post(&format!("/api/approvals/{discussion}/decide"), approve).await.is(200);
+        assert_eq!(listed(&admin, "status=decided").await.len(), 2, "the decision resumes the workflow as well");
     }
 
     async fn a_long_title_is_cut_in_lists_and_whole_in_the_item(db: TestDb) {

@@ -33,6 +33,30 @@ both_engines! {
         admin.delete(&format!("/api/projects/{}", server.default_project)).await.refused(409, "conflict");
     }
 
+    async fn a_path_names_a_project_by_id_or_name(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let id = admin.post("/api/projects", json!({ "name": "research" })).await.is(201)["id"].clone();
+        assert_eq!(admin.get("/api/projects/research").await.is(200)["id"], id);
+        let changed = admin.patch("/api/projects/research", json!({ "strict": true })).await;
+        assert_eq!((&changed.is(200)["id"], &changed.is(200)["strict"]), (&id, &json!(true)));
+        admin.post("/api/admin/projects/research/install-default-agents", json!({})).await.is(200);
+        assert!(!admin.in_project("research").get("/api/products").await.is(200).as_array().unwrap().is_empty());
+        for path in ["/api/projects/nowhere", "/api/projects/%00", "/api/projects/no%20spaces"] {
+            admin.get(path).await.refused(404, "not_found");
+        }
+        // A token of another project does not learn which names there are.
+        let bound = server.client(Some(&server.token(&[Scope::AdminRead, Scope::AdminWrite], Some(server.default_project)).await));
+        assert_eq!(bound.get("/api/projects/default").await.is(200)["id"], json!(server.default_project));
+        for path in ["/api/projects/research", "/api/projects/nowhere"] {
+            bound.get(path).await.refused(404, "not_found");
+            bound.patch(path, json!({ "strict": false })).await.refused(404, "not_found");
+        }
+        bound.post("/api/admin/projects/research/install-default-agents", json!({})).await.refused(404, "not_found");
+        admin.delete("/api/projects/research").await.is(200);
+        admin.get("/api/projects/research").await.refused(404, "not_found");
+    }
+
     async fn a_project_says_how_long_it_keeps_what_is_over(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

@@ -224,6 +224,11 @@ fn find_workflow(
     Ok(task.and_then(|task| Task::from_object(&task).workflow))
 }
 
+/// Whether a discussion waits for the decision of a person.
+pub(super) fn is_undecided(discussion: &Object) -> bool {
+    check_decidable(discussion).is_ok()
+}
+
 /// Checks that a discussion is escalated and was not decided yet.
 fn check_decidable(discussion: &Object) -> Result<()> {
     let status = string_property(discussion, "status").unwrap_or_default();

@@ -21,6 +21,7 @@ use emergent_store::{
 use super::{
     cancel::TASK_BATCH,
     changes::{check_note, resume_workflow, retry_properties},
+    discussions::is_undecided,
     inbox::DecidedIn,
 };
 use crate::{
@@ -174,6 +175,7 @@ impl Dispatcher {
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
             check_resumable(&workflow)?;
+            check_discussion_decided(tx, &workflow)?;
             decided_in.check(tx, &workflow, graph.clock().now())?;
             if let Some(limit) = budget {
                 workflow.settings.budget = limit;
@@ -265,6 +267,23 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
     let tasks = tasks.into_iter().map(task_detail).collect();
     let spent = budget::workflow_spend(tx, project, id)?;
     Ok(WorkflowDetail { workflow, tasks, spent })
+}
+
+/// Refuses to resume a workflow that waits for the decision about a discussion: it would wait for the same decision
+/// again at once.
+fn check_discussion_decided(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
+    let Some(id) = workflow.escalation.as_ref().and_then(|escalation| escalation.discussion) else {
+        return Ok(());
+    };
+    let discussion = objects::get(tx, workflow.project, id)?;
+    if !discussion.is_some_and(|discussion| is_undecided(&discussion)) {
+        return Ok(());
+    }
+    Err(Error::Conflict(format!(
+        "workflow `{}` waits for a decision about the discussion `{id}`: decide it with `emergent discussion decide {id} \
+         DECISION`, or accept its last proposal with `emergent inbox approve {id}`; the workflow continues by itself then",
+        workflow.id
+    )))
 }
 
 fn check_resumable(workflow: &Workflow) -> Result<()> {

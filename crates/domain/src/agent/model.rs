@@ -1,8 +1,11 @@
 //! The model of an agent or of a request. Its provider may be omitted if the name of the model tells it.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, marker::PhantomData, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
 
 use crate::invalid::Invalid;
 
@@ -11,7 +14,7 @@ pub const PROVIDER_RULE: &str = "a model without a provider is one of `gemini-*`
      (openai), or `claude-*` (anthropic); for any other model, name the provider as well";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "ModelFields")]
+#[serde(try_from = "WrittenModel<ModelFields>")]
 pub struct ModelConfig {
     pub provider: String,
     pub name: String,
@@ -31,11 +34,52 @@ struct ModelFields {
     max_tokens: Option<u32>,
 }
 
-impl TryFrom<ModelFields> for ModelConfig {
+/// A model as people write it: as `provider/name`, or as an object with the fields `F`. Every place that reads a
+/// model accepts both.
+#[derive(Debug)]
+pub enum WrittenModel<F> {
+    Name(ModelConfig),
+    Fields(F),
+}
+
+impl<'de, F: Deserialize<'de>> Deserialize<'de> for WrittenModel<F> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameOrObject(PhantomData))
+    }
+}
+
+struct NameOrObject<F>(PhantomData<F>);
+
+impl<'de, F: Deserialize<'de>> Visitor<'de> for NameOrObject<F> {
+    type Value = WrittenModel<F>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a model, as \"google/gemini-2.5-flash\" or { \"provider\": \"google\", \"name\": \"gemini-2.5-flash\" }",
+        )
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<WrittenModel<F>, E> {
+        let read = text.parse().map_err(|invalid: Invalid| {
+            // The field is known from the place of the value.
+            E::custom(invalid.problems.into_iter().map(|problem| problem.reason).collect::<String>())
+        });
+        read.map(WrittenModel::Name)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenModel<F>, A::Error> {
+        F::deserialize(MapAccessDeserializer::new(map)).map(WrittenModel::Fields)
+    }
+}
+
+impl TryFrom<WrittenModel<ModelFields>> for ModelConfig {
     type Error = Invalid;
 
-    fn try_from(model: ModelFields) -> Result<Self, Invalid> {
-        let ModelFields { provider, name, temperature, max_tokens } = model;
+    fn try_from(model: WrittenModel<ModelFields>) -> Result<Self, Invalid> {
+        let ModelFields { provider, name, temperature, max_tokens } = match model {
+            WrittenModel::Name(model) => return Ok(model),
+            WrittenModel::Fields(fields) => fields,
+        };
         let provider = resolve_provider(provider, &name)?;
         Ok(Self { provider, name, temperature, max_tokens })
     }
@@ -120,5 +164,26 @@ mod tests {
         let kept: ModelConfig = serde_json::from_value(json!({ "provider": "p", "name": "gpt-5" })).unwrap();
         assert_eq!(kept.to_string(), "p/gpt-5", "a provider that is given stays");
         assert!(serde_json::from_value::<ModelConfig>(json!({ "name": "o3", "colour": 1 })).is_err());
+    }
+
+    #[test]
+    fn a_model_is_written_as_a_text_or_as_an_object() {
+        for (text, full) in [
+            ("rehearsal/echo", "rehearsal/echo"),
+            ("record/google/gemini-2.5-flash", "record/google/gemini-2.5-flash"),
+            ("gemini-2.5-flash", "google/gemini-2.5-flash"),
+        ] {
+            let read: ModelConfig = serde_json::from_value(json!(text)).unwrap();
+            assert_eq!(read.to_string(), full);
+        }
+        for (value, reason) in [
+            (json!("echo"), "is not of the form provider/name"),
+            (json!("/echo"), "is not of the form provider/name"),
+            (json!(3), "{ \"provider\": \"google\", \"name\": \"gemini-2.5-flash\" }"),
+            (json!(["rehearsal", "echo"]), "as \"google/gemini-2.5-flash\" or {"),
+        ] {
+            let refused = serde_json::from_value::<ModelConfig>(value).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use emergent_wire::audit::AuditEntryView;
 use super::{
     encode,
     resolve::{TOKENS, resolve_id},
+    run_bulk::parse_optional_time,
 };
 use crate::{
     client::{Client, Received},
@@ -23,10 +24,10 @@ pub struct Audit {
     /// Only changes by this token: its id, the end of its id, or a unique name
     #[arg(long, value_name = "TOKEN")]
     by: Option<String>,
-    /// Only changes at this time or later, such as 2030-01-31T00:00:00Z
+    /// Only changes since then: a time such as 2026-01-31T08:00:00Z, or for how long, such as 24h or 7d
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only changes before this time
+    /// Only changes before then, as with --since
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// At most this many
@@ -40,10 +41,10 @@ impl Audit {
             Some(reference) => Some(resolve_id(client, &TOKENS, reference).await?),
             None => None,
         };
+        let since = parse_optional_time("since", self.since.as_deref())?.map(|time| time.to_string());
+        let until = parse_optional_time("until", self.until.as_deref())?.map(|time| time.to_string());
         let mut path = format!("/api/admin/audit?limit={}", self.limit);
-        for (name, value) in
-            [("action", self.action), ("token", token), ("since", self.since), ("until", self.until)]
-        {
+        for (name, value) in [("action", self.action), ("token", token), ("since", since), ("until", until)] {
             if let Some(value) = value {
                 path.push_str(&format!("&{name}={}", encode(&value)));
             }

@@ -14,6 +14,7 @@ use super::{
     history::{TokenNames, object_change},
     parse_flag,
     resolve::{OBJECTS, resolve_id},
+    run_bulk::parse_optional_time,
     transfer::{Export, Import},
     traversal::print_traversal,
 };
@@ -79,7 +80,7 @@ pub enum Graph {
         /// At most this many objects
         #[arg(long, default_value_t = 200)]
         max_nodes: usize,
-        /// As the graph was at this time, such as 2030-01-31T00:00:00Z
+        /// As the graph was then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
         as_of: Option<String>,
     },
@@ -132,7 +133,7 @@ impl Graph {
                     max_depth: Some(depth),
                     relationship_types: types,
                     max_nodes: Some(max_nodes),
-                    as_of: parse_flag("--as-of", as_of.as_deref())?,
+                    as_of: parse_optional_time("as-of", as_of.as_deref())?,
                     ..traverse_from(id)
                 };
                 let response = client.post("/api/graph/traverse", &body).await;
@@ -145,26 +146,7 @@ impl Graph {
                 let traversal: Received<TraversalView> = response.data().await?;
                 if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
-            Graph::Show { object } => {
-                let id = resolve_object(client, &object).await?;
-                let shown: Received<ObjectView> =
-                    client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
-                if as_json {
-                    return output::print_json(&shown);
-                }
-                output::print_row(&bold(&title(
-                    &shown.type_,
-                    shown.key.as_deref(),
-                    shown.id,
-                    &shown.properties,
-                )))?;
-                output::print_json(&shown)?;
-                let body =
-                    Traverse { max_depth: Some(1), max_nodes: Some(MAX_NEIGHBOURS), ..traverse_from(id) };
-                let traversal: Received<TraversalView> =
-                    client.post("/api/graph/traverse", &body).await?.data().await?;
-                print_traversal(&traversal)
-            }
+            Graph::Show { object } => show_object(client, &object, as_json).await,
             Graph::History { object } => {
                 let reference = any_object_path(client, &object).await?;
                 let versions: Vec<Received<ObjectView>> =
@@ -173,6 +155,20 @@ impl Graph {
             }
         }
     }
+}
+
+/// Shows one object, with its edges.
+pub async fn show_object(client: &Client, object: &str, as_json: bool) -> Result<()> {
+    let id = resolve_object(client, object).await?;
+    let shown: Received<ObjectView> = client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
+    if as_json {
+        return output::print_json(&shown);
+    }
+    output::print_row(&bold(&title(&shown.type_, shown.key.as_deref(), shown.id, &shown.properties)))?;
+    output::print_json(&shown)?;
+    let body = Traverse { max_depth: Some(1), max_nodes: Some(MAX_NEIGHBOURS), ..traverse_from(id) };
+    let traversal: Received<TraversalView> = client.post("/api/graph/traverse", &body).await?.data().await?;
+    print_traversal(&traversal)
 }
 
 /// The id of the object that a person names, also as `TYPE/KEY`. A whole id is not checked.

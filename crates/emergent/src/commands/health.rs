@@ -17,12 +17,21 @@ use crate::{
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
-    let (address, folder_without_server) = match &server.server {
-        Some(address) => (client::base_url(address)?, None),
-        None => local_address(&Settings::load(store, None)?),
+    let settings = Settings::load(store, None)?;
+    // A server that is named is checked as by every other command: its certificate is accepted without a check only if
+    // it is the server of the data folder.
+    let (address, folder_without_server, certificates) = match &server.server {
+        Some(address) => {
+            let address = client::base_url(address)?;
+            let certificates = client::certificates_for(&address, &settings);
+            (address, None, certificates)
+        }
+        None => {
+            let (address, folder) = local_address(&settings);
+            (address, folder, Certificates::AnyOnLoopback)
+        }
     };
-    // The request has no secret.
-    let response = client::http_client(&address, Certificates::AnyOnLoopback)?
+    let response = client::http_client(&address, certificates)?
         .get(format!("{address}/ready"))
         .timeout(HEALTH_TIMEOUT)
         .send()

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{
     encode,
-    graph::{any_object_path, object_name, resolve_object},
+    graph::{any_object_path, object_name, resolve_object, show_object},
+    run_bulk::parse_optional_time,
 };
 use crate::{
     client::{Client, DataAccess, Received},
@@ -26,12 +27,17 @@ pub enum Object {
         /// Only objects with this status
         #[arg(long)]
         status: Option<String>,
-        /// As they were at this time, such as 2030-01-31T00:00:00Z
+        /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
         as_of: Option<String>,
         /// At most this many, 1 to 100
         #[arg(long, default_value_t = 20)]
         limit: u32,
+    },
+    /// Show one object, with its edges, as `emergent graph show` does
+    Show {
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
+        object: String,
     },
     /// Create an object
     Create {
@@ -126,6 +132,7 @@ impl Object {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let (object, outcome) = match self {
             Object::List { types, labels, status, as_of, limit } => {
+                let as_of = parse_optional_time("as-of", as_of.as_deref())?.map(|time| time.to_string());
                 let flags = types.iter().map(|type_| ("type", type_));
                 let flags = flags.chain(labels.iter().map(|label| ("label", label)));
                 let flags = flags.chain(status.iter().map(|status| ("status", status)));
@@ -142,6 +149,7 @@ impl Object {
                     _ => print_objects(&objects),
                 };
             }
+            Object::Show { object } => return show_object(client, &object, as_json).await,
             Object::Create { object_type, key, content } => {
                 check_type(&object_type, key.as_deref())?;
                 let body = CreateObject {

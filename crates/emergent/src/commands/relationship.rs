@@ -13,12 +13,12 @@ use super::{
     graph::{resolve_object, traverse_from},
     history::{TokenNames, relationship_change},
     object::parse_properties,
+    resolve::{RELATIONSHIPS, resolve_id},
 };
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
     hints, output,
-    text::is_id,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -52,17 +52,17 @@ pub enum Relationship {
     },
     /// Delete a relationship; its history stays, and it can be restored
     Delete {
-        /// Its id, as `relationship list` has it
+        /// Its id, the end of its id as `relationship list` shows it, or `last`
         relationship: String,
     },
     /// List every version of a relationship, newest first, also of a deleted one
     History {
-        /// Its id, as `graph show --json` and the change feed have it
+        /// Its id, the end of its id, or `last`; a deleted one: its whole id
         relationship: String,
     },
     /// Restore a deleted relationship between objects that exist
     Restore {
-        /// Its id
+        /// Its whole id, as `relationship delete` prints it
         relationship: String,
     },
 }
@@ -105,7 +105,8 @@ impl Relationship {
                 ))
             }
             Relationship::Delete { relationship } => {
-                let path = format!("/api/graph/relationships/{}", parse_id(&relationship)?);
+                let id = resolve_id(client, &RELATIONSHIPS, &relationship).await?;
+                let path = format!("/api/graph/relationships/{id}");
                 let deleted: Received<RelationshipView> = client.delete(&path).await?.data().await?;
                 if as_json {
                     return output::print_json(&deleted);
@@ -114,12 +115,14 @@ impl Relationship {
                 output::print_text(&format!("{} is deleted; `{restore}` restores it", deleted.type_))
             }
             Relationship::History { relationship } => {
-                let path = format!("/api/graph/relationships/{}/history", parse_id(&relationship)?);
+                let id = resolve_any(client, &relationship).await?;
+                let path = format!("/api/graph/relationships/{id}/history");
                 let versions: Vec<Received<RelationshipView>> = client.get_all_pages(&path).await?;
                 if as_json { output::print_json(&versions) } else { print_history(client, &versions).await }
             }
             Relationship::Restore { relationship } => {
-                let path = format!("/api/graph/relationships/{}/restore", parse_id(&relationship)?);
+                let id = resolve_any(client, &relationship).await?;
+                let path = format!("/api/graph/relationships/{id}/restore");
                 let restored: Received<RelationshipView> =
                     client.post(&path, &Map::new()).await?.data().await?;
                 if as_json {
@@ -162,11 +165,14 @@ async fn print_edges(
     output::print_table(&["ID", "FROM", "TYPE", "TO", "VERSION", "WRITTEN"], &rows)
 }
 
-fn parse_id(text: &str) -> Result<String> {
-    match is_id(text) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err(Error::Usage(format!("`{text}` is not the id of a relationship"))),
-    }
+/// The id of a relationship that may be deleted. The end of an id is looked up among those that are live.
+async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
+    resolve_id(client, &RELATIONSHIPS, reference).await.map_err(|error| match error {
+        Error::Usage(message) => Error::Usage(format!(
+            "{message}; a deleted relationship is named by its whole id, which `relationship delete` printed"
+        )),
+        other => other,
+    })
 }
 
 async fn print_history(client: &Client, versions: &[Received<RelationshipView>]) -> Result<()> {

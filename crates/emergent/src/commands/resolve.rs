@@ -53,6 +53,8 @@ pub const MCP_SERVERS: Resource = resource("MCP server", "/api/admin/mcp-servers
 pub const OBJECTS: Resource = resource("object", "/api/graph/objects", "key", "graph search QUERY");
 pub const PACKS: Resource = resource("template pack", "/api/template-packs", "name", "pack list");
 pub const PROJECTS: Resource = resource("project", "/api/projects", "name", "project list");
+pub const RELATIONSHIPS: Resource =
+    resource("relationship", "/api/graph/relationships", "", "relationship list OBJECT");
 pub const RUNS: Resource = resource("run", "/api/admin/runs", "", "run list");
 pub const TASKS: Resource = resource("task", "/api/coordination/tasks", "key", "task list");
 pub const TOKENS: Resource = resource("token", "/api/tokens", "name", "token list");

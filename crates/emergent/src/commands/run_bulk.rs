@@ -105,17 +105,22 @@ fn parse_name<T: serde::de::DeserializeOwned>(flag: &str, text: Option<String>) 
     parsed.map(Some).map_err(|error| Error::Usage(format!("{flag} does not know `{text}`: {error}")))
 }
 
-/// A time, or for how long before now.
-fn parse_time(flag: &str, text: &str) -> Result<Timestamp> {
+/// A time, or for how long before now. The error names the flag.
+pub(super) fn parse_time(flag: &str, text: &str) -> Result<Timestamp> {
     if let Some(before) = parse_duration(text) {
         return Ok(Clock::system().now() - before);
     }
     text.parse().map_err(|_| {
         Error::Usage(format!(
-            "--{flag} must be a time such as 2026-01-31T08:00:00Z, or for how long, such as 2h or 7d; `{text}` is \
+            "--{flag}: expected a time such as 2026-01-31T08:00:00Z, or for how long, such as 2h or 7d; `{text}` is \
              neither"
         ))
     })
+}
+
+/// Like [`parse_time`], for a flag that may be left out.
+pub(super) fn parse_optional_time(flag: &str, text: Option<&str>) -> Result<Option<Timestamp>> {
+    text.map(|text| parse_time(flag, text)).transpose()
 }
 
 /// Many runs.

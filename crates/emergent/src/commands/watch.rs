@@ -48,24 +48,24 @@ fn line(event: &ProjectEventView) -> String {
         }
         ProjectEventView::Graph { change } => {
             let kind = change.type_.as_str().replace('_', " ");
-            format!("{}  graph     {kind}  {} {}", time(change.at), change.entity_type, change.entity_id)
+            format!("{}  graph         {kind}  {} {}", time(change.at), change.entity_type, change.entity_id)
         }
         ProjectEventView::Run { run_id, agent, status, reason, at, .. } => {
             let reason = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            format!("{}  run       {agent} {}{reason}  {run_id}", time(*at), colour(status))
+            format!("{}  run           {agent} {}{reason}  {run_id}", time(*at), colour(status))
         }
         ProjectEventView::Workflow { workflow_id, description, status, at } => {
             let description = output::first_line(description, 48);
-            format!("{}  workflow  {description} {}  {workflow_id}", time(*at), colour(status))
+            format!("{}  workflow      {description} {}  {workflow_id}", time(*at), colour(status))
         }
         ProjectEventView::Approval { approval_id, kind, title, agent, status, overdue, at, .. } => {
             let who = agent.clone().unwrap_or_else(|| output::first_line(title, 48));
             let status = if *overdue && status == "pending" { "overdue" } else { status };
-            format!("{}  {kind:<8}  {who} {}  {approval_id}", time(*at), colour(status))
+            format!("{}  {kind:<12}  {who} {}  {approval_id}", time(*at), colour(status))
         }
         ProjectEventView::Conversation { conversation_id, title, status, at } => {
             let title = output::first_line(title, 48);
-            format!("{}  chat      {title} {}  {conversation_id}", time(*at), colour(status))
+            format!("{}  conversation  {title} {}  {conversation_id}", time(*at), colour(status))
         }
     }
 }

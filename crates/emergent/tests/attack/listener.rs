@@ -64,6 +64,25 @@ async fn with_a_certificate_only_tls_is_spoken_and_commands_still_find_the_serve
     let refused = failed(&list(&other));
     assert!(refused.contains("SSL_CERT_FILE") && !refused.contains("is it running"), "{refused}");
     assert!(json_of(list(&trusting)).to_string().contains("default"));
+    let health = |home: &Home| home.run(&["health", "--server", &url]);
+    let refused = failed(&health(&other));
+    assert!(refused.contains("SSL_CERT_FILE"), "it is checked like by every other command: {refused}");
+    assert!(health(&trusting).status.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_certificate_of_an_authority_is_refused_with_what_to_do() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
+    // A certificate as `openssl req -x509` makes it if nothing else is said.
+    let (certificate, key) = (folder.join("authority.pem"), folder.join("authority-key.pem"));
+    let home = Home::sqlite()
+        .with("EMERGENT_TLS_CERT", certificate.to_str().unwrap())
+        .with("EMERGENT_TLS_KEY", key.to_str().unwrap());
+    let server = home.start().await;
+    let other = Home::sqlite().with("SSL_CERT_FILE", certificate.to_str().unwrap());
+    let refused = failed(&other.run(&["project", "list", "--server", server.url(), "--token", TOKEN]));
+    assert!(refused.contains("basicConstraints=CA:FALSE") && refused.contains("authority"), "{refused}");
+    assert!(!refused.contains("if an authority of your own signed it"), "{refused}");
 }
 
 #[cfg(unix)]

@@ -29,6 +29,30 @@ fn an_error_names_the_flag_that_was_typed() {
 }
 
 #[test]
+fn a_time_is_given_as_a_moment_or_as_for_how_long_before_now() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Person", "ada"]));
+    for (args, flag) in [
+        (&["audit"][..], "--since"),
+        (&["audit"], "--until"),
+        (&["object", "list"], "--as-of"),
+        (&["graph", "traverse", "Person/ada"], "--as-of"),
+        (&["run", "list"], "--since"),
+    ] {
+        for moment in ["0s", "2126-01-31T08:00:00Z"] {
+            command_output(home.run(&[args, &[flag, moment]].concat()));
+        }
+        let told = failed(&home.run(&[args, &[flag, "yesterday"]].concat()));
+        assert!(told.contains(&format!("{flag}: expected a time")) && told.contains("7d"), "{told}");
+    }
+    let listed = json_of(home.run(&["object", "list", "--as-of", "1h", "--json"]));
+    assert_eq!(listed, json!([]), "an hour ago there was none");
+    let changes = json_of(home.run(&["audit", "--since", "1h", "--json"]));
+    assert!(!changes.as_array().expect("a list").is_empty());
+    assert_eq!(json_of(home.run(&["audit", "--until", "1h", "--json"])), json!([]));
+}
+
+#[test]
 fn the_address_of_a_database_is_refused_with_the_setting_it_came_from() {
     let home = Home::sqlite();
     let told = failed(&home.run(&["run", "list", "--database-url", "postgres://me:pw@127.0.0.1:1/x"]));

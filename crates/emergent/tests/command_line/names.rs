@@ -31,6 +31,29 @@ fn a_run_is_named_by_the_end_of_its_id_or_as_the_last_one() {
 }
 
 #[test]
+fn a_relationship_is_named_by_the_end_of_its_id_or_as_the_last_one() {
+    let home = home_with_agent();
+    for key in ["ada", "bob", "eve"] {
+        command_output(home.run(&["object", "create", "Person", key]));
+    }
+    command_output(home.run(&["relationship", "create", "Person/ada", "knows", "Person/bob"]));
+    command_output(home.run(&["relationship", "create", "Person/ada", "knows", "Person/eve"]));
+    let edges = json_of(home.run(&["relationship", "list", "Person/ada", "--json"]));
+    let ids: Vec<&str> = (0..2).map(|index| edges[index]["id"].as_str().expect("an id")).collect();
+    let versions = |reference: &str| json_of(home.run(&["relationship", "history", reference, "--json"]));
+    assert_eq!(versions("last")[0]["id"], ids[0]);
+    assert_eq!(versions(&ids[1][28..])[0]["id"], ids[1]);
+    let told = command_output(home.run(&["relationship", "delete", &ids[1][28..]]));
+    assert!(told.contains(ids[1]), "the whole id, because only it names a deleted one: {told}");
+    let refused = failed(&home.run(&["relationship", "restore", &ids[1][28..]]));
+    assert!(refused.contains("there is no relationship") && refused.contains("its whole id"), "{refused}");
+    command_output(home.run(&["relationship", "restore", ids[1]]));
+    command_output(home.run(&["relationship", "delete", "last"]));
+    let left = json_of(home.run(&["relationship", "list", "Person/ada", "--json"]));
+    assert_eq!((left.as_array().map(Vec::len), &left[0]["id"]), (Some(1), &edges[1]["id"]));
+}
+
+#[test]
 fn a_misspelt_name_is_answered_with_the_nearest_one() {
     let home = home_with_agent();
     command_output(home.run(&["project", "create", "research"]));

@@ -22,7 +22,7 @@ mod shape;
 mod shell;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -109,6 +109,54 @@ fn few_blocks_are_not_run() {
         excluded.len(),
         excluded.join("\n")
     );
+}
+
+/// A reader may follow several pages in one data folder, so an example must not replace what another page made.
+#[test]
+fn examples_of_different_pages_have_different_names() {
+    let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+    let mut collisions = BTreeSet::new();
+    for page in PAGES {
+        let mut names = BTreeSet::new();
+        for item in markdown::items(&read(page)).expect("a page that can be read") {
+            let Item::Block(block) = item else { continue };
+            for directive in &block.directives {
+                if let Directive::File(file) = directive {
+                    names.insert(format!("the file `{file}`"));
+                }
+            }
+            names.extend(made_names(&block.text));
+        }
+        for name in names {
+            match owners.insert(name.clone(), page) {
+                Some(other) if other != *page => collisions.insert(format!("{name}: {other} and {page}")),
+                _ => false,
+            };
+        }
+    }
+    assert!(collisions.is_empty(), "{collisions:#?}");
+}
+
+/// The tokens that a block makes, and the agents and servers whose definitions begin in it. A definition begins with
+/// its name.
+fn made_names(block: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for part in block.split("emergent token create ").skip(1) {
+        names.extend(part.split_whitespace().next().map(|name| format!("the token `{name}`")));
+    }
+    let text = block.split_whitespace().collect::<Vec<_>>().join(" ");
+    let starts = ["echo '{ \"name\": \"", "<<'END' { \"name\": \""];
+    let definitions = starts.iter().flat_map(|start| text.split(start).skip(1));
+    let whole_block = text.strip_prefix("{ \"name\": \"").into_iter();
+    for rest in definitions.chain(whole_block) {
+        names.extend(rest.split_once('"').map(|(name, _)| format!("`{name}`")));
+    }
+    // The agents of a product's manifest.
+    if text.contains("\"agents\": [") {
+        let agents = text.split("\"agents\": [").skip(1).filter_map(|rest| rest.trim().strip_prefix("{ \"name\": \""));
+        names.extend(agents.filter_map(|rest| Some(format!("`{}`", rest.split_once('"')?.0))));
+    }
+    names
 }
 
 fn repository() -> PathBuf {

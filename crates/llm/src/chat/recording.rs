@@ -163,8 +163,14 @@ impl Replay {
         }
         if recordings.is_empty() {
             // The recordings that exist are not listed: whoever starts an agent may not read the folder.
+            let missing = match name {
+                ALL_RECORDINGS => "there are no recordings".to_owned(),
+                name => format!("there is no recording `{name}`"),
+            };
             return Err(Error::Config(format!(
-                "there is no recording `{name}`; `{ALL_RECORDINGS}` stands for every one of them"
+                "{missing} in the folder of `EMERGENT_RECORDINGS`; run the agent once with the model \
+                 `record/<provider>/<name>`, which records its answers there (`replay/{ALL_RECORDINGS}` plays every one \
+                 of them)"
             )));
         }
         Ok(recordings)

@@ -46,8 +46,7 @@ impl Models {
             (None, None) => {
                 return Err(Error::Config(
                     "no model is configured: start the server with `EMERGENT_MODEL=provider/name`, or give the \
-                     agent's definition a `model` (`rehearsal/echo` needs no key); a conversation without an agent \
-                     uses the server's model"
+                     agent's definition a `model` (`rehearsal/echo` needs no key)"
                         .into(),
                 ));
             }

@@ -149,10 +149,10 @@ pub fn agent_card(agent: &Agent, endpoint: &str) -> Option<AgentCard> {
     })
 }
 
-/// The agent of a server's card: of those that have a card, the oldest.
+/// The agent of a server's card: of those that have a card, the default agent of the project, or else the oldest.
 pub fn default_agent(agents: &[Agent]) -> Option<&Agent> {
     let described = agents.iter().filter(|agent| agent.definition.acp.is_some());
-    described.min_by_key(|agent| (agent.created_at, agent.id))
+    described.min_by_key(|agent| (!agent.definition.is_default, agent.created_at, agent.id))
 }
 
 /// The modes of a definition as media types. `text` and `structured` are the words of the definition; every agent
@@ -254,5 +254,17 @@ mod tests {
         let agents = [undescribed, younger, older];
         assert_eq!(default_agent(&agents).map(|agent| agent.id), Some(agents[2].id));
         assert!(default_agent(&agents[..1]).is_none());
+    }
+
+    #[test]
+    fn the_default_agent_comes_before_older_ones_if_it_has_a_card() {
+        let older = described(Visibility::External);
+        let mut default = described(Visibility::External);
+        default.created_at = samples::at() + std::time::Duration::from_secs(1);
+        default.definition.is_default = true;
+        let mut agents = [older, default];
+        assert_eq!(default_agent(&agents).map(|agent| agent.id), Some(agents[1].id));
+        agents[1].definition.acp = None;
+        assert_eq!(default_agent(&agents).map(|agent| agent.id), Some(agents[0].id));
     }
 }

@@ -16,8 +16,8 @@ const SUFFIX: &str = "/.well-known/agent-card.json";
 /// A changed definition is seen by others after this time.
 const CACHE_CONTROL: &str = "public, max-age=60";
 
-/// Returns the A2A card of the default external agent: of those of the default project that describe themselves (`acp`),
-/// the oldest.
+/// Returns the A2A card of an external agent of the default project that describes itself (`acp`): its default agent, or
+/// else the oldest.
 #[utoipa::path(
     get, path = "/.well-known/agent-card.json", tag = "a2a", operation_id = "getDefaultA2aCard",
     responses(

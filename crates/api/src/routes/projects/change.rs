@@ -1,15 +1,13 @@
 //! Creates, changes and deletes projects.
 
 use axum::extract::State;
-use emergent_domain::ids::ProjectId;
 use emergent_executor::webhooks;
 use emergent_secrets::SecretName;
 
-use super::check_visible;
 use crate::{
     ApiError, App,
     auth::Caller,
-    extract::{Json, Path},
+    extract::{Json, ProjectPath},
     response::{Envelope, Result, created, ok},
     views::project::{CreateProject, ProjectView, UpdateProject},
 };
@@ -34,16 +32,15 @@ pub(super) async fn create(
 /// project.
 #[utoipa::path(
     patch, path = "/api/projects/{id}", tag = "projects", operation_id = "updateProject",
-    params(("id" = Uuid, Path)), request_body = UpdateProject,
+    params(("id" = String, Path, description = "The id or the name of the project")), request_body = UpdateProject,
     responses((status = 200, description = "The changed project", body = Envelope<ProjectView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<ProjectId>,
+    ProjectPath(id): ProjectPath,
     Json(body): Json<UpdateProject>,
 ) -> Result<ProjectView> {
-    check_visible(&caller, id)?;
     if body.name.is_some() {
         caller.require_all_projects("renaming a project")?;
     }
@@ -65,15 +62,14 @@ pub(super) async fn update(
 /// after the retention time of the server. The project `default` cannot be deleted.
 #[utoipa::path(
     delete, path = "/api/projects/{id}", tag = "projects", operation_id = "deleteProject",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of the project")),
     responses((status = 200, description = "The deleted project", body = Envelope<ProjectView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<ProjectId>,
+    ProjectPath(id): ProjectPath,
 ) -> Result<ProjectView> {
-    check_visible(&caller, id)?;
     caller.require_all_projects("deleting a project")?;
     let project = app.graph.get_project(id).await?;
     app.graph.delete_project(id).await?;

@@ -4,11 +4,10 @@
 mod change;
 mod read;
 
-use emergent_domain::ids::ProjectId;
 use emergent_domain::token::Scope::{AdminRead, AdminWrite};
 use utoipa_axum::routes;
 
-use crate::{ApiError, access::Routes, auth::Caller};
+use crate::access::Routes;
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -17,12 +16,4 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminRead, routes!(read::get))
         .scoped(AdminWrite, routes!(change::update))
         .scoped(AdminWrite, routes!(change::delete))
-}
-
-/// The project of another token is reported as not found.
-fn check_visible(caller: &Caller, id: ProjectId) -> Result<(), ApiError> {
-    match caller.bound_project() {
-        Some(own) if own != id => Err(ApiError::not_found("project", id)),
-        _ => Ok(()),
-    }
 }

@@ -1,13 +1,12 @@
 //! Lists and returns projects.
 
 use axum::extract::State;
-use emergent_domain::{cursor::ResultPage, ids::ProjectId};
+use emergent_domain::cursor::ResultPage;
 
-use super::check_visible;
 use crate::{
     App,
     auth::Caller,
-    extract::{Paging, Path, Query},
+    extract::{Paging, ProjectPath, Query},
     response::{Envelope, Result, ok, page},
     views::project::ProjectView,
 };
@@ -32,14 +31,9 @@ pub(super) async fn list(
 /// Returns one project.
 #[utoipa::path(
     get, path = "/api/projects/{id}", tag = "projects", operation_id = "getProject",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of the project")),
     responses((status = 200, description = "The project", body = Envelope<ProjectView>)),
 )]
-pub(super) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<ProjectId>,
-) -> Result<ProjectView> {
-    check_visible(&caller, id)?;
+pub(super) async fn get(State(app): State<App>, ProjectPath(id): ProjectPath) -> Result<ProjectView> {
     ok(app.graph.get_project(id).await?)
 }

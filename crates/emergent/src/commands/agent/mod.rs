@@ -191,7 +191,11 @@ impl Trigger {
         let sent = client.post_once(&path, &body, key).await.map_err(|error| {
             let name = hints::quoted(&self.agent);
             let other = hints::command(&format!("agent trigger {name} --input … --model provider/name"));
-            error.with_way_out("no_model", &other, "starts it with another model")
+            // Whoever named a model knows the option.
+            match self.model {
+                Some(_) => error,
+                None => error.with_way_out("no_model", &other, "starts it with another model"),
+            }
         });
         let started: Received<StartedRun> = sent?.data().await?;
         watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await

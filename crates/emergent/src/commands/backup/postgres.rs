@@ -4,6 +4,9 @@ use std::path::Path;
 
 use emergent_store::db::without_password;
 
+/// The superuser of most installations of PostgreSQL.
+const SUPERUSER: &str = "postgres";
+
 /// The commands that back up a PostgreSQL database. `docs/backup.md` has the same ones, and a test runs them.
 pub fn backup_advice(url: &str, file: &Path) -> String {
     format!(
@@ -18,14 +21,46 @@ pub fn backup_advice(url: &str, file: &Path) -> String {
 
 /// The commands that restore a PostgreSQL database.
 pub fn restore_advice(url: &str, file: &Path) -> String {
+    let superuser = as_superuser(&without_password(url));
     let url = without_password(url);
     format!(
         "this database is PostgreSQL, which has its own programs for restoring. Into a new, empty database, \
-         before a server is started on it:\n\n\
-         \x20 psql '{url}' --command='CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public'\n\
+         before a server is started on it. A superuser of PostgreSQL creates the extension:\n\n\
+         \x20 psql '{superuser}' --command='CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public'\n\n\
+         The owner of the database restores:\n\n\
          \x20 pg_restore --exit-on-error --single-transaction --no-owner --dbname='{url}' {}\n\n\
          Then start the server with the key of the secrets, as EMERGENT_SECRET_KEY or as the file `secret-key` \
          in its data folder.",
         file.display()
     )
+}
+
+/// The URL with the user `postgres`, the superuser of most installations: only a superuser may create the extension.
+/// What is no URL with a user stays as it is.
+fn as_superuser(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() && parsed.set_username(SUPERUSER).is_ok() => {
+            parsed.to_string()
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superuser_creates_the_extension_and_the_owner_restores() {
+        let advice =
+            restore_advice("postgres://emergent:pw@db:6000/restored?sslmode=require", Path::new("a.dump"));
+        assert!(advice.contains("psql 'postgres://postgres@db:6000/restored?sslmode=require'"), "{advice}");
+        assert!(
+            advice.contains("--dbname='postgres://emergent@db:6000/restored?sslmode=require' a.dump"),
+            "{advice}"
+        );
+        assert!(advice.contains("superuser") && !advice.contains("pw"), "{advice}");
+        assert_eq!(as_superuser("postgres:///restored"), "postgres:///restored");
+        assert_eq!(as_superuser("host=db user=emergent"), "host=db user=emergent");
+    }
 }

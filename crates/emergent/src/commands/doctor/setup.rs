@@ -13,6 +13,7 @@ use super::{
 use crate::{
     client,
     config::Settings,
+    database_error,
     datadir::{self, DataDir},
     error::Error,
     hints, logs, server_file,
@@ -93,7 +94,9 @@ pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Findin
     }
     let fix = match embedded {
         true => "put a backup of emergent.db in its place, or choose another folder with --data-dir",
-        false => "check EMERGENT_DATABASE_URL, and that the extension `vector` can be created",
+        false => {
+            "correct what the line above names; the page `installation` of the documentation sets up PostgreSQL"
+        }
     };
     match Db::open(settings.database()).await {
         Ok(db) if embedded => (
@@ -103,7 +106,14 @@ pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Findin
         Ok(db) => {
             (ok_finding("database", "PostgreSQL answers, its schema is up to date"), DataLocation::Local(db))
         }
-        Err(error) => (problem_finding("database", Error::from(error).describe(), fix), DataLocation::None),
+        Err(error) if embedded => {
+            (problem_finding("database", Error::from(error).describe(), fix), DataLocation::None)
+        }
+        // The same sentences as those of `serve`.
+        Err(error) => {
+            let found = database_error::describe_open_error(settings, error).describe();
+            (problem_finding("database", found, fix), DataLocation::None)
+        }
     }
 }
 

@@ -65,7 +65,7 @@ pub enum Product {
     List,
     /// Show one product: what it brought, and what was changed of it by hand
     Show {
-        /// The product, such as emergent.memory
+        /// The product, such as emergent.memory, or `last`: the one that was installed last
         name: String,
     },
     /// Print the JSON Schema of a manifest
@@ -136,6 +136,7 @@ impl Product {
                 if as_json { output::print_json(&products) } else { show::print_products(&products) }
             }
             Product::Show { name } => {
+                let name = if name == "last" { newest(client).await? } else { name };
                 let response = client.get(&format!("/api/products/{}", encode(&name))).await;
                 let response = with_nearest(client, &name, response).await?;
                 let product: Received<ProductDetailView> = response.data().await?;
@@ -146,6 +147,15 @@ impl Product {
             }
         }
     }
+}
+
+/// The name of the product that was installed last.
+async fn newest(client: &Client) -> Result<String> {
+    let products: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
+    let newest = products.iter().max_by_key(|product| product.installed_at);
+    newest
+        .map(|product| product.name.clone())
+        .ok_or_else(|| Error::Usage("there is no product yet, so there is no last one".to_owned()))
 }
 
 /// Adds the installed product that was probably meant to the error for a name that no product has.

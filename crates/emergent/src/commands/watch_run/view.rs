@@ -146,6 +146,12 @@ impl View {
                 Reason::Timeout => self.push_line("⚑ time is up: a last answer, within seconds"),
                 other => self.push_line(&format!("⚑ limit reached: {other}")),
             },
+            BodyView::AnswerIncomplete { reason: Reason::InvalidOutput, .. } => {
+                self.streamed.clear();
+                self.push_line(
+                    "↻ the answer does not match the output schema: the model is asked to correct it",
+                )
+            }
             BodyView::AnswerIncomplete { reason, .. } => {
                 self.streamed.clear();
                 self.push_line(&format!("↻ the answer is incomplete ({reason}): the model is asked to go on"))
