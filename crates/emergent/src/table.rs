@@ -16,6 +16,9 @@ const NARROW_TERMINAL: usize = 60;
 const MIN_TEXT_WIDTH: usize = 12;
 /// The header of the ids, which are of no use if they are truncated.
 const ID: &str = "ID";
+/// So much narrower a column of times counts when columns are made narrower: half a time says nothing, and the half of
+/// a name often does.
+const TIME_PREFERENCE: usize = 6;
 /// The length of a time up to its minutes: `2026-01-31T00:00`.
 const MINUTES_LENGTH: usize = 16;
 
@@ -27,6 +30,8 @@ pub fn table_lines(
     whole: &[&str],
     width: Option<usize>,
 ) -> Vec<String> {
+    let has_times = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_time(cell)));
+    let times: Vec<bool> = (0..headers.len()).map(has_times).collect();
     let rows: Vec<Vec<String>> = match width {
         Some(_) => rows.iter().map(|row| row.iter().map(|cell| short_cell(cell)).collect()).collect(),
         None => rows.to_vec(),
@@ -41,7 +46,7 @@ pub fn table_lines(
         if width < NARROW_TERMINAL && !fits_unshortened(&widths, width) {
             return blocks(headers, &rows, width);
         }
-        shrink(&mut widths, headers, whole, width);
+        shrink(&mut widths, headers, whole, &times, width);
         if line_width(&widths) > width {
             return blocks(headers, &rows, width);
         }
@@ -51,7 +56,7 @@ pub fn table_lines(
 }
 
 /// Makes the widest columns narrower until the table fits, or nothing more can be taken away.
-fn shrink(widths: &mut [usize], headers: &[&str], whole: &[&str], available: usize) {
+fn shrink(widths: &mut [usize], headers: &[&str], whole: &[&str], times: &[bool], available: usize) {
     let gaps = COLUMN_GAP * widths.len().saturating_sub(1);
     let available = available.saturating_sub(gaps);
     let least = |column: usize| {
@@ -63,7 +68,11 @@ fn shrink(widths: &mut [usize], headers: &[&str], whole: &[&str], available: usi
         let shrinkable =
             (0..widths.len()).filter(|column| widths[*column] > least(*column) && !is_whole(*column));
         // Of columns of the same width, the last one: it has the text, and the first ones have names.
-        let Some(widest) = shrinkable.max_by_key(|column| (widths[*column], *column)) else { return };
+        let counted_width = |column: usize| match times.get(column) {
+            Some(true) => widths[column].saturating_sub(TIME_PREFERENCE),
+            _ => widths[column],
+        };
+        let Some(widest) = shrinkable.max_by_key(|column| (counted_width(*column), *column)) else { return };
         widths[widest] -= 1;
     }
 }
@@ -147,6 +156,17 @@ fn is_time(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_shortened_before_times() {
+        let row =
+            ["a-rather-long-name-of-a-token", "graph:read graph:write agents:read", "2026-01-31T08:00:00Z"];
+        let rows = vec![row.map(str::to_owned).to_vec()];
+        let lines = table_lines(&["NAME", "SCOPES", "CREATED"], &rows, &[], Some(60));
+        assert!(lines[1].ends_with("2026-01-31 08:00"), "{lines:?}");
+        let lines = table_lines(&["NAME", "SCOPES", "LAST USED"], &rows, &[], Some(44));
+        assert!(lines.iter().all(|line| measure_text_width(line) <= 44), "{lines:?}");
+    }
 
     fn runs() -> Vec<Vec<String>> {
         let row = |id: &str, text: &str| {

@@ -215,6 +215,33 @@ both_engines! {
         assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]), "nothing was queued");
     }
 
+    async fn a_model_is_written_as_a_text_or_as_an_object(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let id = client.agent("a", json!({ "model": "rehearsal/echo" })).await;
+        let path = format!("{AGENTS}/{id}");
+        let model = client.get(&path).await.is(200)["model"].clone();
+        assert_eq!((&model["provider"], &model["name"]), (&json!("rehearsal"), &json!("echo")));
+        let changed = client.patch(&path, json!({ "model": "gemini-2.5-flash" })).await;
+        assert_eq!(changed.is(200)["model"]["provider"], "google");
+        client.post(&format!("{path}/trigger"), json!({ "input": "go", "model": "rehearsal/echo" })).await.is(202);
+        assert_eq!(client.patch(&path, json!({ "model": null })).await.is(200)["model"], Value::Null);
+        let task = json!({ "key": "t", "title": "T", "assignedAgent": "a" });
+        let dispatch = |model: Value| json!({ "tasks": [task], "model": model, "dryRun": true });
+        client.post("/api/coordination/dispatch", dispatch(json!("rehearsal/echo"))).await.is(200);
+        for wrong in [json!("echo"), json!(""), json!(3), json!(["rehearsal", "echo"]), json!({ "provider": "rehearsal" })] {
+            for (path, body) in [
+                (AGENTS.to_owned(), json!({ "name": "b", "model": wrong })),
+                (format!("{path}/trigger"), json!({ "input": "go", "model": wrong })),
+                ("/api/coordination/dispatch".to_owned(), dispatch(wrong.clone())),
+            ] {
+                let refused = client.post(&path, body).await;
+                refused.refused(400, "invalid");
+                assert!(refused.field().starts_with("model"), "{}", refused.text);
+            }
+        }
+    }
+
     async fn the_pool_shows_every_tool_with_its_source(db: TestDb) {
         let server = Server::start(&db).await;
         let reader = server.client(Some(&server.token(&[Scope::AgentsRead], None).await));

@@ -72,6 +72,13 @@ fn models_without_credentials_are_refused_with_the_ways_out_once() {
         write(&home, "agent.json", &agent.to_string());
         command_output(home.run(&["agent", "apply", "agent.json"]));
     }
+    let told = failed(&home.run(&["agent", "trigger", "a", "--input", "x"]));
+    assert!(told.contains("--model provider/name"), "{told}");
+    let told = failed(&home.run(&["agent", "trigger", "a", "--input", "x", "--model", "openai/m"]));
+    assert!(
+        !told.contains("--model") && told.contains("OPENAI_API_KEY"),
+        "whoever named a model knows it: {told}"
+    );
     let task = |key: &str| json!({ "key": key, "title": key, "assignedAgent": key });
     write(&home, "plan.json", &json!([task("a"), task("b")]).to_string());
     let told = failed(&home.run(&["dispatch", "--tasks", "plan.json"]));

@@ -49,6 +49,8 @@ fn a_relationship_is_named_by_the_end_of_its_id_or_as_the_last_one() {
     assert!(refused.contains("there is no relationship") && refused.contains("its whole id"), "{refused}");
     command_output(home.run(&["relationship", "restore", ids[1]]));
     command_output(home.run(&["relationship", "delete", "last"]));
+    let shown = json_of(home.run(&["object", "show", "Person/ada", "--json"]));
+    assert_eq!(shown, json_of(home.run(&["graph", "show", "Person/ada", "--json"])));
     let left = json_of(home.run(&["relationship", "list", "Person/ada", "--json"]));
     assert_eq!((left.as_array().map(Vec::len), &left[0]["id"]), (Some(1), &edges[1]["id"]));
 }
@@ -71,6 +73,8 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     check(&["mcp-server", "show", "fils"], "files");
     command_output(home.run(&["product", "install", "emergent.memory"]));
     check(&["product", "show", "emergent.memry"], "emergent.memory");
+    let last = json_of(home.run(&["product", "show", "last", "--json"]));
+    assert_eq!(last["name"], "emergent.memory");
     check(&["product", "uninstall", "emergent.memori"], "emergent.memory");
     check(&["product", "upgrade", "emergent.memorry"], "emergent.memory");
     let trigger =

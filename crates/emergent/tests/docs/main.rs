@@ -153,7 +153,8 @@ fn made_names(block: &str) -> BTreeSet<String> {
     }
     // The agents of a product's manifest.
     if text.contains("\"agents\": [") {
-        let agents = text.split("\"agents\": [").skip(1).filter_map(|rest| rest.trim().strip_prefix("{ \"name\": \""));
+        let agents =
+            text.split("\"agents\": [").skip(1).filter_map(|rest| rest.trim().strip_prefix("{ \"name\": \""));
         names.extend(agents.filter_map(|rest| Some(format!("`{}`", rest.split_once('"')?.0))));
     }
     names

@@ -54,6 +54,14 @@ fn the_text_of_a_restarted_step_is_printed_again() {
 }
 
 #[test]
+fn an_answer_that_does_not_match_its_schema_is_corrected() {
+    let incomplete = |reason: &str| json!({ "type": "answer_incomplete", "stepNumber": 1, "reason": reason });
+    let output = rendered(&[incomplete("invalid_output")]);
+    assert_eq!(output, "↻ the answer does not match the output schema: the model is asked to correct it\n");
+    assert!(rendered(&[incomplete("truncated")]).contains("is asked to go on"));
+}
+
+#[test]
 fn a_tool_call_is_one_line() {
     let succeeded = rendered(&[
         delta(1, "Looking"),
