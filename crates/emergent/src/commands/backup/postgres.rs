@@ -38,12 +38,11 @@ pub fn restore_advice(url: &str, file: &Path) -> String {
 /// The URL with the user `postgres`, the superuser of most installations: only a superuser may create the extension.
 /// What is no URL with a user stays as it is.
 fn as_superuser(url: &str) -> String {
-    match reqwest::Url::parse(url) {
-        Ok(mut parsed) if !parsed.username().is_empty() && parsed.set_username(SUPERUSER).is_ok() => {
-            parsed.to_string()
-        }
-        _ => url.to_owned(),
+    let Ok(mut parsed) = reqwest::Url::parse(url) else { return url.to_owned() };
+    if parsed.username().is_empty() || parsed.set_username(SUPERUSER).is_err() {
+        return url.to_owned();
     }
+    parsed.to_string()
 }
 
 #[cfg(test)]
