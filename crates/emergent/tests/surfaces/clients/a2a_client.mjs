@@ -74,7 +74,8 @@ async function error(call) {
   try {
     await call;
   } catch (failure) {
-    return failure.constructor.name;
+    // The names say by which binding the error came.
+    return failure.constructor.name.replace(/^(JsonRpc|Rest)/, "");
   }
   return null;
 }
