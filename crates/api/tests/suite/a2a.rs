@@ -4,7 +4,7 @@ mod push;
 mod streams;
 mod tasks;
 
-use crate::common::{Answer, Client, Server};
+use crate::common::{Answer, Client, serve};
 
 use axum::{
     body::Body,
@@ -12,22 +12,12 @@ use axum::{
 };
 use emergent_domain::token::Scope;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 pub(crate) const PATH: &str = "/a2a/default/finder";
-
-async fn serve(db: &TestDb, model: &ScriptedModel) -> (Server, Client, Client, watch::Sender<bool>) {
-    let server = Server::with_models(db, 1_024, model.models()).await;
-    let runner = server.drive();
-    let admin = server.admin();
-    let token = server.token(&[Scope::AgentsInvoke], Some(server.default_project)).await;
-    let caller = server.client(Some(&token));
-    (server, admin, caller, runner)
-}
 
 async fn external(admin: &Client, more: Value) -> String {
     let mut definition = json!({ "visibility": "external", "acp": { "displayName": "The finder" } });

@@ -116,4 +116,28 @@ both_engines! {
         let agent = client.get(&format!("/api/admin/agents/{}", agent["id"].as_str().unwrap())).await.is(200).clone();
         assert_eq!((&agent["description"], &agent["systemPrompt"]), (&json!(DESCRIPTION), &json!(PROMPT)));
     }
+
+    async fn the_default_agent_is_the_one_that_is_described(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, client, _runner) = serve(&db, &model).await;
+        let path = format!("/api/admin/projects/{}/install-default-agents", server.default_project);
+        client.post(&path, json!({})).await.is(200);
+        client.post(&path, json!({})).await.is(200);
+        let agents = client.get("/api/admin/agents").await.is(200).as_array().unwrap().clone();
+        let found: Vec<&Value> = agents.iter().filter(|agent| agent["name"] == "graph-query-agent").collect();
+        assert_eq!(found.len(), 1);
+        let agent = client.get(&format!("/api/admin/agents/{}", found[0]["id"].as_str().unwrap())).await.is(200).clone();
+        assert_eq!((&agent["model"]["name"], &agent["model"]["temperature"]), (&json!("gemini-2.0-flash"), &json!(0.1)));
+        assert_eq!((&agent["maxSteps"], &agent["isDefault"]), (&json!(15), &json!(true)));
+        assert_eq!((&agent["visibility"], &agent["flowType"]), (&json!("project"), &json!("single")));
+        let tools = [
+            "hybrid_search", "query_entities", "search_entities", "semantic_search", "find_similar", "get_entity_edges",
+            "traverse_graph", "list_entity_types", "schema_version", "list_relationships",
+        ];
+        assert_eq!(agent["tools"], json!(tools));
+        let prompt = agent["systemPrompt"].as_str().unwrap();
+        assert!(prompt.starts_with("You are a knowledge graph assistant for this project."), "{prompt}");
+        let empty = server.project("empty").await;
+        assert_eq!(client.in_project(empty).get("/api/admin/agents").await.is(200), &json!([]), "only that project has it");
+    }
 }

@@ -10,6 +10,7 @@ mod authorisation;
 mod bad_input;
 mod chat;
 mod chat_agents;
+mod chat_conversations;
 mod chat_cuts;
 mod chat_flows;
 mod chat_keys;

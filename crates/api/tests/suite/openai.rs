@@ -1,6 +1,6 @@
 //! Agents as models: `/v1/models` and `/v1/chat/completions`.
 
-use crate::common::{Answer, Client, Server};
+use crate::common::{Answer, Client, Server, serve};
 
 use std::time::Duration;
 
@@ -9,25 +9,14 @@ use axum::{
     http::{Method, Request, header},
 };
 use emergent_api::AppOptions;
-use emergent_domain::token::Scope;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, calls, hangs, hangs_after, says},
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 const PATH: &str = "/v1/chat/completions";
-
-async fn serve(db: &TestDb, model: &ScriptedModel) -> (Server, Client, Client, watch::Sender<bool>) {
-    let server = Server::with_models(db, 1_024, model.models()).await;
-    let runner = server.drive();
-    let admin = server.admin();
-    let token = server.token(&[Scope::AgentsInvoke], Some(server.default_project)).await;
-    let caller = server.client(Some(&token));
-    (server, admin, caller, runner)
-}
 
 async fn external(admin: &Client, more: Value) -> String {
     let mut definition = json!({ "visibility": "external" });

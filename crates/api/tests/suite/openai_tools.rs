@@ -1,6 +1,6 @@
 //! Tools of callers on `/v1/chat/completions`: the answer has the calls, and the results go on with the same run.
 
-use crate::common::{Answer, Client, Server};
+use crate::common::{Answer, Client, Server, serve};
 
 use std::time::Duration;
 
@@ -30,12 +30,8 @@ struct Setup {
 async fn setup(db: &TestDb, lines: impl IntoIterator<Item = ScriptedReply>) -> Setup {
     let model = ScriptedModel::default();
     model.add("finder", lines);
-    let server = Server::with_models(db, 1_024, model.models()).await;
-    let runner = server.drive();
-    let admin = server.admin();
+    let (server, admin, caller, runner) = serve(db, &model).await;
     admin.agent("finder", json!({ "visibility": "external", "tools": ["project_info"] })).await;
-    let token = server.token(&[Scope::AgentsInvoke], Some(server.default_project)).await;
-    let caller = server.client(Some(&token));
     Setup { server, admin, caller, model, _runner: runner }
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    history::{TokenNames, object_change},
+    history::{VersionRow, object_change, print_versions},
     parse_flag,
     resolve::{OBJECTS, resolve_id},
     run_bulk::parse_optional_time,
@@ -290,25 +290,16 @@ fn print_hits(results: &SearchView) -> Result<()> {
 }
 
 async fn print_history(client: &Client, versions: &[Received<ObjectView>]) -> Result<()> {
-    let tokens = TokenNames::load(client).await;
-    let rows: Vec<_> = versions
+    let rows: Vec<VersionRow<'_>> = versions
         .iter()
         .enumerate()
-        .map(|(index, version)| {
-            let before = versions.get(index + 1).map(|before| &**before);
-            vec![
-                version.version.to_string(),
-                version.updated_at.to_string(),
-                tokens.author_text(&version.author),
-                object_change(before, version),
-            ]
+        .map(|(index, version)| VersionRow {
+            version: version.version,
+            updated_at: version.updated_at,
+            author: &version.author,
+            change: object_change(versions.get(index + 1).map(|before| &**before), version),
+            reason: version.reason.as_deref(),
         })
         .collect();
-    output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGE"], &rows)?;
-    for version in versions {
-        if let Some(reason) = &version.reason {
-            output::print_dim(&format!("version {}: {reason}", version.version))?;
-        }
-    }
-    Ok(())
+    print_versions(client, &rows).await
 }

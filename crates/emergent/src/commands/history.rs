@@ -2,14 +2,18 @@
 
 use std::collections::HashMap;
 
-use emergent_domain::json::JsonObject;
+use emergent_domain::{json::JsonObject, time::Timestamp};
 use emergent_wire::{
     author::AuthorView, object::ObjectView, relationship::RelationshipView, token::TokenView,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::client::{Client, Received};
+use crate::{
+    client::{Client, Received},
+    error::Result,
+    output,
+};
 
 /// The names of the tokens of this server.
 pub struct TokenNames(HashMap<Uuid, String>);
@@ -36,6 +40,36 @@ impl TokenNames {
             AuthorView::System => "system".to_owned(),
         }
     }
+}
+
+/// A version of an object or a relationship, as the list of versions shows it.
+pub struct VersionRow<'a> {
+    pub version: i64,
+    pub updated_at: Timestamp,
+    pub author: &'a AuthorView,
+    pub change: String,
+    pub reason: Option<&'a str>,
+}
+
+/// Prints versions, the newest first, and below them the reasons of those that have one.
+pub async fn print_versions(client: &Client, versions: &[VersionRow<'_>]) -> Result<()> {
+    let tokens = TokenNames::load(client).await;
+    let row = |version: &VersionRow<'_>| {
+        vec![
+            version.version.to_string(),
+            version.updated_at.to_string(),
+            tokens.author_text(version.author),
+            version.change.clone(),
+        ]
+    };
+    let rows: Vec<_> = versions.iter().map(row).collect();
+    output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGE"], &rows)?;
+    for version in versions {
+        if let Some(reason) = version.reason {
+            output::print_dim(&format!("version {}: {reason}", version.version))?;
+        }
+    }
+    Ok(())
 }
 
 /// What a version of an object changed; all properties for the first one.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     encode,
     graph::{resolve_object, traverse_from},
-    history::{TokenNames, relationship_change},
+    history::{VersionRow, print_versions, relationship_change},
     object::parse_properties,
     resolve::{RELATIONSHIPS, resolve_id},
 };
@@ -179,25 +179,16 @@ async fn print_history(client: &Client, versions: &[Received<RelationshipView>])
     if let Some(newest) = versions.first() {
         output::print_row(&format!("{} {} → {}", newest.type_, newest.from_id, newest.to_id))?;
     }
-    let tokens = TokenNames::load(client).await;
-    let rows: Vec<_> = versions
+    let rows: Vec<VersionRow<'_>> = versions
         .iter()
         .enumerate()
-        .map(|(index, version)| {
-            let before = versions.get(index + 1).map(|before| &**before);
-            vec![
-                version.version.to_string(),
-                version.updated_at.to_string(),
-                tokens.author_text(&version.author),
-                relationship_change(before, version),
-            ]
+        .map(|(index, version)| VersionRow {
+            version: version.version,
+            updated_at: version.updated_at,
+            author: &version.author,
+            change: relationship_change(versions.get(index + 1).map(|before| &**before), version),
+            reason: version.reason.as_deref(),
         })
         .collect();
-    output::print_table(&["VERSION", "WRITTEN", "BY", "CHANGE"], &rows)?;
-    for version in versions {
-        if let Some(reason) = &version.reason {
-            output::print_dim(&format!("version {}: {reason}", version.version))?;
-        }
-    }
-    Ok(())
+    print_versions(client, &rows).await
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    clients::installed,
+    clients::{self, installed, with_script},
     common::{Home, command_output, finish},
     hook::Hook,
 };
@@ -26,11 +26,7 @@ rules:
 
 /// Prepares a folder with the script of the agent. The server may reach the client's address on this machine.
 pub fn home() -> Home {
-    let home = Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
-    let scripts = home.data().join("rehearsals");
-    std::fs::create_dir_all(&scripts).expect("a folder");
-    std::fs::write(scripts.join("outside.yaml"), SCRIPT).expect("a script");
-    home
+    with_script(Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true"), "outside", SCRIPT)
 }
 
 /// Creates the agent and a token.
@@ -42,8 +38,7 @@ pub fn create_agent(home: &Home) -> String {
         "model": { "provider": "rehearsal", "name": "outside" },
         "tools": ["ask_user"],
     });
-    std::fs::write(home.folder().join("agent.json"), agent.to_string()).expect("a file");
-    command_output(home.run(&["agent", "create", "agent.json"]));
+    clients::create_agent(home, &agent);
     let token = command_output(home.run(&["token", "create", "partner", "--scopes", "agents:invoke"]));
     token.trim().to_owned()
 }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    clients::{installed, try_install},
+    clients::{create_agent, installed, try_install, with_script},
     common::{Home, Server, command_output, finish_within},
 };
 
@@ -46,18 +46,14 @@ struct Outside {
 
 impl Outside {
     async fn start() -> Self {
-        let home = Home::sqlite();
-        let scripts = home.data().join("rehearsals");
-        std::fs::create_dir_all(&scripts).expect("a folder");
-        std::fs::write(scripts.join("outside.yaml"), SCRIPT).expect("a script");
+        let home = with_script(Home::sqlite(), "outside", SCRIPT);
         let server = home.start().await;
         let model = json!({ "provider": "rehearsal", "name": "outside" });
         let external = ["greeter", "broken", "coder"].map(|name| (name, "external"));
         for (name, visibility) in external.into_iter().chain([("worker", "project")]) {
             let agent =
                 json!({ "name": name, "visibility": visibility, "model": model, "tools": ["project_info"] });
-            std::fs::write(home.folder().join("agent.json"), agent.to_string()).expect("a file");
-            command_output(home.run(&["agent", "create", "agent.json"]));
+            create_agent(&home, &agent);
         }
         let token = command_output(home.run(&["token", "create", "partner", "--scopes", "agents:invoke"]));
         Self { home, server, token: token.trim().to_owned() }

@@ -12,7 +12,7 @@ use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
 use emergent_llm::Models;
 use emergent_secrets::{KeySource, Secrets};
-use emergent_testkit::TestDb;
+use emergent_testkit::{TestDb, scripted::ScriptedModel};
 use emergent_tools::{
     ToolPool,
     remote::{McpServers, RemoteSettings},
@@ -121,6 +121,26 @@ impl Server {
     pub async fn project(&self, name: &str) -> ProjectId {
         self.graph.create_project(name, false).await.expect("a project").id
     }
+}
+
+/// A server that drives runs, a client that may do everything, a caller from outside, and what stops the runs when it
+/// is dropped.
+pub async fn serve(db: &TestDb, model: &ScriptedModel) -> (Server, Client, Client, watch::Sender<bool>) {
+    serve_with(db, model, &[Scope::AgentsInvoke]).await
+}
+
+/// Like [`serve`]; the caller from outside has these scopes.
+pub async fn serve_with(
+    db: &TestDb,
+    model: &ScriptedModel,
+    scopes: &[Scope],
+) -> (Server, Client, Client, watch::Sender<bool>) {
+    let server = Server::with_models(db, 1_024, model.models()).await;
+    let runner = server.drive();
+    let admin = server.admin();
+    let token = server.token(scopes, Some(server.default_project)).await;
+    let caller = server.client(Some(&token));
+    (server, admin, caller, runner)
 }
 
 impl Client {

@@ -1,9 +1,27 @@
-//! Programs that use the clients of other protocols, and where these are installed.
+//! Programs that use the clients of other protocols, where these are installed, and the agents that they talk to.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+use serde_json::Value;
+
+use crate::common::{Home, command_output};
+
+/// Writes the script of a model, and returns the folder of the server.
+pub fn with_script(home: Home, name: &str, script: &str) -> Home {
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    std::fs::write(scripts.join(format!("{name}.yaml")), script).expect("a script");
+    home
+}
+
+/// Creates an agent from its definition.
+pub fn create_agent(home: &Home, definition: &Value) {
+    std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
+    command_output(home.run(&["agent", "create", "agent.json"]));
+}
 
 /// The folder of a set of clients, which `scripts/surface-clients` installs if it is missing.
 pub fn installed(set: &str) -> PathBuf {
