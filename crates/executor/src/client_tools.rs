@@ -13,7 +13,7 @@ use emergent_domain::{
     agent::FlowType,
     approval::{Approval, ApprovalKind, Choice},
     client_tool::{self, ClientResult, ClientTool},
-    ids::{AgentId, ProjectId, RunId, ToolCallId},
+    ids::{AgentId, ApprovalId, ProjectId, RunId, ToolCallId},
     invalid::Invalid,
     run::Run,
     time::Timestamp,
@@ -83,6 +83,18 @@ impl Executor {
         run: RunId,
         results: Vec<ClientResult>,
     ) -> Result<ClientAnswer> {
+        self.answer_client_calls_with(actor, run, results, |_, _, _| Ok(())).await
+    }
+
+    /// Like [`Executor::answer_client_calls`]; `write` writes in the same transaction what the caller keeps about the
+    /// answer and the requests that these results belong to. If it fails, nothing is stored.
+    pub async fn answer_client_calls_with(
+        &self,
+        actor: Actor,
+        run: RunId,
+        results: Vec<ClientResult>,
+        write: impl Fn(&mut Tx<'_>, &ClientAnswer, &[ApprovalId]) -> Result<()> + Send + 'static,
+    ) -> Result<ClientAnswer> {
         if results.is_empty() {
             return Err(Invalid::new("results", "must have the results of the calls").into());
         }
@@ -108,7 +120,12 @@ impl Executor {
             }
             let after_seq = after_seq(tx, run, first_call)?;
             let current = runs::get(tx, actor.project, run)?.unwrap_or(found);
-            Ok(ClientAnswer { run: current, after_seq, is_repeated: decisions.is_empty() })
+            let answer = ClientAnswer { run: current, after_seq, is_repeated: decisions.is_empty() };
+            let is_answered = |request: &&Approval| results.iter().any(|result| result.call == request.call);
+            let answered: Vec<ApprovalId> =
+                requests.iter().filter(is_answered).map(|request| request.id).collect();
+            write(tx, &answer, &answered)?;
+            Ok(answer)
         };
         let answer = self.db().write(move |tx| accept_once(tx, &work)).await?;
         if !answer.is_repeated {

@@ -33,7 +33,8 @@ pub struct AguiThread {
     pub id: String,
 }
 
-/// One part of a run: from its start, or from a decision, to its end or to the next time that it waits for a person.
+/// One part of a run: from its start, or from a decision or the results of its client, to its end or to the next time
+/// that it waits for a person or for its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AguiRun {
     pub thread: AguiThread,
@@ -42,7 +43,7 @@ pub struct AguiRun {
     pub run: RunId,
     /// The part has the events of the run after this `seq`.
     pub after_seq: i64,
-    /// The last event of a part that ended because the run waits for a person.
+    /// The last event of a part that ended because the run waits.
     pub ended_seq: Option<i64>,
     /// The requests that the client was told of at that end.
     pub interrupts: Vec<String>,
@@ -114,6 +115,28 @@ pub fn end(
     ];
     tx.execute(&sql, &values)?;
     Ok(())
+}
+
+/// Ends the parts of a run in a thread that have not ended, at an event at which the run waited for its client. False
+/// if the run is none of this thread.
+pub fn end_at_client_wait(
+    tx: &mut Tx<'_>,
+    thread: &AguiThread,
+    run: RunId,
+    seq: i64,
+    requests: &[ApprovalId],
+) -> Result<bool> {
+    let sql = format!(
+        "SELECT {} FROM agui_runs WHERE run_id = $1 AND after_seq < $2 ORDER BY after_seq DESC LIMIT {MAX_PARTS}",
+        AguiRun::COLUMNS
+    );
+    let parts: Vec<AguiRun> = tx.query(&sql, params![run, seq], AguiRun::from_row)?;
+    let mut parts = parts.into_iter().filter(|part| part.thread == *thread).peekable();
+    let is_known = parts.peek().is_some();
+    for part in parts.filter(|part| part.ended_seq.is_none()) {
+        end(tx, thread, &part.client_run, seq, requests)?;
+    }
+    Ok(is_known)
 }
 
 /// The requests that the runs of a thread wait for.

@@ -8,6 +8,7 @@
 pub mod a2a;
 pub mod agui;
 pub mod card;
+mod client_tools;
 pub mod invoke;
 pub mod openai;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! AG-UI: `/api/agents/{agentId}/agui`.
 
-use crate::common::{Answer, Client, Server};
+use crate::common::{Answer, Client, Server, serve_with};
 
 use std::time::Duration;
 
@@ -19,23 +19,19 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// A server with an external agent, and a caller of it.
-struct World {
-    server: Server,
-    admin: Client,
-    caller: Client,
-    model: ScriptedModel,
-    agent: String,
+pub(crate) struct World {
+    pub server: Server,
+    pub admin: Client,
+    pub caller: Client,
+    pub model: ScriptedModel,
+    pub agent: String,
     _runner: watch::Sender<bool>,
 }
 
 impl World {
-    async fn start(db: &TestDb, scopes: &[Scope], definition: Value) -> Self {
+    pub async fn start(db: &TestDb, scopes: &[Scope], definition: Value) -> Self {
         let model = ScriptedModel::default();
-        let server = Server::with_models(db, 1_024, model.models()).await;
-        let runner = server.drive();
-        let admin = server.admin();
-        let token = server.token(scopes, Some(server.default_project)).await;
-        let caller = server.client(Some(&token));
+        let (server, admin, caller, runner) = serve_with(db, &model, scopes).await;
         let mut agent = json!({ "visibility": "external" });
         for (field, value) in definition.as_object().unwrap() {
             agent[field] = value.clone();
@@ -44,23 +40,23 @@ impl World {
         Self { server, admin, caller, model, agent, _runner: runner }
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("/api/agents/{}/agui", self.agent)
     }
 
-    async fn send(&self, body: &Value) -> Answer {
+    pub async fn send(&self, body: &Value) -> Answer {
         self.caller.post(&self.path(), body.clone()).await
     }
 
-    async fn run(&self, body: &Value) -> Vec<Value> {
+    pub async fn run(&self, body: &Value) -> Vec<Value> {
         events(&self.send(body).await)
     }
 
-    async fn runs(&self) -> Vec<Value> {
+    pub async fn runs(&self) -> Vec<Value> {
         self.admin.get("/api/admin/runs").await.is(200).as_array().unwrap().clone()
     }
 
-    async fn status_becomes(&self, status: &str) {
+    pub async fn status_becomes(&self, status: &str) {
         for _ in 0..500 {
             if self.runs().await[0]["status"] == status {
                 return;
@@ -71,39 +67,39 @@ impl World {
     }
 }
 
-fn input(run: &str, text: &str) -> Value {
+pub(crate) fn input(run: &str, text: &str) -> Value {
     json!({ "threadId": "t1", "runId": run, "state": { "order": 7 }, "tools": [], "context": [], "forwardedProps": {},
         "messages": [{ "id": "u1", "role": "user", "content": text }] })
 }
 
-fn resume(run: &str, entries: Value) -> Value {
+pub(crate) fn resume(run: &str, entries: Value) -> Value {
     let mut body = input(run, "Go.");
     body["resume"] = entries;
     body
 }
 
-fn resolved(id: &str, payload: Value) -> Value {
+pub(crate) fn resolved(id: &str, payload: Value) -> Value {
     json!({ "interruptId": id, "status": "resolved", "payload": payload })
 }
 
 /// The events of a stream.
 #[track_caller]
-fn events(answer: &Answer) -> Vec<Value> {
+pub(crate) fn events(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.headers[header::CONTENT_TYPE], "text/event-stream");
     let frames = answer.text.lines().filter_map(|line| line.strip_prefix("data: "));
     frames.map(|frame| serde_json::from_str(frame).unwrap()).collect()
 }
 
-fn types(events: &[Value]) -> Vec<&str> {
+pub(crate) fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-fn of_type<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
+pub(crate) fn of_type<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == name).collect()
 }
 
-fn text(events: &[Value]) -> String {
+pub(crate) fn text(events: &[Value]) -> String {
     of_type(events, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect()
 }
 
@@ -119,7 +115,7 @@ fn interrupts(events: &[Value]) -> Vec<Value> {
 }
 
 #[track_caller]
-fn interrupt_id(events: &[Value]) -> String {
+pub(crate) fn interrupt_id(events: &[Value]) -> String {
     interrupts(events)[0]["id"].as_str().unwrap().to_owned()
 }
 
@@ -345,7 +341,7 @@ both_engines! {
             ("threadId", json!("")),
             ("messages", json!([])),
             ("messages", json!([{ "role": "assistant", "content": "Hi." }])),
-            ("tools", json!([{ "name": "f", "description": "", "parameters": {} }])),
+            ("tools", json!(vec![json!({ "name": "f", "description": "", "parameters": {} }); 129])),
         ] {
             let mut body = input("r1", "Go.");
             body[field] = value;

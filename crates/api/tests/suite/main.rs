@@ -4,6 +4,7 @@
 mod a2a;
 mod agents;
 mod agui;
+mod agui_tools;
 mod approvals;
 mod audit;
 mod authorisation;

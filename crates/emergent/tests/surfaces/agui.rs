@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    clients::installed,
+    clients::{self, installed, with_script},
     common::{Home, command_output, finish},
 };
 
@@ -16,10 +16,19 @@ const SCRIPT: &str = r#"
 rules:
   - when: { agent: broken }
     fault: auth
+  - when: { tool_result: get_weather }
+    answer: { text: "It is {{result}}." }
   - when: { tool_result: project_info }
     answer: { text: One project. }
   - when: { tool_result: ask_user }
     answer: { text: Thank you. }
+  - when: { contains: weather }
+    answer:
+      text: Let me see.
+      calls:
+        - { tool: get_weather, input: { city: Oslo } }
+        - { tool: project_info, input: {} }
+        - { tool: get_weather, input: { city: Rome } }
   - when: { contains: look }
     answer:
       text: Let me look.
@@ -41,43 +50,43 @@ async fn the_client_of_agui_before_1_0_talks_to_agents() {
     check("agui-0").await;
 }
 
-/// The client of `docs/integrations.md`, as it is written there.
+/// The clients of `docs/integrations.md`, as they are written there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_client_of_the_documentation_prints_the_answer() {
+async fn the_clients_of_the_documentation_print_the_answer() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/integrations.md");
     let page = std::fs::read_to_string(page).expect("the page");
-    let mut blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
-    let (_, program) = blocks.find(|(_, text)| text.contains("@ag-ui/client")).expect("a client");
+    let blocks = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    let programs: Vec<&str> =
+        blocks.map(|(_, text)| text).filter(|text| text.contains("@ag-ui/client")).collect();
     let home = home();
     let server = home.start().await;
     create_agent(&home, "greeter", "external", &json!([]));
     let token = command_output(home.run(&["token", "create", "partner", "--scopes", "agents:invoke"]));
-    let file = home.folder().join("client.mjs");
-    std::fs::write(&file, program.replace("http://127.0.0.1:4400", server.url())).expect("a file");
     let modules = installed("agui").join("node_modules");
     std::os::unix::fs::symlink(modules, home.folder().join("node_modules")).expect("a link");
-    let mut command = Command::new("node");
-    command.arg(file).env("OPENAI_API_KEY", token.trim()).current_dir(home.folder()).stdin(Stdio::null());
-    let output = finish(command);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("You said: Hello"), "{out}{err}");
+    let expected = ["You said: Hello", "It is sunny in Rome."];
+    assert_eq!(programs.len(), expected.len());
+    for (program, expected) in programs.iter().zip(expected) {
+        let file = home.folder().join("client.mjs");
+        std::fs::write(&file, program.replace("http://127.0.0.1:4400", server.url())).expect("a file");
+        let mut command = Command::new("node");
+        command.arg(file).env("OPENAI_API_KEY", token.trim()).current_dir(home.folder()).stdin(Stdio::null());
+        let output = finish(command);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains(expected), "{out}{err}");
+    }
 }
 
 /// A folder with the script of the agents.
 fn home() -> Home {
-    let home = Home::sqlite();
-    let scripts = home.data().join("rehearsals");
-    std::fs::create_dir_all(&scripts).expect("a folder");
-    std::fs::write(scripts.join("outside.yaml"), SCRIPT).expect("a script");
-    home
+    with_script(Home::sqlite(), "outside", SCRIPT)
 }
 
 fn create_agent(home: &Home, name: &str, visibility: &str, approvals: &Value) {
     let model = json!({ "provider": "rehearsal", "name": "outside" });
     let tools = ["project_info", "ask_user"];
     let agent = json!({ "name": name, "visibility": visibility, "model": model, "approvals": approvals, "tools": tools });
-    std::fs::write(home.folder().join("agent.json"), agent.to_string()).expect("a file");
-    command_output(home.run(&["agent", "create", "agent.json"]));
+    clients::create_agent(home, &agent);
 }
 
 async fn check(set: &str) {
@@ -139,7 +148,30 @@ async fn check(set: &str) {
         (&seen["failed"], &seen["notExternal"], &seen["wrongToken"]),
         (&json!("provider"), &json!(403), &json!(401))
     );
-    // One run each: two of the talk, one that waited, one that asked, one that failed.
+    let called = &seen["called"];
+    assert_eq!(
+        (&called["outcome"], &called["text"]),
+        (&json!("success"), &json!(["Let me see."])),
+        "{called}"
+    );
+    assert_eq!(
+        (&called["pending"], &called["results"]),
+        (&json!([["get_weather", "{\"city\":\"Oslo\"}"], ["get_weather", "{\"city\":\"Rome\"}"]]), &json!(1))
+    );
+    // The client before 1.0 reads the calls without results from the messages alone.
+    assert_eq!(seen["isPendingNamed"], set == "agui", "{called}");
+    let continued = &seen["continued"];
+    assert_eq!(
+        (&continued["text"], &continued["results"]),
+        (&json!(["It is sunny in Rome."]), &json!(0)),
+        "{continued}"
+    );
+    assert_eq!(
+        (&seen["toolRoles"], &seen["areToolIdsUnique"]),
+        (&json!(["user", "assistant", "tool", "assistant", "tool", "tool", "assistant"]), &json!(true))
+    );
+    assert_eq!(seen["taken"], 400, "the name of a tool of the agent");
+    // One run each: two of the talk, one that waited, one that asked, one with tools of the client, one that failed.
     let runs = server.api.get("/api/admin/runs").await;
-    assert_eq!(runs.data().as_array().expect("runs").len(), 5);
+    assert_eq!(runs.data().as_array().expect("runs").len(), 6);
 }

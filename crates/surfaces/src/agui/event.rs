@@ -94,11 +94,21 @@ pub enum Role {
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = AguiOutcome)]
 pub enum Outcome {
-    Success,
-    /// The run waits for these decisions and answers.
-    Interrupt {
-        interrupts: Vec<Interrupt>,
+    #[serde(rename_all = "camelCase")]
+    Success {
+        /// The calls of tools of the client, whose results the run waits for.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pending_tool_call_ids: Vec<String>,
     },
+    /// The run waits for these decisions and answers.
+    Interrupt { interrupts: Vec<Interrupt> },
+}
+
+impl Outcome {
+    /// The outcome of a run that has ended.
+    pub fn success() -> Self {
+        Self::Success { pending_tool_call_ids: Vec::new() }
+    }
 }
 
 /// What a run that ended returned.
@@ -169,7 +179,7 @@ mod tests {
         let finished = Event::RunFinished {
             thread_id: "t".into(),
             run_id: "r".into(),
-            outcome: Outcome::Success,
+            outcome: Outcome::success(),
             result: None,
             usage: vec![ModelUsage::new(&"google/gemini".parse().unwrap(), TokenCounts::default())],
         };

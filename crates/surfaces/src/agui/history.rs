@@ -58,12 +58,18 @@ fn turn(questions: &mut Vec<String>, answers: &mut Vec<String>) -> HistoryTurn {
     HistoryTurn { question, answer }
 }
 
-/// The text of a message; `None` if it has none.
+/// The text of a message of a role whose text the agent reads; `None` if it has none.
 fn message_text(message: &Value, index: usize) -> Result<Option<String>, Invalid> {
-    let field = |name: &str| format!("messages[{index}].{name}");
     if !matches!(message["role"].as_str(), Some("system" | "developer" | "user" | "assistant")) {
         return Ok(None);
     }
+    let text = content_text(message, index)?;
+    Ok(Some(text).filter(|text| !text.trim().is_empty()))
+}
+
+/// The text of the content of a message, whole or in parts.
+pub(super) fn content_text(message: &Value, index: usize) -> Result<String, Invalid> {
+    let field = |name: &str| format!("messages[{index}].{name}");
     let text = match &message["content"] {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -85,7 +91,7 @@ fn message_text(message: &Value, index: usize) -> Result<Option<String>, Invalid
     if text.contains('\0') {
         return Err(Invalid::new(field("content"), "has a NUL character"));
     }
-    Ok(Some(text).filter(|text| !text.trim().is_empty()))
+    Ok(text)
 }
 
 #[cfg(test)]

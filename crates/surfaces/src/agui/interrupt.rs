@@ -48,7 +48,7 @@ impl Interrupt {
                 let reason = if own_call.is_some() { "tool_call" } else { "confirmation" };
                 (reason, format!("`{}` wants to call `{tool}`. Approve the call?", approval.agent_name))
             }
-            // A run that a client of AG-UI started has no such tools; the run below it may be of another caller.
+            // A call to the client of this run is no interrupt; the run below it may be of another caller.
             (ApprovalKind::ClientTool, _) => {
                 ("client_tool", format!("waits for the caller that executes `{tool}`"))
             }

@@ -1,11 +1,14 @@
 //! Requests of AG-UI: their limits, and what a run is started with.
 
-use emergent_domain::{conversation::HistoryTurn, invalid::Invalid};
+use emergent_domain::{client_tool::ClientTool, conversation::HistoryTurn, invalid::Invalid};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::history::conversation;
+use super::{
+    history::conversation,
+    tools::{Tool, ToolResult, client_tools, results},
+};
 
 /// The maximum length of an id that a client chooses.
 const MAX_ID_BYTES: usize = 255;
@@ -37,9 +40,10 @@ pub struct RunAgentInput {
     #[serde(default)]
     #[schema(max_items = 1000)]
     pub messages: Option<Vec<Value>>,
-    /// Not supported: an agent has its own tools.
+    /// Tools of the client, which it executes itself. The agent sees them beside its own.
     #[serde(default)]
-    pub tools: Option<Vec<Value>>,
+    #[schema(max_items = 128)]
+    pub tools: Option<Vec<Tool>>,
     /// What the agent reads below the input.
     #[serde(default)]
     #[schema(max_items = 100)]
@@ -93,6 +97,7 @@ pub struct Start {
     /// What the request says besides the conversation. The agent reads it below the input.
     pub context: Option<Value>,
     pub history: Vec<HistoryTurn>,
+    pub client_tools: Vec<ClientTool>,
 }
 
 /// What the snapshots of a stream repeat of the request.
@@ -115,10 +120,7 @@ impl RunAgentInput {
         if self.parent_run_id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) {
             return Err(Invalid::new("parentRunId", format!("is longer than {MAX_ID_BYTES} bytes")));
         }
-        if self.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-            let reason = "is not supported: tools of the caller; give the agent tools in its definition";
-            return Err(Invalid::new("tools", reason));
-        }
+        client_tools(self.tools.as_deref().unwrap_or_default())?;
         check_list("messages", self.messages.as_ref(), MAX_MESSAGES, MAX_MESSAGE_BYTES, Value::to_string)?;
         let text = |item: &ContextItem| format!("{}{}", item.description, item.value);
         check_list("context", self.context.as_ref(), MAX_CONTEXT_ITEMS, MAX_CONTEXT_BYTES, text)?;
@@ -143,6 +145,11 @@ impl RunAgentInput {
         self.resume.as_deref().unwrap_or_default()
     }
 
+    /// Returns the results of tools of the client with which the messages end; empty if they end otherwise.
+    pub fn results(&self) -> Result<Vec<ToolResult>, Invalid> {
+        results(self.messages.as_deref().unwrap_or_default())
+    }
+
     /// Returns what a run is started with.
     pub fn start(&self) -> Result<Start, Invalid> {
         let read = conversation(self.messages.as_deref().unwrap_or_default())?;
@@ -163,7 +170,8 @@ impl RunAgentInput {
             context.insert("state".to_owned(), state);
         }
         let context = (!context.is_empty()).then_some(Value::Object(context));
-        Ok(Start { input: read.input, context, history: read.history })
+        let client_tools = client_tools(self.tools.as_deref().unwrap_or_default())?;
+        Ok(Start { input: read.input, context, history: read.history, client_tools })
     }
 
     /// What the snapshots of the stream repeat.
@@ -258,7 +266,7 @@ mod tests {
         assert_eq!(refused(json!({ "runId": "r\n" })), "runId");
         assert_eq!(refused(json!({ "runId": "r".repeat(MAX_ID_BYTES + 1) })), "runId");
         assert_eq!(refused(json!({ "parentRunId": "r".repeat(MAX_ID_BYTES + 1) })), "parentRunId");
-        assert_eq!(refused(json!({ "tools": [{ "name": "f" }] })), "tools");
+        assert_eq!(refused(json!({ "tools": [{ "name": "a b" }] })), "tools[0].name");
         assert_eq!(refused(json!({ "messages": vec![json!({}); MAX_MESSAGES + 1] })), "messages");
         let long = json!({ "role": "user", "content": "a".repeat(MAX_MESSAGE_BYTES) });
         assert_eq!(refused(json!({ "messages": [long] })), "messages");

@@ -4,10 +4,12 @@
 //! run again gets the same messages. A client takes the text of a message back only with a snapshot of all messages,
 //! so one is sent when a model is asked again in the middle of an answer.
 
+mod waiting;
+
 use std::collections::{HashSet, VecDeque};
 
 use emergent_domain::{
-    approval::{Approval, ApprovalKind},
+    approval::ApprovalKind,
     chat::{Part, ToolCall, Usage as TokenCounts, join_text},
     ids::ToolCallId,
     run::{MessageRole, Reason, Run, RunStatus},
@@ -17,8 +19,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     event::{Event, ModelUsage, Outcome, Role, RunResult},
-    interrupt::Interrupt,
     request::{Echo, STATE_KEY},
+    tools::{is_client_tool, result_message_id},
     transcript::Transcript,
 };
 
@@ -71,7 +73,7 @@ struct StepText {
 }
 
 impl EventStream {
-    /// `is_resumed` says that the part begins after the run waited for a person.
+    /// `is_resumed` says that the part begins after the run waited for a person or for its client.
     pub fn new(run: Run, ids: ClientIds, echo: Echo, is_resumed: bool) -> Self {
         let mut stream = Self {
             is_resumed,
@@ -105,7 +107,7 @@ impl EventStream {
         self.ready.drain(..)
     }
 
-    /// Whether the run waited for a person after the last event.
+    /// Whether the run waited for a person or for its client after the last event.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting
     }
@@ -127,10 +129,14 @@ impl EventStream {
             RunEventBody::Message(message) if message.role == MessageRole::Assistant && message.step > 0 => {
                 self.on_answer(&message);
             }
+            // A call to the client is announced with its answer, or when the run waits for it.
+            RunEventBody::ToolStarted(call) if is_client_tool(&self.run, &call.tool) => {}
             RunEventBody::ToolStarted(call) => self.announce_recorded(&call),
             RunEventBody::ToolCompleted(call) => self.on_result(&call),
             RunEventBody::Waiting { .. } => self.is_waiting = true,
             RunEventBody::Continued => self.is_waiting = false,
+            // The client sent this result itself.
+            RunEventBody::ApprovalDecided { call, .. } if self.transcript.has_result(&call.to_string()) => {}
             RunEventBody::ApprovalDecided { approval, tool, decision, reason, status, .. } => {
                 let mut value =
                     json!({ "interruptId": approval, "tool": tool, "status": status, "decision": decision });
@@ -144,23 +150,6 @@ impl EventStream {
             }
             _ => {}
         }
-    }
-
-    /// Ends the stream because the run waits for these requests.
-    pub fn interrupt(&mut self, requests: &[Approval]) {
-        if self.has_finished {
-            return;
-        }
-        if requests.is_empty() {
-            return self.fail("interrupt_withdrawn", "what the run waited for is not known any more");
-        }
-        self.close_all();
-        let is_approval = requests.iter().any(|request| request.kind == ApprovalKind::Approval);
-        let waiting_for = if is_approval { ApprovalKind::Approval } else { ApprovalKind::Question };
-        self.push_state(RunStatus::Waiting, Some(waiting_for));
-        self.push_snapshot();
-        let interrupts = requests.iter().map(|request| Interrupt::new(self.run.id, request)).collect();
-        self.finish(Outcome::Interrupt { interrupts }, None);
     }
 
     /// Ends the stream with an error that is not one of the run.
@@ -245,13 +234,15 @@ impl EventStream {
         self.push_rest(&text);
         self.close_messages();
         self.text.recorded = step;
-        let calls: Vec<&ToolCall> = parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Call(call) => Some(call),
-                _ => None,
-            })
-            .collect();
+        let calls = parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        });
+        let (of_client, own): (Vec<&ToolCall>, Vec<&ToolCall>) =
+            calls.partition(|call| is_client_tool(&self.run, &call.name));
+        // The run asks its client when the other calls of the answer have their results. Until then a person may be
+        // asked, and the client would execute calls that nobody waits for yet.
+        let calls = if own.is_empty() { of_client } else { own };
         let id = self.message_id(step);
         if !text.is_empty() || !calls.is_empty() {
             self.transcript.push_answer(&id, &text, &calls);
@@ -287,15 +278,20 @@ impl EventStream {
         if !self.results.insert(call.id) {
             return;
         }
+        let call_id = call.id.to_string();
+        // The client sent the result of its own tool, so it has it.
+        if is_client_tool(&self.run, &call.tool) && self.transcript.has_result(&call_id) {
+            return;
+        }
         self.announce_recorded(call);
         let content = match &call.output {
             Some(Value::String(text)) => text.clone(),
             Some(output) => output.to_string(),
             None => String::new(),
         };
-        let (id, call) = (format!("{}:result", call.id), call.id.to_string());
-        self.transcript.push_result(&id, &call, &content);
-        self.push(Event::ToolCallResult { message_id: id, tool_call_id: call, content, role: Role::Tool });
+        let id = result_message_id(&call_id);
+        self.transcript.push_result(&id, &call_id, &content);
+        self.push(Event::ToolCallResult { message_id: id, tool_call_id: call_id, content, role: Role::Tool });
     }
 
     fn on_end(
@@ -325,7 +321,7 @@ impl EventStream {
                     text: summary,
                     output,
                 };
-                self.finish(Outcome::Success, Some(result));
+                self.finish(Outcome::success(), Some(result));
             }
             _ => {
                 let code = reason.map_or(status.as_str(), |reason| reason.as_str());

@@ -43,6 +43,11 @@ impl Transcript {
         self.push(id, json!({ "id": id, "role": "tool", "toolCallId": call, "content": content }));
     }
 
+    /// Whether the client has a message with the result of this call.
+    pub fn has_result(&self, call: &str) -> bool {
+        self.messages.iter().any(|message| message["role"] == "tool" && message["toolCallId"] == call)
+    }
+
     /// Adds a message, or replaces the one with its id.
     fn push(&mut self, id: &str, message: Value) {
         self.bytes += message.to_string().len();
@@ -80,6 +85,7 @@ mod tests {
         transcript.push_result("r", "c", "done");
         let messages = transcript.snapshot().unwrap();
         assert_eq!(messages.len(), 4);
+        assert!(transcript.has_result("c") && !transcript.has_result("r"));
         assert_eq!(messages[1]["content"], "One.");
         assert_eq!(messages[1]["toolCalls"][0]["function"], json!({ "name": "f", "arguments": "{\"x\":1}" }));
         assert_eq!(messages[3], json!({ "id": "r", "role": "tool", "toolCallId": "c", "content": "done" }));

@@ -91,28 +91,14 @@ pub(super) fn client_tools(tools: &[Tool], tool_choice: Option<&Value>) -> Resul
 }
 
 /// Names the fields of the request in problems with client tools.
-pub fn rename_tool_fields(mut invalid: Invalid) -> Invalid {
-    for problem in &mut invalid.problems {
-        let Some(rest) = problem.field.strip_prefix("clientTools") else { continue };
-        let rest = rest.replace(".inputSchema", ".parameters").replace("].", "].function.");
-        problem.field = format!("tools{rest}");
-    }
-    invalid
+pub fn rename_tool_fields(invalid: Invalid) -> Invalid {
+    crate::client_tools::rename_tool_fields(invalid, ".function")
 }
 
 /// Names the messages of the request in problems with the results of tools.
-pub fn rename_result_fields(mut invalid: Invalid, results: &[ToolMessage]) -> Invalid {
-    for problem in &mut invalid.problems {
-        let Some(rest) = problem.field.strip_prefix("results") else { continue };
-        let index = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let index = index.and_then(|(index, field)| Some((index.parse::<usize>().ok()?, field)));
-        problem.field = match index.and_then(|(index, field)| Some((results.get(index)?, field))) {
-            Some((result, ".call")) => format!("messages[{}].tool_call_id", result.index),
-            Some((result, _)) => format!("messages[{}].content", result.index),
-            None => "messages".to_owned(),
-        };
-    }
-    invalid
+pub fn rename_result_fields(invalid: Invalid, results: &[ToolMessage]) -> Invalid {
+    let messages: Vec<usize> = results.iter().map(|result| result.index).collect();
+    crate::client_tools::rename_result_fields(invalid, &messages, "tool_call_id")
 }
 
 /// The id of a call, as clients see it. It has the length that OpenAI's own have at most.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use emergent_domain::{approval::Approval, ids::ApprovalId, run_event::RunEvent};
 use emergent_executor as executor;
 use emergent_store::agui_runs::{self, AguiRun};
-use emergent_surfaces::agui::{event::Event, stream::EventStream};
+use emergent_surfaces::agui::{event::Event, stream::EventStream, tools::requests_to_tell};
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::{ApiError, App};
@@ -81,7 +81,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Ends the part if the run waits for a person and nothing happened after this event. Where the part ended is stored
+    /// Ends the part if the run waits for a person or for its client and nothing happened after this event. Where the part ended is stored
     /// before the client learns of it.
     async fn check_wait(&mut self, seq: i64) -> Result<(), ApiError> {
         let (project, run) = (self.part.thread.project, self.part.run);
@@ -91,6 +91,7 @@ impl Frames {
         if run.seq > seq || requests.is_empty() {
             return Ok(());
         }
+        let requests = requests_to_tell(run.id, requests);
         self.end(seq, &requests).await?;
         self.state.interrupt(&requests);
         Ok(())

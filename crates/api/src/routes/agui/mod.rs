@@ -1,6 +1,7 @@
 //! `/api/agents/{agentId}/agui`: external agents for clients of AG-UI. The protocol is in `emergent_surfaces::agui`.
 
 mod frames;
+mod results;
 mod resume;
 mod run;
 

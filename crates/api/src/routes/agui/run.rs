@@ -1,7 +1,10 @@
 //! Starts a run for a client of AG-UI, or follows the one that its ids name.
 
 use axum::{Extension, extract::State, response::Response};
-use emergent_domain::ids::{AgentId, RunId};
+use emergent_domain::{
+    approval::ApprovalKind,
+    ids::{AgentId, RunId},
+};
 use emergent_executor::{Error as ExecutorError, StartOptions};
 use emergent_graph::Actor;
 use emergent_store::{
@@ -12,10 +15,11 @@ use emergent_surfaces::agui::{
     event::{Event, refusal},
     request::RunAgentInput,
     stream::{ClientIds, EventStream},
+    tools::rename_tool_fields,
 };
 use futures_util::{StreamExt, stream};
 
-use super::{Refusal, frames::frames, resume};
+use super::{Refusal, frames::frames, results, resume};
 use crate::{
     ApiError, App,
     auth::{AsActor, Caller},
@@ -28,7 +32,9 @@ use crate::{
 
 /// Starts an external agent and streams its events as AG-UI names them. The same `runId` of the same `threadId` follows
 /// the same run from the beginning, and never starts a second one. A run that waits for a person ends the stream with an
-/// interrupt; a request with `resume` decides or answers, and streams the rest. A run goes on when its client disconnects.
+/// interrupt; a request with `resume` decides or answers, and streams the rest. A run that calls `tools` of its client
+/// ends the stream with these calls; a request whose messages end with their results streams the rest. A run goes on when
+/// its client disconnects.
 #[utoipa::path(
     post, path = "/api/agents/{agentId}/agui", tag = "external", operation_id = "runAgentAgui",
     params(("agentId" = String, Path, description = "The id or the name of an agent")), request_body = RunAgentInput,
@@ -83,7 +89,7 @@ pub(super) async fn find(
     Ok(app.graph.db().read(move |tx| agui_runs::get(tx, &thread, &client_run)).await?)
 }
 
-/// Starts a run, or goes on with one that was interrupted.
+/// Starts a run, or goes on with one that was interrupted or that called tools of its client.
 async fn accept(
     app: &App,
     caller: &Caller,
@@ -91,9 +97,11 @@ async fn accept(
     thread: &AguiThread,
     body: &RunAgentInput,
 ) -> Result<AguiRun, Refusal> {
-    let accepted = match body.responses() {
-        [] => start(app, caller, actor, thread, body).await,
-        responses => resume::resume(app, caller, actor, thread, &body.run_id, responses).await,
+    let results = body.results()?;
+    let accepted = match (body.responses(), results.as_slice()) {
+        ([], []) => start(app, caller, actor, thread, body).await,
+        ([], results) => results::continue_run(app, actor, thread, &body.run_id, results).await,
+        (responses, _) => resume::resume(app, caller, actor, thread, &body.run_id, responses).await,
     };
     match accepted {
         // Another request with the same ids was faster.
@@ -114,7 +122,9 @@ async fn start(
 ) -> Result<AguiRun, Refusal> {
     let start = body.start()?;
     let asked = thread.clone();
-    let open = app.graph.db().read(move |tx| agui_runs::list_open_requests(tx, &asked)).await?;
+    let mut open = app.graph.db().read(move |tx| agui_runs::list_open_requests(tx, &asked)).await?;
+    // A user may say something else while the client has not sent the results of its tools.
+    open.retain(|request| request.kind != ApprovalKind::ClientTool);
     if !open.is_empty() {
         let ids: Vec<String> = open.iter().map(|request| format!("`{}`", request.id)).collect();
         return Err(Refusal::protocol(
@@ -130,13 +140,17 @@ async fn start(
         input: start.input,
         context: start.context,
         history: start.history,
+        client_tools: start.client_tools,
         ..StartOptions::default()
     };
     let part = new_part(app, thread, &body.run_id, RunId::new(), 0);
     let row = part.clone();
     let write = move |tx: &mut Tx<'_>, run: RunId| insert(tx, &AguiRun { run, ..row.clone() });
     let agent: AgentId = thread.agent;
-    let run = app.executor.invoke_with(actor, agent, options, write).await?;
+    let run = app.executor.invoke_with(actor, agent, options, write).await.map_err(|error| match error {
+        ExecutorError::Invalid(invalid) => rename_tool_fields(invalid).into(),
+        error => ApiError::from(error),
+    })?;
     Ok(AguiRun { run: run.id, ..part })
 }
 

@@ -23,6 +23,7 @@ async function run(agent, text, parameters = {}) {
     onRunFinishedEvent: ({ event }) => {
       seen.interrupts = event.outcome?.interrupts ?? [];
       seen.outcome = event.outcome?.type;
+      seen.pending = event.outcome?.pendingToolCallIds;
     },
   };
   const { result, newMessages } = await agent.runAgent(parameters, subscriber);
@@ -65,6 +66,23 @@ const answered = await run(question, null, {
   resume: [{ interruptId: questioned.interrupts[0].id, status: "resolved", payload: "blue" }],
 });
 
+// A tool that the client executes. Its results go on with the same run.
+const weather = {
+  name: "get_weather", description: "Tells the weather of a city.",
+  parameters: { type: "object", properties: { city: { type: "string" } } },
+};
+const tools = client("assistant", "tools");
+const called = await run(tools, "How is the weather?", { tools: [weather] });
+const answeredCalls = new Set(tools.messages.filter((message) => message.role === "tool").map((m) => m.toolCallId));
+const pending = tools.messages.flatMap((message) => message.toolCalls ?? []).filter((call) => !answeredCalls.has(call.id));
+for (const call of pending) {
+  const { city } = JSON.parse(call.function.arguments);
+  tools.addMessage({ id: crypto.randomUUID(), role: "tool", toolCallId: call.id, content: `sunny in ${city}` });
+}
+const continued = await run(tools, null, { tools: [weather] });
+const toolIds = tools.messages.map((message) => message.id);
+const taken = await refused(() => run(client("assistant", "w"), "Hello", { tools: [{ ...weather, name: "project_info" }] }));
+
 const failed = await run(client("broken", "failed"), "Hello");
 
 log(JSON.stringify({
@@ -78,6 +96,12 @@ log(JSON.stringify({
   roles: waits.messages.map((message) => message.role),
   questioned: questioned.interrupts.map(({ reason, message }) => [reason, message]),
   answered,
+  called: { ...called, pending: pending.map((call) => [call.function.name, call.function.arguments]) },
+  continued,
+  toolRoles: tools.messages.map((message) => message.role),
+  areToolIdsUnique: new Set(toolIds).size === toolIds.length,
+  isPendingNamed: JSON.stringify(called.pending) === JSON.stringify(pending.map((call) => call.id)),
+  taken,
   failed: failed.error,
   notExternal: await refused(() => run(client("worker", "w"), "Hello")),
   wrongToken: await refused(() => run(client("assistant", "w", "wrong"), "Hello")),

@@ -1,5 +1,5 @@
 use emergent_domain::{
-    approval::{ApprovalStatus, Choice},
+    approval::{Approval, ApprovalStatus, Choice},
     ids::{ApprovalId, MessageId},
     run::ToolCallStatus,
 };
@@ -7,7 +7,7 @@ use emergent_domain::{
 use super::*;
 use crate::{
     agui::verify::verify,
-    samples::{approval, message, run, tool_call},
+    samples::{approval, client_tool, message, run, tool_call},
 };
 
 fn stream(is_resumed: bool) -> EventStream {
@@ -43,6 +43,9 @@ fn shown(mut stream: EventStream) -> Vec<String> {
         Event::Custom { name, .. } => Some(name.clone()),
         Event::RunFinished { outcome: Outcome::Interrupt { interrupts }, .. } => {
             Some(format!("interrupt {}", interrupts.len()))
+        }
+        Event::RunFinished { outcome: Outcome::Success { pending_tool_call_ids }, result: None, .. } => {
+            Some(format!("pending {}", pending_tool_call_ids.len()))
         }
         Event::RunFinished { result, .. } => Some(format!("finished {}", result.as_ref().unwrap().text)),
         Event::RunError { code, .. } => Some(format!("error {code}")),
@@ -266,6 +269,109 @@ fn a_resumed_part_has_only_the_results_of_the_calls_that_waited() {
     assert_eq!(shown(stream), expected);
 }
 
+/// A stream of a run that was given the tool `look` by its client, whose request ends with these messages.
+fn client_stream(is_resumed: bool, messages: Vec<Value>) -> EventStream {
+    let mut stream = stream(is_resumed);
+    stream.run.terms.client_tools = vec![client_tool("look")];
+    stream.transcript = Transcript::new(messages);
+    stream
+}
+
+fn client_request(stream: &EventStream, call: &RecordedToolCall) -> Approval {
+    let request = approval(stream.run.id, ApprovalKind::ClientTool);
+    Approval { call: call.id, tool: call.tool.clone(), input: call.input.clone(), ..request }
+}
+
+#[test]
+fn a_run_that_calls_a_tool_of_its_client_ends_the_stream_with_the_call() {
+    let look = call(1);
+    let mut stream = client_stream(false, Vec::new());
+    for body in [answer_with(1, "Let me look.", &[&look]), RunEventBody::ToolStarted(look.clone()), waiting()]
+    {
+        stream.on_event(body);
+    }
+    let request = client_request(&stream, &look);
+    stream.interrupt(&[request]);
+    let waiting_for = stream.ready.iter().find_map(|event| match event {
+        Event::StateDelta { delta } => Some(delta[0]["value"]["waitingFor"].clone()),
+        _ => None,
+    });
+    assert_eq!(waiting_for, Some(json!("client_tool")));
+    let expected = ["<step 1", "(:1", "Let me look.", ")", "call look", "{\"a\":1}", "step 1>", "pending 1"];
+    assert_eq!(shown(stream), expected);
+}
+
+#[test]
+fn a_call_to_the_client_follows_after_the_results_of_the_other_calls() {
+    let look = call(1);
+    let own = RecordedToolCall { tool: "search".into(), ..call(1) };
+    let mut stream = client_stream(false, Vec::new());
+    for body in [
+        answer_with(1, "", &[&look, &own]),
+        RunEventBody::ToolStarted(look.clone()),
+        RunEventBody::ToolStarted(own.clone()),
+        completed(&own),
+        waiting(),
+    ] {
+        stream.on_event(body);
+    }
+    let request = client_request(&stream, &look);
+    stream.interrupt(&[request]);
+    let parents: Vec<String> = stream
+        .ready
+        .iter()
+        .filter_map(|event| match event {
+            Event::ToolCallStart { parent_message_id, .. } => Some(parent_message_id.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(parents, [format!("{}:1", stream.run.id), format!("{}:calls", look.id)]);
+    let expected = [
+        "<step 1",
+        "call search",
+        "{\"a\":1}",
+        "result {\"n\":1}",
+        "call look",
+        "{\"a\":1}",
+        "step 1>",
+        "pending 1",
+    ];
+    assert_eq!(shown(stream), expected);
+}
+
+#[test]
+fn the_client_is_not_sent_the_result_that_it_sent() {
+    let look = call(1);
+    let sent = json!({ "id": "m", "role": "tool", "toolCallId": look.id, "content": "sun" });
+    let bodies = || {
+        let decided = RunEventBody::ApprovalDecided {
+            approval: ApprovalId::new(),
+            call: look.id,
+            tool: "look".into(),
+            status: ApprovalStatus::Decided,
+            decision: Choice::Answer,
+            reason: None,
+            edited: false,
+            child: None,
+        };
+        [
+            decided,
+            RunEventBody::Continued,
+            completed(&look),
+            answer(2, "Sunny."),
+            ended(RunStatus::Completed, "Sunny."),
+        ]
+    };
+    let mut stream = client_stream(true, vec![sent]);
+    bodies().into_iter().for_each(|body| stream.on_event(body));
+    let rest = ["<step 2", "(:2", "Sunny.", ")", "step 2>", "finished Sunny."];
+    assert_eq!(shown(stream), rest);
+    // Somebody else answered in its place.
+    let mut stream = client_stream(true, Vec::new());
+    bodies().into_iter().for_each(|body| stream.on_event(body));
+    assert_eq!(shown(stream)[..2], ["emergent.approval_decided", "result {\"n\":1}"]);
+}
+
 #[test]
 fn the_end_of_a_run_is_the_end_of_the_stream() {
     let paused = vec![answer(1, "Half."), ended(RunStatus::Paused, "Half.")];
@@ -340,13 +446,18 @@ mod any_events {
             bodies in Just(vec![call(1), call(1), call(2)])
                 .prop_flat_map(|calls| prop::collection::vec(any_event(calls), 0..40)),
             is_resumed: bool,
-            ends_with in 0..3,
+            has_client_tool: bool,
+            ends_with in 0..4,
         ) {
             let mut stream = stream(is_resumed);
+            if has_client_tool {
+                stream.run.terms.client_tools = vec![client_tool("look")];
+            }
             bodies.into_iter().for_each(|body| stream.on_event(body));
             match ends_with {
                 0 => stream.interrupt(&[approval(stream.run.id, ApprovalKind::Question)]),
                 1 => stream.fail("internal", "no"),
+                2 => stream.interrupt(&[approval(stream.run.id, ApprovalKind::ClientTool)]),
                 _ => stream.on_event(ended(RunStatus::Paused, "Half.")),
             }
             let events: Vec<Event> = stream.take_events().collect();
