@@ -54,6 +54,8 @@ string_enum! {
         Definition = "definition",
         /// Every child of a flow failed.
         Flow = "flow",
+        /// The message to an agent of another system was interrupted. Whether it took effect is not known.
+        UnknownOutcome = "unknown_outcome",
     }
 }
 

@@ -230,11 +230,19 @@ impl Machine {
     /// The provider failed, and retries did not help. A run that was only summing up ends at the limit
     /// it had reached.
     pub fn on_model_error(&self, error: String) -> NextAction {
+        self.fail_unless_summing_up(Reason::Provider, error)
+    }
+
+    /// The message to an agent of another system, which executes this run, was interrupted by a crash. It is not sent
+    /// again, so nothing more can be found out.
+    pub fn on_unknown_outcome(&self, error: String) -> NextAction {
+        self.fail_unless_summing_up(Reason::UnknownOutcome, error)
+    }
+
+    fn fail_unless_summing_up(&self, reason: Reason, error: String) -> NextAction {
         match self.wrap_up {
             Some(_) => self.on_grace_expired(),
-            None => {
-                self.end_with(RunEnd::Failed { reason: Reason::Provider, error, summary: self.summary() })
-            }
+            None => self.end_with(RunEnd::Failed { reason, error, summary: self.summary() }),
         }
     }
 

@@ -7,3 +7,4 @@ mod clients;
 mod common;
 mod hook;
 mod openai;
+mod remote_task;

@@ -63,7 +63,10 @@ impl RunDriver {
                 if matches!(error, emergent_llm::Error::BadRequest { .. }) && self.drops_schema(tools) {
                     return Ok(NextAction::CallModel { tools });
                 }
-                Ok(self.machine.on_model_error(error.to_string()))
+                match self.is_interrupted_message() {
+                    true => Ok(self.machine.on_unknown_outcome(error.to_string())),
+                    false => Ok(self.machine.on_model_error(error.to_string())),
+                }
             }
         }
     }

@@ -36,8 +36,8 @@ impl RunDriver {
                 _ => {}
             }
         }
-        if last_calls.iter().any(|call| !call.status.is_terminal()) {
-            self.calls = last_calls;
+        self.calls = last_calls;
+        if self.calls.iter().any(|call| !call.status.is_terminal()) {
             return NextAction::CallTools(Vec::new());
         }
         self.machine.next_action()

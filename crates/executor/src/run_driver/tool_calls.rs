@@ -1,8 +1,7 @@
 //! Executes the tool calls of one answer: read-only calls concurrently, all others one after the other.
 //! Each result is recorded as soon as it arrives.
 
-use emergent_domain::run::ToolCallStatus;
-use emergent_domain::run_event::RecordedToolCall;
+use emergent_domain::{agent::REMOTE_AGENT_PROVIDER, run::ToolCallStatus, run_event::RecordedToolCall};
 use emergent_rules::run::NextAction;
 use emergent_tools::{Effect, GuardedOutput, ToolContext};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -237,6 +236,13 @@ impl RunDriver {
         // The time that the run waited for a person was added to its deadline. It is no time of the call.
         let waited = self.deadline.saturating_duration_since(deadline);
         self.record_result(index, status, output, started_at + waited).await
+    }
+
+    /// Whether an agent of another system executes this run, and its last message was interrupted by a crash.
+    pub(super) fn is_interrupted_message(&self) -> bool {
+        let unknown = error_output(UNKNOWN_OUTCOME_MESSAGE);
+        self.run.model.provider == REMOTE_AGENT_PROVIDER
+            && self.calls.iter().any(|call| call.output.as_ref() == Some(&unknown))
     }
 
     async fn interrupt_remaining_calls(&mut self) -> Result<()> {

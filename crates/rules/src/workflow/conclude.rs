@@ -87,12 +87,17 @@ pub fn conclude(
             let why = format!("the budget is used up{error}");
             fail_without_retry(snapshot, task, why, attempt, BUDGET_OPTIONS)
         }
-        _ => {
-            let error = attempt.error.as_deref().unwrap_or("no reason given");
-            let why = format!("its run failed ({}): {error}", reason_label(attempt.reason));
-            retry_or_fail(snapshot, task, why, attempt, judged)
+        // Another attempt could have the other system do the same work twice.
+        RunStatus::Failed if attempt.reason == Some(Reason::UnknownOutcome) => {
+            fail_without_retry(snapshot, task, failed_run(attempt), attempt, TASK_OPTIONS)
         }
+        _ => retry_or_fail(snapshot, task, failed_run(attempt), attempt, judged),
     }
+}
+
+fn failed_run(attempt: &Attempt) -> String {
+    let error = attempt.error.as_deref().unwrap_or("no reason given");
+    format!("its run failed ({}): {error}", reason_label(attempt.reason))
 }
 
 fn complete(task: &Task, attempt: &Attempt, why: String) -> Vec<Transition> {

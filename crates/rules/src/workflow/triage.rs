@@ -42,17 +42,17 @@ pub struct Failure {
 impl Failure {
     /// Whether trying again cannot help before a person has done something.
     fn needs_person(&self) -> bool {
-        matches!(self.reason, Some(Reason::Budget | Reason::Definition))
+        matches!(self.reason, Some(Reason::Budget | Reason::Definition | Reason::UnknownOutcome))
     }
 }
 
 /// By code alone: again while there are retries and it could help.
 pub fn triage_by_rules(task: &Task, failure: &Failure) -> Triage {
     if failure.needs_person() {
-        let why = if failure.reason == Some(Reason::Budget) {
-            "the budget is used up"
-        } else {
-            "its agent cannot be used"
+        let why = match failure.reason {
+            Some(Reason::Budget) => "the budget is used up",
+            Some(Reason::UnknownOutcome) => "whether another system has done it is not known",
+            _ => "its agent cannot be used",
         };
         return Triage::GiveUp { reason: format!("{why}: {}", truncate(&failure.error, 500)) };
     }

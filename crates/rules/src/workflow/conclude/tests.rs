@@ -64,10 +64,12 @@ fn a_failure_that_no_retry_mends_goes_to_a_person_unless_failures_are_skipped() 
     let cancelled = (RunStatus::Cancelled, None);
     let penniless = (RunStatus::Failed, Some(Reason::Budget));
     let unusable = (RunStatus::Failed, Some(Reason::Definition));
+    let unknown = (RunStatus::Failed, Some(Reason::UnknownOutcome));
     let hopeless = || Some(Judgement::GiveUp { why: "its agent cannot be used".into() });
     for (on_failure, asked) in [(OnFailure::Escalate, true), (OnFailure::Skip, false)] {
         check(on_failure, cancelled, None, (TaskStatus::Failed, asked));
         check(on_failure, penniless, None, (TaskStatus::Failed, asked));
+        check(on_failure, unknown, None, (TaskStatus::Failed, asked));
         check(on_failure, penniless, hopeless(), (TaskStatus::Failed, asked));
         check(on_failure, unusable, hopeless(), (TaskStatus::Failed, asked));
     }
