@@ -8,6 +8,7 @@ mod baseline;
 mod data;
 mod http;
 mod insert;
+mod load;
 mod mcp;
 mod model;
 mod queries;
@@ -15,6 +16,7 @@ mod report;
 mod runs;
 mod server;
 mod streams;
+mod surfaces;
 mod waiting;
 mod workflows;
 
@@ -31,7 +33,8 @@ struct Options {
     only: Option<String>,
     /// The maximum number of tasks in a workflow, for a quick check instead of a measurement.
     tasks: Option<usize>,
-    /// How many runs wait and how many clients follow, for a quick check instead of a measurement.
+    /// How many runs wait, how many clients follow and how many answers are streamed, for a quick check instead of a
+    /// measurement.
     count: Option<usize>,
 }
 
@@ -41,11 +44,13 @@ fn main() {
     runs::measure(&mut report, &options);
     workflows::measure(&mut report, &options);
     mcp::measure(&mut report, &options);
+    surfaces::measure(&mut report, &options);
     waiting::measure(&mut report, &options);
     streams::measure(&mut report, &options);
     let alone = runs::is_selected(&report)
         || workflows::is_selected(&report, &options)
         || mcp::is_selected(&report)
+        || surfaces::is_selected(&report)
         || waiting::is_selected(&report)
         || streams::is_selected(&report);
     if options.only.is_some() && alone {

@@ -5,10 +5,6 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
     time::{Duration, Instant},
 };
 
@@ -29,8 +25,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Options,
+    http::Http,
+    load,
     report::{Goal, Report, p50},
-    server::Server,
+    server::{Server, TOKEN},
 };
 
 const CLIENTS: usize = 50;
@@ -72,26 +70,15 @@ fn endpoint(report: &mut Report, options: &Options) {
         let headers = format!(
             "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{tool}"
         );
-        let (count, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let threads: Vec<_> = (0..CLIENTS)
-            .map(|_| {
-                let (mut http, headers, body) = (server.http(), headers.clone(), body.to_string());
-                let (count, stop) = (Arc::clone(&count), Arc::clone(&stop));
-                std::thread::spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        let answer = http.post_with("/mcp", &headers, &body);
-                        assert!(answer.windows(8).any(|bytes| bytes == b"\"result\""), "no result");
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(500));
-        let (before, start) = (count.load(Ordering::Relaxed), Instant::now());
-        std::thread::sleep(MEASURE_TIME);
-        let done = (count.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
-        stop.store(true, Ordering::Relaxed);
-        threads.into_iter().for_each(|thread| thread.join().expect("a client"));
+        let (address, body) = (server.address.clone(), body.to_string());
+        let load = load::measure(CLIENTS, MEASURE_TIME, move |_| {
+            let (mut http, headers, body) = (Http::connect(&address, TOKEN), headers.clone(), body.clone());
+            move || {
+                let answer = http.post_with("/mcp", &headers, &body);
+                assert!(answer.windows(8).any(|bytes| bytes == b"\"result\""), "no result");
+            }
+        });
+        let done = load.requests_per_second;
         report.add(name, server.engine, done, "requests/s", None, &Goal::AtLeast(4_800.0));
     }
 }

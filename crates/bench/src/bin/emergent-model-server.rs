@@ -5,7 +5,8 @@
 //! and then one with text; `l` is its latency in milliseconds; `write` calls `entities_create` instead.
 //! `stamp` answers with the time of its first output, in microseconds of the machine's clock, each such
 //! answer ten milliseconds after the previous one. With `stamped`, the text after the calls is the time at
-//! which the model was asked for it.
+//! which the model was asked for it. `t100-g2` streams a text of a hundred tokens, `g` milliseconds apart: each
+//! is the time at which it is sent.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -22,6 +23,10 @@ struct Plan {
     latency: Duration,
     what: AnswerKind,
     is_stamped: bool,
+    /// How many tokens the text has that is streamed; zero if the answer is sent at once.
+    tokens: usize,
+    /// The time between two tokens.
+    gap: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -59,10 +64,41 @@ async fn serve(mut stream: TcpStream) {
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
-        if stream.write_all(answer(&plan, answers).as_bytes()).await.is_err() {
+        let sent = match plan.tokens {
+            0 => stream.write_all(answer(&plan, answers).as_bytes()).await,
+            _ => stream_tokens(&mut stream, &plan).await,
+        };
+        if sent.is_err() {
             return;
         }
     }
+}
+
+/// Sends a text token by token.
+async fn stream_tokens(stream: &mut TcpStream, plan: &Plan) -> std::io::Result<()> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    let mut ticks = tokio::time::interval(plan.gap.max(Duration::from_micros(1)));
+    for _ in 0..plan.tokens {
+        ticks.tick().await;
+        let choice = format!(
+            r#""choices":[{{"index":0,"delta":{{"role":"assistant","content":"{} "}},"finish_reason":null}}]"#,
+            micros()
+        );
+        stream.write_all(chunk(&event(&choice)).as_bytes()).await?;
+    }
+    let end = event(r#""choices":[{"index":0,"delta":{},"finish_reason":"stop"}]"#) + &event(USAGE);
+    stream.write_all(chunk(&format!("{end}data: [DONE]\n\n")).as_bytes()).await?;
+    stream.write_all(b"0\r\n\r\n").await
+}
+
+/// One event of the stream with this data.
+fn event(data: &str) -> String {
+    format!("data: {EVENT_HEAD}{data}}}\n\n")
+}
+
+fn chunk(events: &str) -> String {
+    format!("{:x}\r\n{events}\r\n", events.len())
 }
 
 /// Reads the body of one request; bytes after it stay in `bytes`.
@@ -90,7 +126,14 @@ async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>>
 }
 
 fn plan(body: &[u8]) -> Plan {
-    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: AnswerKind::Read, is_stamped: false };
+    let mut plan = Plan {
+        steps: 1,
+        latency: Duration::ZERO,
+        what: AnswerKind::Read,
+        is_stamped: false,
+        tokens: 0,
+        gap: Duration::ZERO,
+    };
     let Some(at) = find(body, b"\"model\":\"") else { return plan };
     let name = body[at + 9..].split(|byte| *byte == b'"').next().unwrap_or_default();
     for word in String::from_utf8_lossy(name).split('-') {
@@ -104,6 +147,8 @@ fn plan(body: &[u8]) -> Plan {
                 match word.as_bytes().first() {
                     Some(b's') => plan.steps = usize::try_from(number).unwrap_or(0),
                     Some(b'l') => plan.latency = Duration::from_millis(number),
+                    Some(b't') => plan.tokens = usize::try_from(number).unwrap_or(0),
+                    Some(b'g') => plan.gap = Duration::from_millis(number),
                     _ => {}
                 }
             }
@@ -116,9 +161,8 @@ fn answer(plan: &Plan, answers: usize) -> String {
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let mut events = String::with_capacity(1024);
     let mut event = |data: &str| {
-        events.push_str(
-            "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",",
-        );
+        events.push_str("data: ");
+        events.push_str(EVENT_HEAD);
         events.push_str(data);
         events.push_str("}\n\n");
     };
@@ -152,13 +196,17 @@ fn answer(plan: &Plan, answers: usize) -> String {
         ));
         event(r#""choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]"#);
     }
-    event(r#""choices":[],"usage":{"prompt_tokens":1200,"completion_tokens":40,"total_tokens":1240}"#);
+    event(USAGE);
     events.push_str("data: [DONE]\n\n");
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{events}\r\n0\r\n\r\n",
         events.len()
     )
 }
+
+const EVENT_HEAD: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","#;
+const USAGE: &str =
+    r#""choices":[],"usage":{"prompt_tokens":1200,"completion_tokens":40,"total_tokens":1240}"#;
 
 /// About the size of a note.
 const BODY: &str = "What was found out so far, in a few sentences that say what matters and where it came from, so that \
