@@ -61,6 +61,13 @@ test: web
 attack:
 	scripts/postgres run $(CARGO) test --locked -p emergent --test attack
 
+## fuzz-api  the API against its description with several seeds (CASES=100000 SEEDS="1 2 3")
+.PHONY: fuzz-api
+fuzz-api:
+	$(CARGO) build --locked -p emergent $(if $(PROFILE),--profile $(PROFILE))
+	EMERGENT_BIN="$(TARGET)/$(if $(filter-out dev,$(PROFILE)),$(PROFILE),debug)/emergent" \
+	  CASES="$(or $(CASES),15000)" SEEDS="$(or $(SEEDS),20260131)" scripts/api-fuzz $(ARGS)
+
 ## fuzz-parsers  arbitrary input for every parser of foreign bytes (SECONDS=3600 for each of them)
 .PHONY: fuzz-parsers
 fuzz-parsers:
@@ -130,9 +137,7 @@ soak:
 	scripts/postgres run $(TESTS) $(ARGS)
 	$(CARGO) build --locked -p emergent
 	scripts/parser-fuzz $${FUZZ_SECONDS:-3600}
-	for seed in $${SEEDS:-1 2 3}; do \
-	  EMERGENT_BIN="$(TARGET)/debug/emergent" CASES=$${CASES:-100000} SEED=$$seed scripts/api-fuzz; \
-	done
+	EMERGENT_BIN="$(TARGET)/debug/emergent" CASES=$${CASES:-100000} SEEDS="$${SEEDS:-1 2 3}" scripts/api-fuzz
 
 ## clean    remove what was built or installed here (not ./data)
 .PHONY: clean
