@@ -158,15 +158,17 @@ impl Executor {
     async fn check_edited_input(&self, approval: &Approval, input: Value) -> Result<Result<Value, String>> {
         let (tools, rules) = self.tools_of_run(approval).await?;
         Ok(match tools.get(&approval.tool) {
-            Some(tool) => self.settings().guard.check(tool.as_ref(), input).and_then(|input| {
-                match denying_rule(&rules, &approval.tool, tool.as_ref(), &input) {
+            Some(tool) => {
+                let guard = &self.settings().guard;
+                let checked = guard.check(self.graph(), approval.project, tool.as_ref(), input).await;
+                checked.and_then(|input| match denying_rule(&rules, &approval.tool, tool.as_ref(), &input) {
                     None => Ok(input),
                     Some(rule) => Err(format!(
                         "makes a call that rule {rule} of the agent's approvals denies, and nobody can approve \
                          such a call: change the input, or deny the call"
                     )),
-                }
-            }),
+                })
+            }
             None => Err(format!(
                 "cannot be checked, because the tool `{}` is not available at the moment: approve the call as it \
                  is, or try again later",

@@ -3,6 +3,8 @@
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
+use emergent_domain::ids::ProjectId;
+use emergent_graph::Graph;
 use emergent_net::errors;
 use emergent_store::requester::{Requester, on_behalf_of};
 use futures_util::FutureExt;
@@ -68,7 +70,7 @@ impl Guard {
         external: &mut Option<ExternalContent>,
     ) -> GuardedOutput {
         let info = tool.info();
-        let input = match validate::validate(&info.name, tool.checked_schema(), input) {
+        let input = match self.check(&context.graph, context.project, tool, input).await {
             Ok(input) => input,
             Err(reason) => return GuardedOutput::Error(reason),
         };
@@ -116,8 +118,15 @@ impl Guard {
     }
 
     /// Validates an input and returns it normalised. The error tells the model how to correct the input.
-    pub fn check(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
-        validate::validate(&tool.info().name, tool.checked_schema(), input)
+    /// What takes long is validated on a thread for such work, in the turn of the project.
+    pub async fn check(
+        &self,
+        graph: &Graph,
+        project: ProjectId,
+        tool: &dyn Tool,
+        input: Value,
+    ) -> Result<Value, String> {
+        validate::validate(graph, project, &tool.info().name, tool.checked_schema(), input).await
     }
 
     /// Truncates an answer to `max_output_bytes`, with a note of what is missing and how to get it.

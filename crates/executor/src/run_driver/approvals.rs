@@ -49,7 +49,7 @@ enum DecidedCall {
 impl RunDriver {
     /// Returns what happens to a call: the machine or a rule refuses it, the run does not have the tool, a
     /// person has to be asked first, or it is made.
-    pub(super) fn call_verdict(
+    pub(super) async fn call_verdict(
         &self,
         call: &ToolCall,
         decision: &CallDecision,
@@ -80,7 +80,8 @@ impl RunDriver {
         }
         // Nobody is asked about a call that could not be made.
         let guard = &self.executor.settings().guard;
-        let question = match guard.check(tool.as_ref(), call.input.clone()) {
+        let (graph, project) = (self.executor.graph(), self.run.project);
+        let question = match guard.check(graph, project, tool.as_ref(), call.input.clone()).await {
             Err(reason) => return CallVerdict::Refuse(reason),
             Ok(input) if is_question => match ask_user::parse_question(input) {
                 Err(reason) => return CallVerdict::Refuse(reason),

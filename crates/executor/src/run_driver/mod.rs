@@ -224,7 +224,7 @@ impl RunDriver {
                 at: now,
                 effect: Some(*effect),
             };
-            match self.call_verdict(call, decision, now) {
+            match self.call_verdict(call, decision, now).await {
                 CallVerdict::Make => {}
                 CallVerdict::Refuse(reason) => {
                     let exists = self.tools.get(&call.name).is_some();

@@ -85,7 +85,8 @@ impl RunDriver {
     pub(crate) async fn run_spawn_call(&mut self, index: usize) -> Result<()> {
         let started_at = Instant::now();
         let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
-        let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[index].input.clone());
+        let (guard, input) = (&self.executor.settings().guard, self.calls[index].input.clone());
+        let checked = guard.check(self.executor.graph(), self.run.project, tool.as_ref(), input).await;
         let name = &tool.info().name;
         let parsed = checked.and_then(|input| parse_input(name, input).map_err(|error| error.to_string()));
         let spawn: SpawnInput = match parsed {

@@ -3,10 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use emergent_domain::{
+    ids::ProjectId,
     invalid::Problem,
     json::Schema,
-    pack::{PackSet, nearest_name},
+    pack::{PackSet, Refusal, limits, nearest_name},
 };
+use emergent_graph::Graph;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -31,37 +33,110 @@ const MAX_EXAMPLE_DEPTH: usize = 4;
 /// schema of the tool cannot be used.
 type InputValidator = Option<Arc<PackSet>>;
 
-/// Returns the input as an object with its whole numbers as integers. The error is a message for the model.
-pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Value, String> {
-    let mut map = match input {
+/// Up to this many steps an input is validated where it is: that takes about a millisecond, less than the wait for a
+/// thread of the pool may take. The steps are counted before the validation, and the count ends at this number, so
+/// finding out is as cheap.
+const IN_PLACE_STEPS: u64 = 10_000;
+/// A schema with more values is compiled in the pool.
+const MAX_IN_PLACE_SCHEMA_VALUES: usize = 1_000;
+
+/// Returns the input as an object with its whole numbers as integers. The error is a message for the model. What takes
+/// long is done where other values of the project are validated, one after the other: schemas of external servers and
+/// inputs of callers must not occupy the threads that serve requests.
+pub(super) async fn validate(
+    graph: &Graph,
+    project: ProjectId,
+    tool: &str,
+    schema: &Schema,
+    input: Value,
+) -> Result<Value, String> {
+    let map = match input {
         Value::Object(map) => map,
         // Models send null to tools that need no input.
         Value::Null => Map::new(),
         other => return Err(not_an_object_message(tool, schema, &other)),
     };
-    if let Some(validator) = validator_for(tool, schema)
-        && let Err(invalid) = validator.check_object(INPUT, &map, true)
-    {
-        return Err(error_message(tool, schema, &map, &invalid.problems));
+    let validator = match cached(schema) {
+        Some(validator) => validator,
+        None if is_compiled_in_place(schema.as_value()) => compile_and_cache(tool, schema),
+        None => {
+            let (name, schema) = (tool.to_owned(), schema.clone());
+            let compiled = graph.run_validation(project, move || compile_and_cache(&name, &schema)).await;
+            compiled.map_err(|error| not_validated_message(tool, &error))?
+        }
+    };
+    let too_long = match validate_within(IN_PLACE_STEPS, tool, schema, validator.as_deref(), map) {
+        Ok(checked) => return checked,
+        Err(map) => map,
+    };
+    let (name, schema) = (tool.to_owned(), schema.clone());
+    let work = move || {
+        let checked = validate_within(limits::ANSWER_STEPS, &name, &schema, validator.as_deref(), too_long);
+        checked.unwrap_or_else(|_| Err(too_many_steps_message(&name)))
+    };
+    graph.run_validation(project, work).await.map_err(|error| not_validated_message(tool, &error))?
+}
+
+/// Validates an input within a number of steps. The outer error returns the input: they did not suffice.
+fn validate_within(
+    mut steps: u64,
+    tool: &str,
+    schema: &Schema,
+    validator: Option<&PackSet>,
+    mut map: Map<String, Value>,
+) -> Result<Result<Value, String>, Map<String, Value>> {
+    let checked = validator.map(|validator| validator.check_object_within(INPUT, &map, true, &mut steps));
+    match checked {
+        None | Some(Ok(())) => {}
+        Some(Err(Refusal::OutOfSteps { .. })) => return Err(map),
+        Some(Err(Refusal::Invalid(invalid))) => {
+            return Ok(Err(error_message(tool, schema, &map, &invalid.problems)));
+        }
     }
     if let Value::Object(schema) = schema.as_value() {
         normalise_fields(schema, &mut map);
     }
-    Ok(Value::Object(map))
+    Ok(Ok(Value::Object(map)))
 }
 
-/// The compiled schema of a tool, from a cache.
-fn validator_for(tool: &str, schema: &Schema) -> InputValidator {
-    // The key is the address of the schema. The entry holds the schema, so no other can get its address.
-    static VALIDATORS: LazyLock<Mutex<LruCache<usize, (Schema, InputValidator)>>> =
-        LazyLock::new(|| Mutex::new(LruCache::new(CACHE_CAPACITY)));
-    let address = schema.address();
-    if let Some((_, validator)) = VALIDATORS.lock().get(&address) {
-        return validator.clone();
+type ValidatorCache = Mutex<LruCache<usize, (Schema, InputValidator)>>;
+
+/// The compiled schemas. The key is the address of the schema. The entry holds the schema, so no other can get its
+/// address.
+static VALIDATORS: LazyLock<ValidatorCache> = LazyLock::new(|| Mutex::new(LruCache::new(CACHE_CAPACITY)));
+
+fn cached(schema: &Schema) -> Option<InputValidator> {
+    VALIDATORS.lock().get(&schema.address()).map(|(_, validator)| validator.clone())
+}
+
+fn compile_and_cache(tool: &str, schema: &Schema) -> InputValidator {
+    // Calls of the same tool may have waited for this together.
+    if let Some(validator) = cached(schema) {
+        return validator;
     }
     let validator = compile(tool, schema);
-    VALIDATORS.lock().insert(address, (schema.clone(), validator.clone()));
+    VALIDATORS.lock().insert(schema.address(), (schema.clone(), validator.clone()));
     validator
+}
+
+/// Whether a schema is compiled where it is. That takes time in proportion to its size, unless it has references,
+/// which can make the compiler visit the same part many times, or patterns, of which a short one can become large.
+fn is_compiled_in_place(schema: &Value) -> bool {
+    fn is_simple(schema: &Value, values_left: &mut usize) -> bool {
+        if *values_left == 0 {
+            return false;
+        }
+        *values_left -= 1;
+        match schema {
+            Value::Array(items) => items.iter().all(|item| is_simple(item, values_left)),
+            Value::Object(fields) => fields.iter().all(|(name, value)| {
+                !matches!(name.as_str(), "$ref" | "pattern" | "patternProperties")
+                    && is_simple(value, values_left)
+            }),
+            _ => true,
+        }
+    }
+    is_simple(schema, &mut MAX_IN_PLACE_SCHEMA_VALUES.clone())
 }
 
 /// Compiles a schema. `None` if it cannot be used; the tool then has to validate its inputs itself.
@@ -73,6 +148,17 @@ fn compile(tool: &str, schema: &Schema) -> InputValidator {
             None
         }
     }
+}
+
+fn too_many_steps_message(tool: &str) -> String {
+    format!(
+        "The input of `{tool}` takes too long to validate, more than {} steps: send less at once.",
+        limits::ANSWER_STEPS
+    )
+}
+
+fn not_validated_message(tool: &str, error: &emergent_graph::Error) -> String {
+    format!("The input of `{tool}` could not be validated, so the call was not made: {error}")
 }
 
 fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {

@@ -241,3 +241,42 @@ fn only_what_takes_something_away_is_destructive() {
         .collect();
     assert_eq!(destructive, ["entities_delete", "relationships_delete"]);
 }
+
+/// A tool whose schema takes about twenty steps for each number.
+fn counting() -> Odd {
+    let rules: Vec<Value> = (0..10).map(|_| json!({ "type": "integer" })).collect();
+    let schema = json!({
+        "type": "object",
+        "properties": { "numbers": { "type": "array", "items": { "allOf": rules } } },
+    });
+    Odd::new(schema, || Ok(json!({ "fine": true })))
+}
+
+#[tokio::test]
+async fn an_input_that_takes_long_to_validate_does_not_occupy_the_thread_of_others() {
+    let ticks = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = ticks.clone();
+    let others = tokio::spawn(async move {
+        loop {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let db = TestDb::sqlite().await;
+    let world = World::new(&db).await;
+    let (guard, tool) = (Guard::default(), counting());
+    let check = async |count: usize| {
+        let input = json!({ "numbers": vec![1; count] });
+        let before = ticks.load(std::sync::atomic::Ordering::Relaxed);
+        let checked = guard.check(&world.graph, world.project, &tool, input).await;
+        (checked, ticks.load(std::sync::atomic::Ordering::Relaxed) - before)
+    };
+    let (checked, meanwhile) = check(20_000).await;
+    assert!(checked.is_ok() && meanwhile > 0, "others ran {meanwhile} times");
+    let (checked, meanwhile) = check(10).await;
+    assert!(checked.is_ok() && meanwhile == 0, "a small input is validated in place");
+    let (checked, _) = check(300_000).await;
+    let reason = checked.unwrap_err();
+    assert!(reason.contains("more than 2000000 steps"), "{reason}");
+    others.abort();
+}
