@@ -1,12 +1,17 @@
 //! Agents that misbehave: cards that are huge, redirected, elsewhere or changed, and tasks that go wrong.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use axum::{
     Json, Router,
+    body::Body,
     extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Redirect, Response},
@@ -15,6 +20,7 @@ use axum::{
 use emergent_domain::{mcp_server::ToolStatus, time::Clock};
 use emergent_testkit::TestDb;
 use emergent_tools::remote::RemoteSettings;
+use futures_util::stream;
 use serde_json::{Value, json};
 
 use crate::remote::support::{Site, eventually};
@@ -88,6 +94,21 @@ async fn answer(State(rogue): State<Arc<Rogue>>, headers: HeaderMap, Json(reques
                 "artifacts": [{ "artifactId": "a", "parts": [{ "text": text }] }] })
     };
     let said = request["params"]["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    // Answers that never end: in small pieces with pauses, and as fast as they are read.
+    match said {
+        "drip" => {
+            let pieces = stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Some((Ok::<_, Infallible>(" "), ()))
+            });
+            return Response::new(Body::from_stream(pieces));
+        }
+        "endless" => {
+            let pieces = stream::repeat_with(|| Ok::<_, Infallible>(" ".repeat(64 << 10)));
+            return Response::new(Body::from_stream(pieces));
+        }
+        _ => {}
+    }
     let result = match (method, said) {
         ("GetTask", _) => task("TASK_STATE_WORKING", ""),
         (_, "work") => json!({ "task": task("TASK_STATE_WORKING", "") }),
@@ -163,6 +184,22 @@ async fn a_task_that_goes_wrong_ends_with_a_clear_error() {
     assert_eq!(rogue.heard("SendMessage"), 4, "no message is sent twice");
     let much = site.call("letter_writer", json!({ "message": "much" })).await.unwrap();
     assert!(much.to_string().len() < 110 << 10, "{}", much.to_string().len());
+    site.close().await;
+    serving.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_never_ends_ends_with_the_time_or_the_size_of_an_answer() {
+    let (_, at, serving) = Rogue::start().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let server = site.add(spec(&at)).await;
+    site.timeout(server.id, 2).await;
+    for (message, reason) in [("drip", "within 2 seconds"), ("endless", "sent more than 4194304 bytes")] {
+        let started = Instant::now();
+        let error = site.call("letter_writer", json!({ "message": message })).await.unwrap_err();
+        assert!(error.contains(reason), "{message}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{message} took {:?}", started.elapsed());
+    }
     site.close().await;
     serving.abort();
 }
