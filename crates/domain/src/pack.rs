@@ -27,7 +27,7 @@ mod value_schema;
 mod version;
 
 pub use nearest::nearest_name;
-pub use set::{PackSet, Refusal};
+pub use set::{PackSet, Refusal, UnusableType};
 pub use value_schema::ValueSchema;
 pub use version::is_semver;
 

@@ -31,7 +31,8 @@ pub struct PackSet {
 struct SchemaRule {
     /// The name of the pack.
     pack: String,
-    schema: CompiledSchema,
+    /// The error says why the schema cannot be used. An earlier version may have stored such a schema.
+    schema: Result<CompiledSchema, Invalid>,
 }
 
 /// The description of a relationship type by one pack.
@@ -40,6 +41,17 @@ struct RelationshipRule {
     from: EndTypes,
     to: EndTypes,
     properties: Option<SchemaRule>,
+}
+
+/// A type whose schema cannot be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnusableType {
+    /// The name of the pack.
+    pub pack: String,
+    pub type_: String,
+    /// Where the schema is in the pack.
+    pub path: String,
+    pub problem: Invalid,
 }
 
 /// Why a value was not accepted.
@@ -92,33 +104,69 @@ impl PackSet {
     /// It has the limits of such schemas, which are lower than those of packs.
     pub fn compile_alone(name: &str, object_type: &str, schema: &Value) -> Result<Self, Invalid> {
         let schema = schema::compile_within(schema, PatternLimit::Alone)?;
-        let rule = SchemaRule { pack: name.to_owned(), schema };
+        let rule = SchemaRule { pack: name.to_owned(), schema: Ok(schema) };
         Ok(Self {
             objects: BTreeMap::from([(object_type.to_owned(), vec![rule])]),
             relationships: BTreeMap::new(),
         })
     }
 
+    /// Compiles packs that are stored. A schema that cannot be used, because an earlier version stored it, refuses the
+    /// writes of its type and no others.
+    pub fn compile_stored<'a>(packs: impl IntoIterator<Item = &'a TemplatePack>) -> Self {
+        let mut set = Self::default();
+        packs.into_iter().for_each(|pack| set.add_usable(pack));
+        set
+    }
+
     fn add(&mut self, pack: &TemplatePack) -> Result<(), Invalid> {
+        let mut added = Self::default();
+        added.add_usable(pack);
+        if let Some(unusable) = added.unusable_types().into_iter().next() {
+            return Err(unusable.problem.prefixed(&unusable.path));
+        }
+        for (name, rules) in added.objects {
+            self.objects.entry(name).or_default().extend(rules);
+        }
+        for (name, rules) in added.relationships {
+            self.relationships.entry(name).or_default().extend(rules);
+        }
+        Ok(())
+    }
+
+    fn add_usable(&mut self, pack: &TemplatePack) {
         for (name, written) in &pack.object_type_schemas {
-            let schema = schema::compile(written)
-                .map_err(|invalid| invalid.prefixed(&format!("objectTypeSchemas.{name}")))?;
-            let rule = SchemaRule { pack: pack.name.clone(), schema };
+            let rule = SchemaRule { pack: pack.name.clone(), schema: schema::compile(written) };
             self.objects.entry(name.clone()).or_default().push(rule);
         }
         for (name, described) in &pack.relationship_type_schemas {
-            let relationship = RelationshipRule::compile(&pack.name, described)
-                .map_err(|invalid| invalid.prefixed(&format!("relationshipTypeSchemas.{name}.properties")))?;
-            self.relationships.entry(name.clone()).or_default().push(relationship);
+            let rule = RelationshipRule::compile(&pack.name, described);
+            self.relationships.entry(name.clone()).or_default().push(rule);
         }
-        Ok(())
+    }
+
+    /// Returns the types whose schema cannot be used.
+    pub fn unusable_types(&self) -> Vec<UnusableType> {
+        let objects = self.objects.iter().flat_map(|(name, rules)| {
+            rules.iter().map(move |rule| (name, format!("objectTypeSchemas.{name}"), rule))
+        });
+        let relationships = self.relationships.iter().flat_map(|(name, rules)| {
+            let rules = rules.iter().filter_map(|rule| rule.properties.as_ref());
+            rules.map(move |rule| (name, format!("relationshipTypeSchemas.{name}.properties"), rule))
+        });
+        let unusable = objects.chain(relationships).filter_map(|(name, path, rule)| {
+            let problem = rule.schema.as_ref().err()?.clone();
+            Some(UnusableType { pack: rule.pack.clone(), type_: name.clone(), path, problem })
+        });
+        unusable.collect()
     }
 
     /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         let objects = self.objects.values().flatten();
         let relationships = self.relationships.values().flatten().filter_map(|rule| rule.properties.as_ref());
-        objects.chain(relationships).map(|rule| rule.schema.bytes()).sum()
+        let compiled = objects.chain(relationships).filter_map(|rule| rule.schema.as_ref().ok());
+        compiled.map(CompiledSchema::bytes).sum()
     }
 
     pub fn describes_object(&self, object_type: &str) -> bool {
@@ -214,13 +262,13 @@ impl PackSet {
 }
 
 impl RelationshipRule {
-    fn compile(pack: &str, described: &RelationshipTypeSchema) -> Result<Self, Invalid> {
-        let schema = described.properties.as_ref().map(schema::compile_properties).transpose()?;
-        Ok(Self {
+    fn compile(pack: &str, described: &RelationshipTypeSchema) -> Self {
+        let schema = described.properties.as_ref().map(schema::compile_properties);
+        Self {
             from: described.from.clone(),
             to: described.to.clone(),
             properties: schema.map(|schema| SchemaRule { pack: pack.to_owned(), schema }),
-        })
+        }
     }
 }
 
@@ -237,14 +285,15 @@ fn check_properties<'a>(
     let instance = Value::Object(properties.clone());
     let mut problems: Vec<Problem> = Vec::new();
     for rule in rules {
-        let Ok(needed) = rule.schema.count_steps(&instance, *steps) else {
+        let schema = rule.schema.as_ref().map_err(|problem| unusable_schema(type_, &rule.pack, problem))?;
+        let Ok(needed) = schema.count_steps(&instance, *steps) else {
             return Err(Refusal::OutOfSteps { type_: type_.to_owned(), pack: rule.pack.clone() });
         };
         *steps = steps.saturating_sub(needed.total);
-        if rule.schema.validator.is_valid(&instance) {
+        if schema.validator.is_valid(&instance) {
             continue;
         }
-        for problem in rule_problems(rule, &instance, needed) {
+        for problem in rule_problems(&rule.pack, schema, &instance, needed) {
             if problems.len() < MAX_PROBLEMS && !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -253,10 +302,19 @@ fn check_properties<'a>(
     Ok(Invalid::if_any(problems).map_err(|invalid| invalid.prefixed("properties"))?)
 }
 
+/// The error of a write of a type whose schema cannot be used. It names the pack and what to do.
+fn unusable_schema(type_: &str, pack: &str, problem: &Invalid) -> Invalid {
+    let reason = format!(
+        "`{type_}` cannot be written, because this version refuses its schema in the assigned pack `{pack}`: {problem}. \
+         Unassign the pack with `emergent pack unassign {pack}`, or assign a version of it with another schema"
+    );
+    Invalid::new("type", reason)
+}
+
 /// Returns the problems of a value that is not valid: the first ones if collecting all of them is cheap, one
 /// if at least that is cheap, and otherwise only that there are some.
-fn rule_problems(rule: &SchemaRule, instance: &Value, needed: Steps) -> Vec<Problem> {
-    let validator = &rule.schema.validator;
+fn rule_problems(pack: &str, schema: &CompiledSchema, instance: &Value, needed: Steps) -> Vec<Problem> {
+    let validator = &schema.validator;
     if needed.total <= MAX_ERROR_STEPS {
         let errors = validator.iter_errors(instance).take(MAX_PROBLEMS);
         return errors.flat_map(|error| messages::problems(&error, instance)).collect();
@@ -267,8 +325,7 @@ fn rule_problems(rule: &SchemaRule, instance: &Value, needed: Steps) -> Vec<Prob
         return messages::problems(&error, instance);
     }
     let reason = format!(
-        "do not match the schema of the pack `{}`; the value is too large to say where: send a part of it",
-        rule.pack
+        "do not match the schema of the pack `{pack}`; the value is too large to say where: send a part of it"
     );
     vec![Problem::new("", reason)]
 }
