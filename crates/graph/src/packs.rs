@@ -29,17 +29,16 @@ impl Graph {
     }
 
     /// Checks that a pack can be compiled, and fits into memory together with those that are assigned.
-    /// Packs that cannot be compiled would block every write.
+    /// A type whose schema cannot be compiled could not be written.
     async fn check_assignable(&self, project: ProjectId, id: PackId) -> Result<()> {
         let read = move |tx: &mut Tx<'_>| {
             let pack = get(tx, project, id)?;
-            let mut all = rows::list_assigned(tx, project)?;
-            all.retain(|assigned| assigned.name != pack.pack.name);
-            all.push(pack.pack);
-            Ok::<_, Error>(all)
+            let mut others = rows::list_assigned(tx, project)?;
+            others.retain(|assigned| assigned.name != pack.pack.name);
+            Ok::<_, Error>((others, pack.pack))
         };
-        let all = self.db().snapshot(read).await?;
-        let bytes = self.compiled_bytes(project, all).await?;
+        let (others, pack) = self.db().snapshot(read).await?;
+        let bytes = self.compiled_bytes(project, others, pack).await?;
         if bytes > limits::COMPILED {
             let reason = format!(
                 "the packs of the project would take {bytes} bytes of memory, more than the maximum of {}: \

@@ -20,15 +20,16 @@ use emergent_domain::{
     pack::{PackSet, Refusal, limits},
     project::Project,
 };
-use emergent_store::{Tx, packs, projects};
+use emergent_store::Tx;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
-use tracing::debug;
 
 use crate::{Error, Graph, WriteContext, error::Result, objects::ObjectDraft};
+
+mod compiled_packs;
 
 /// A value that takes no more steps than this is validated wherever it is needed: it takes a fraction of a
 /// millisecond.
@@ -41,6 +42,8 @@ const ASYNC_STEPS: u64 = 100_000;
 const REQUEST_STEPS: u64 = 3 * limits::STEPS;
 /// How many outcomes of large validations are remembered.
 const MAX_OUTCOMES: usize = 2_000;
+/// For how many transactions packs are compiled at a time. Each is at most 64 MiB in memory.
+const MAX_COMPILED: usize = 4;
 /// How often a transaction runs again because a value had to be validated outside of it.
 const MAX_RERUNS: usize = 20;
 /// The size in memory of the compiled packs of all projects that are kept, in bytes.
@@ -110,6 +113,8 @@ type Outcomes = Mutex<LruCache<[u8; 32], Result<(), Invalid>>>;
 /// The caches of validations that the clones of a graph share.
 pub(crate) struct ValidationState {
     rules: Mutex<LruCache<ProjectId, Rules>>,
+    /// Packs that were compiled for transactions, by their contents, until these have committed.
+    compiled: Mutex<LruCache<[u8; 32], Arc<PackSet>>>,
     outcomes: Arc<Outcomes>,
 }
 
@@ -117,6 +122,7 @@ impl ValidationState {
     pub(crate) fn new(max_projects: usize) -> Self {
         Self {
             rules: Mutex::new(LruCache::new(max_projects)),
+            compiled: Mutex::new(LruCache::new(MAX_COMPILED)),
             outcomes: Arc::new(Mutex::new(LruCache::new(MAX_OUTCOMES))),
         }
     }
@@ -126,6 +132,7 @@ impl ValidationState {
     }
 
     fn insert(&self, rules: Rules) {
+        self.compiled.lock().retain(|_, packs| !Arc::ptr_eq(packs, &rules.packs));
         let mut cache = self.rules.lock();
         cache.insert(rules.stamp.project, rules);
         while cache.len() > 1 && cache.iter().map(|(_, rules)| rules.bytes).sum::<u64>() > MAX_CACHED_BYTES {
@@ -296,16 +303,6 @@ impl Graph {
         self.0.validation_pool.run(project, work).await
     }
 
-    /// Compiles packs on a thread for such work, and returns their size in memory.
-    pub(crate) async fn compiled_bytes(
-        &self,
-        project: ProjectId,
-        packs: Vec<emergent_domain::pack::TemplatePack>,
-    ) -> Result<u64> {
-        let work = move || PackSet::compile(&packs).map(|set| set.bytes());
-        Ok(self.0.validation_pool.run(project, work).await??)
-    }
-
     /// Compiles output schemas on a thread for such work, before the transaction that stores them: they are remembered,
     /// so that the transaction only finds them. Each has the name of its field. The work ends at a deadline.
     pub async fn compile_output_schemas(
@@ -349,70 +346,6 @@ impl Graph {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         self.0.validation_pool.run(project, work).await
-    }
-
-    /// Compiles the packs of a project where other packs are compiled, so that no transaction has to. Packs that cannot
-    /// be compiled are reported by the next write.
-    pub(crate) async fn warm_rules(&self, project: ProjectId) {
-        if let Err(error) = self.load_rules(project).await {
-            debug!(project = %project, %error, "the packs of the project could not be compiled");
-        }
-    }
-
-    /// Compiles the packs of a project again when they are next needed. Callers that change the assigned packs in
-    /// a transaction of their own call it afterwards.
-    pub fn reload_packs(&self, project: ProjectId) {
-        self.0.validation.forget(project);
-    }
-
-    /// Returns the compiled packs of a project, which may be older than the newest revision. `None` if there
-    /// is no such project.
-    async fn load_rules(&self, project: ProjectId) -> Result<Option<Rules>> {
-        if let Some(rules) = self.0.validation.cached(project) {
-            return Ok(Some(rules));
-        }
-        let loaded = self
-            .db()
-            .snapshot(move |tx| {
-                let Some(project) = projects::get(tx, project)? else { return Ok(None) };
-                let assigned = packs::list_assigned(tx, project.id)?;
-                Ok::<_, Error>(Some((RulesStamp::for_project(&project), assigned)))
-            })
-            .await?;
-        let Some((stamp, assigned)) = loaded else { return Ok(None) };
-        let compiled = if assigned.is_empty() {
-            PackSet::default()
-        } else {
-            self.0.validation_pool.run(project, move || PackSet::compile(&assigned)).await??
-        };
-        let rules = Rules { stamp, bytes: compiled.bytes(), packs: Arc::new(compiled) };
-        self.0.validation.insert(rules.clone());
-        Ok(Some(rules))
-    }
-
-    /// Returns the compiled packs for a transaction that has read the project. They are compiled in the
-    /// transaction only if they changed since they were loaded.
-    pub(crate) fn project_packs(&self, tx: &mut Tx<'_>, project: &Project) -> Result<Arc<PackSet>> {
-        let stamp = RulesStamp::for_project(project);
-        let cached = self.0.validation.cached(project.id);
-        if let Some(rules) = cached.filter(|rules| rules.stamp.revision == stamp.revision) {
-            if rules.stamp != stamp {
-                self.remember_after_commit(tx, Rules { stamp, ..rules.clone() });
-            }
-            return Ok(rules.packs);
-        }
-        let compiled = PackSet::compile(&packs::list_assigned(tx, project.id)?)?;
-        let rules = Rules { stamp, bytes: compiled.bytes(), packs: Arc::new(compiled) };
-        let packs = Arc::clone(&rules.packs);
-        self.remember_after_commit(tx, rules);
-        Ok(packs)
-    }
-
-    /// The cache is filled only after the commit: this transaction may be rolled back, and its revision number
-    /// may then be used for a different assignment.
-    fn remember_after_commit(&self, tx: &mut Tx<'_>, rules: Rules) {
-        let graph = self.clone();
-        tx.after_commit(move || graph.0.validation.insert(rules));
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use parking_lot::Mutex;
+
 use crate::{
     audit,
     engine::{
@@ -14,6 +16,7 @@ use crate::{
     error::{Error, Result},
     idempotency,
     limits::TimeLimits,
+    read_memory::{self, RequestRows},
     search::vectors::VectorIndexes,
     storage_health::StorageProblem,
     tx::Tx,
@@ -34,6 +37,9 @@ pub enum DbConfig {
         statement_cache: bool,
     },
 }
+
+/// How often a transaction runs again because something had to be done outside of it.
+const MAX_PREPARATIONS: usize = 4;
 
 /// A handle on an open database. Clones share its connections.
 #[derive(Clone)]
@@ -88,8 +94,8 @@ impl Db {
     /// Runs a write transaction. When this returns `Ok`, the transaction is on disk.
     ///
     /// The closure may run more than once: on PostgreSQL after a conflict with another transaction, on
-    /// SQLite when another transaction of the same commit group failed. Side effects outside `tx` must
-    /// therefore be idempotent.
+    /// SQLite when another transaction of the same commit group failed, and on both after [`Tx::retry_after`].
+    /// Side effects outside `tx` must therefore be idempotent.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -97,13 +103,29 @@ impl Db {
         E: From<Error> + Send + 'static,
     {
         let (origin, keyed_request) = (audit::current_origin(), idempotency::current_request());
-        let (work, reply) = write_work(move |tx: &mut Tx<'_>| {
-            tx.origin.clone_from(&origin);
-            tx.keyed_request.clone_from(&keyed_request);
-            work(tx)
-        });
-        self.write_erased(work).await?;
-        reply.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+        let (work, preparation) = (Arc::new(Mutex::new(work)), Arc::new(Mutex::new(None)));
+        let mut preparation_count = 0;
+        loop {
+            let (origin, keyed_request) = (origin.clone(), keyed_request.clone());
+            let (work, requested) = (Arc::clone(&work), Arc::clone(&preparation));
+            let (work, reply) = write_work(move |tx: &mut Tx<'_>| {
+                tx.origin.clone_from(&origin);
+                tx.keyed_request.clone_from(&keyed_request);
+                let result = work.lock()(tx);
+                *requested.lock() = tx.preparation.take();
+                result
+            });
+            self.write_erased(work).await?;
+            let result = reply.await.unwrap_or_else(|_| Err(Error::Closed.into()));
+            let requested = preparation.lock().take();
+            match requested {
+                Some(prepare) if result.is_err() && preparation_count < MAX_PREPARATIONS => {
+                    preparation_count += 1;
+                    prepare.await;
+                }
+                _ => return result,
+            }
+        }
     }
 
     /// Runs reads. Each statement sees what was committed when it started.
@@ -133,8 +155,32 @@ impl Db {
         E: From<Error> + Send + 'static,
     {
         let (work, reply) = read_work(work);
-        self.read_erased(snapshot, work).await?;
+        match read_memory::current() {
+            Some(rows) => self.read_for_request(snapshot, rows, work).await?,
+            None => self.read_erased(snapshot, work).await?,
+        }
         reply.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+
+    /// Reads for a request, when it may have more rows in memory, and counts them.
+    async fn read_for_request(&self, snapshot: bool, rows: Arc<RequestRows>, work: ReadWork) -> Result<()> {
+        let (pending_work, deadline) = (Arc::new(Mutex::new(Some(work))), read_memory::wait_deadline());
+        loop {
+            rows.wait(deadline).await?;
+            let (work, rows) = (Arc::clone(&pending_work), Arc::clone(&rows));
+            let attempt: ReadWork = Box::new(move |tx: &mut Tx<'_>| {
+                // Many requests can have waited for a connection since they were admitted, so this is checked again.
+                let work = if rows.may_read() { work.lock().take() } else { None };
+                if let Some(work) = work {
+                    work(tx);
+                    rows.count(tx.read_bytes);
+                }
+            });
+            self.read_erased(snapshot, attempt).await?;
+            if pending_work.lock().is_none() {
+                return Ok(());
+            }
+        }
     }
 
     async fn write_erased(&self, work: Box<dyn WriteWork>) -> Result<()> {

@@ -59,6 +59,12 @@ pub enum Error {
     /// As many writes of the requester wait as may. Nothing was written.
     #[error("{limit} writes of this project wait for the database, which is the limit")]
     TooManyWrites { limit: usize },
+    /// Other requests of the requester had as many rows in memory as they may, for as long as a caller may wait.
+    #[error(
+        "the requests of this project had rows of more than {limit} bytes in memory for {} seconds, which is the limit",
+        waited.as_secs()
+    )]
+    TooManyRows { limit: usize, waited: Duration },
     /// The transaction was stopped and rolled back.
     #[error("the transaction took longer than the limit of {} seconds", limit.as_secs_f32())]
     TooSlow { limit: Duration },

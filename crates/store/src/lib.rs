@@ -45,6 +45,7 @@ pub mod project_events;
 pub mod projects;
 pub mod prompts;
 pub mod purge;
+pub mod read_memory;
 pub mod relationships;
 pub mod requester;
 pub mod retention;

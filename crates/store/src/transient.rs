@@ -16,6 +16,7 @@ impl Error {
             | Error::Pool(_)
             | Error::Unresponsive
             | Error::Busy { .. }
+            | Error::TooManyRows { .. }
             | Error::TooManyWrites { .. }
             | Error::Abandoned
             | Error::Closed => true,

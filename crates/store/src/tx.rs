@@ -4,7 +4,7 @@
 //! with one round trip per statement, on a PostgreSQL connection. A caller can therefore combine several
 //! functions in one transaction on both engines.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use emergent_domain::audit::AuditOrigin;
 
@@ -42,13 +42,20 @@ pub struct Tx<'a> {
     limits: Arc<TxLimits>,
     /// The bytes of the rows that were collected so far.
     collected_bytes: usize,
+    /// The bytes of the rows that were collected so far, those of limited queries included.
+    pub(crate) read_bytes: usize,
     /// A statement failed because of the storage, with what the database said.
     pub(crate) fault: Option<(StorageFault, String)>,
     /// Who makes the changes, for the audit log; `None` for the server itself.
     pub(crate) origin: Option<Arc<AuditOrigin>>,
+    /// What has to be done outside of the transaction before it can succeed.
+    pub(crate) preparation: Option<Preparation>,
     /// The request whose work is to be accepted once, if its client gave it a key.
     pub(crate) keyed_request: Option<Arc<KeyedRequest>>,
 }
+
+/// Work that a transaction cannot do itself, because others would wait for it.
+pub(crate) type Preparation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The connection of a transaction.
 pub(crate) enum Conn<'a> {
@@ -69,8 +76,10 @@ impl<'a> Tx<'a> {
             has_written: false,
             limits,
             collected_bytes: 0,
+            read_bytes: 0,
             fault: None,
             origin: None,
+            preparation: None,
             keyed_request: None,
         }
     }
@@ -108,6 +117,7 @@ impl<'a> Tx<'a> {
             values.push(read(row)?);
             Ok(())
         })?;
+        self.read_bytes += collected_bytes - self.collected_bytes;
         self.collected_bytes = collected_bytes;
         Ok(values)
     }
@@ -136,6 +146,7 @@ impl<'a> Tx<'a> {
             Conn::Postgres(session) => session.for_each_row_up_to(max_bytes, sql, params, &mut visit),
         });
         self.track_failure(result)?;
+        self.read_bytes += bytes;
         Ok((values, is_cut))
     }
 
@@ -174,6 +185,12 @@ impl<'a> Tx<'a> {
     pub(crate) fn without_time_limit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let limits = Arc::clone(&self.limits);
         limits.suspend(|| work(self))
+    }
+
+    /// Has work done outside of the transaction, and the transaction run again after it. The caller returns an error,
+    /// which is reported if the transaction still needs the work after several attempts.
+    pub fn retry_after(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.preparation = Some(Box::pin(work));
     }
 
     /// The first row, if there is one.

@@ -17,6 +17,7 @@ mod large_documents;
 mod large_objects;
 mod merge;
 mod objects;
+mod pack_compilation;
 mod packs;
 mod relationships;
 mod revert;

@@ -3,7 +3,7 @@
 //! assigned by the product is unassigned with it; a pack that the project assigned itself remains
 //! assigned.
 
-use emergent_domain::pack::{PackSet, TemplatePack};
+use emergent_domain::pack::TemplatePack;
 use emergent_store::packs::StoredPack;
 use serde_json::Value;
 
@@ -25,23 +25,8 @@ impl<'a> PlanBuilder<'a> {
         for (index, pack) in planned.iter().enumerate() {
             self.plan_pack(index, pack);
         }
-        // Packs that cannot be compiled together would block every write.
-        let stays = |stored: &&StoredPack| {
-            let goes = self.releases(stored, planned) && self.next_owner(stored).is_none();
-            stored.assigned && !goes && !planned.iter().any(|pack| pack.name == stored.pack.name)
-        };
-        let mut all: Vec<TemplatePack> =
-            self.before.packs.iter().filter(stays).map(|stored| stored.pack.clone()).collect();
-        all.extend(planned.iter().cloned());
-        if let Err(invalid) = PackSet::compile(&all)
-            && !planned.is_empty()
-        {
-            let problem = ManifestProblem::new(
-                "/template_packs",
-                format!("conflict with the packs of the project: {invalid}"),
-            );
-            self.problems.push(problem);
-        }
+        // The packs were compiled when the manifest was read, and each type has its own rules. Nothing is compiled here:
+        // the plan is made in the transaction of the change.
     }
 
     pub(super) fn plan_pack(&mut self, index: usize, pack: &TemplatePack) {

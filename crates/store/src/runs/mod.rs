@@ -90,6 +90,12 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
+/// Whether the project has this run. Its texts, which may be large, are not read.
+pub fn exists(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<bool> {
+    let sql = "SELECT 1 FROM agent_runs WHERE id = $1 AND project_id = $2";
+    Ok(tx.query_opt(sql, params![id, project], |_| Ok(()))?.is_some())
+}
+
 /// As [`get`], and locks the row until the transaction ends.
 pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
     let lock = tx.for_update();
