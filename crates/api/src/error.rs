@@ -248,6 +248,17 @@ impl ApiError {
             .with_details(json!({ "limit": limit }))
     }
 
+    /// Other requests of this project have as much in memory as they may.
+    fn too_many_rows(limit: usize, waited: Duration) -> Self {
+        let message = format!(
+            "other requests of this project had more than the limit of {limit} bytes in memory for {} seconds; send \
+             fewer requests for large answers at once, and try again in a second",
+            waited.as_secs()
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit, "limitSeconds": waited.as_secs() }))
+    }
+
     fn query_timeout(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64();
         let message = format!(

@@ -5,6 +5,7 @@ use emergent_domain::{
     ids::{ObjectId, WorkflowId},
     inbox::InboxItem,
     invalid::Invalid,
+    token::Scope,
 };
 
 /// An error of a workflow, a task or a discussion.
@@ -19,6 +20,13 @@ pub enum Error {
     /// The current state does not allow the request; the message says which state does.
     #[error("{0}")]
     Conflict(String),
+    /// The decision is a person's, and the author is not one who may decide.
+    #[error(
+        "{what} `{id}` waits for a decision, which needs a token with the scope `{}`; whoever has one decides with \
+         `emergent inbox`",
+        Scope::ApprovalsDecide
+    )]
+    MayNotDecide { what: &'static str, id: String },
     /// Somebody decided about this item of the inbox before, or it needs nobody any more.
     #[error("{}", decided_message(.0))]
     Decided(Box<InboxItem>),

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use emergent_coordination as coordination;
-use emergent_domain::invalid::Invalid;
+use emergent_domain::{invalid::Invalid, token::Scope};
 use emergent_executor as executor;
 use emergent_graph as graph;
 use emergent_products as products;
@@ -34,6 +34,7 @@ impl From<store::Error> for ApiError {
             }
             store::Error::Busy { waited } => Self::database_busy(waited),
             store::Error::TooManyWrites { limit } => Self::too_many_writes(limit),
+            store::Error::TooManyRows { limit, waited } => Self::too_many_rows(limit, waited),
             store::Error::TooSlow { limit } => {
                 warn!(cause = %failure, "a request was stopped");
                 Self::query_timeout(limit)
@@ -132,6 +133,10 @@ impl From<coordination::Error> for ApiError {
             | coordination::Error::Lost(_)
             | coordination::Error::Stale(_)
             | coordination::Error::NotStarted { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            coordination::Error::MayNotDecide { .. } => {
+                Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
+                    .with_details(json!({ "scope": Scope::ApprovalsDecide }))
+            }
             coordination::Error::Decided(item) => {
                 let details = json!(EscalatedItemView::new(*item, Vec::new()));
                 Self::new(StatusCode::CONFLICT, "already_decided", message).with_details(details)

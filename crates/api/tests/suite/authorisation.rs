@@ -17,16 +17,16 @@ use emergent_testkit::{
 };
 use serde_json::{Value, json};
 
-struct Operation {
-    method: Method,
+pub struct Operation {
+    pub method: Method,
     /// The path with placeholders.
-    path: String,
+    pub path: String,
     /// `None` for a public route, `Some(None)` for any token.
     needs: Option<Option<Scope>>,
     media: Option<String>,
 }
 
-fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Operation> {
     let document = serde_json::to_value(emergent_api::openapi()).expect("the document serialises");
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
@@ -46,7 +46,7 @@ fn operations() -> Vec<Operation> {
 }
 
 impl Operation {
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 
@@ -59,7 +59,7 @@ impl Operation {
     }
 
     /// Returns the path with each placeholder filled by its name.
-    fn path_with(&self, value: impl Fn(&str) -> String) -> String {
+    pub fn path_with(&self, value: impl Fn(&str) -> String) -> String {
         let filled = self.path.split('/').map(|part| match part.strip_prefix('{') {
             Some(name) => value(name.trim_end_matches('}')),
             None => part.to_owned(),
@@ -67,7 +67,7 @@ impl Operation {
         filled.collect::<Vec<_>>().join("/")
     }
 
-    async fn call_at(&self, client: &Client, path: &str, body: &str) -> Answer {
+    pub async fn call_at(&self, client: &Client, path: &str, body: &str) -> Answer {
         self.send(client, client.request(self.method.clone(), path), body).await
     }
 

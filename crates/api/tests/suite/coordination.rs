@@ -32,7 +32,7 @@ rules:
 
 const DISPATCH: &str = "/api/coordination/dispatch";
 
-async fn server(db: &TestDb) -> Server {
+pub async fn server(db: &TestDb) -> Server {
     let models = Models::default();
     models.add_script("work", Script::parse(SCRIPT).expect("a script"));
     let server = Server::with_models(db, 1_024, models).await;
@@ -48,7 +48,7 @@ fn task(key: &str, agent: &str, blocked_by: &[&str]) -> Value {
 }
 
 impl Client {
-    async fn start(&self, body: Value) -> String {
+    pub async fn start(&self, body: Value) -> String {
         let started = self.post(DISPATCH, body).await;
         started.is(202)["workflowId"].as_str().expect("an id").to_owned()
     }
@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// Waits until a workflow has this status.
-    async fn reaches(&self, id: &str, status: &str) -> Value {
+    pub async fn reaches(&self, id: &str, status: &str) -> Value {
         let mut last = Value::Null;
         for _ in 0..1_000 {
             last = self.workflow(id).await;

@@ -21,6 +21,7 @@ mod chat_order;
 mod chat_removal;
 mod common;
 mod coordination;
+mod decision_rights;
 mod discussions;
 mod graph;
 mod http2;

@@ -6,12 +6,13 @@ use emergent_domain::{
     ids::TokenId,
     invalid::Invalid,
     task::{Task, TaskStatus},
+    token::Scope,
     workflow::{Workflow, WorkflowStatus},
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::WriteContext;
 use emergent_rules::workflow::threading::append_failure;
-use emergent_store::{Tx, inbox_items, tasks, workflows};
+use emergent_store::{Tx, inbox_items, tasks, tokens, workflows};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,6 +43,25 @@ pub(super) fn check_not_ended(workflow: &Workflow) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses a decision about what waits for a person, unless the author may decide: a token with the scope of decisions,
+/// or a command that works on the data folder. A run never may, whatever started it. The check is made in the
+/// transaction of the decision, because a workflow can be escalated after a request was authorised.
+pub(super) fn check_may_decide(
+    tx: &mut Tx<'_>,
+    author: Author,
+    what: &'static str,
+    id: impl ToString,
+) -> Result<()> {
+    let may_decide = match author {
+        Author::System => true,
+        Author::Run { .. } => false,
+        Author::Token { id } => {
+            tokens::get(tx, id)?.is_some_and(|token| token.scopes.contains(&Scope::ApprovalsDecide))
+        }
+    };
+    if may_decide { Ok(()) } else { Err(Error::MayNotDecide { what, id: id.to_string() }) }
 }
 
 /// The properties that make a task pending again, even if its retries are used up.
@@ -81,7 +101,7 @@ pub(super) fn token_of(author: Author) -> Option<TokenId> {
     }
 }
 
-/// Lets a workflow run again. The caller has locked it.
+/// Lets a workflow run again. The caller has locked it. One that waits for a person needs an author who may decide.
 pub(super) fn resume_workflow(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -89,6 +109,9 @@ pub(super) fn resume_workflow(
     note: Option<&str>,
 ) -> Result<Workflow> {
     let (from, now, id) = (workflow.status, writer.now, workflow.id);
+    if from == WorkflowStatus::Escalated {
+        check_may_decide(tx, writer.author, "workflow", id)?;
+    }
     // A workflow that failed before it had tasks is planned again.
     let has_tasks = tasks::count(tx, workflow.project, id)? > 0;
     workflow.status = if has_tasks { WorkflowStatus::Running } else { WorkflowStatus::Planning };

@@ -19,7 +19,7 @@ use emergent_rules::workflow::discussion::{DiscussionAction, next_action};
 use emergent_store::{Tx, audit, inbox_items, objects, relationships, workflows};
 use serde_json::{Value, json};
 
-use super::changes::{check_not_ended, check_note, resume_workflow, token_of};
+use super::changes::{check_may_decide, check_not_ended, check_note, resume_workflow, token_of};
 use crate::{
     discussion::{decision_json, load_discussion},
     dispatcher::Dispatcher,
@@ -104,6 +104,7 @@ impl Dispatcher {
             workflow.as_ref().map_or(Ok(()), check_not_ended)?;
             let discussion = get_discussion(tx, actor.project, id)?;
             check_decidable(&discussion)?;
+            check_may_decide(tx, actor.author, "discussion", id)?;
             let mut writer = graph.write_context(tx, actor)?;
             writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
             let by = token_of(actor.author).map(|token| token.to_string());

@@ -20,7 +20,7 @@ use emergent_store::{
 
 use super::{
     cancel::TASK_BATCH,
-    changes::{check_note, resume_workflow, retry_properties},
+    changes::{check_may_decide, check_note, resume_workflow, retry_properties},
     discussions::is_undecided,
     inbox::DecidedIn,
 };
@@ -174,7 +174,7 @@ impl Dispatcher {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
-            check_resumable(&workflow)?;
+            check_resumable(tx, actor, &workflow)?;
             check_discussion_decided(tx, &workflow)?;
             decided_in.check(tx, &workflow, graph.clock().now())?;
             if let Some(limit) = budget {
@@ -197,7 +197,8 @@ impl Dispatcher {
     ) -> Result<usize> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
-            check_resumable(&lock_workflow(tx, actor.project, id)?)?;
+            let workflow = lock_workflow(tx, actor.project, id)?;
+            check_resumable(tx, actor, &workflow)?;
             let (_, count) = retry_tasks(tx, &graph, actor, id, note.as_deref(), limit)?;
             Ok::<_, Error>(count)
         };
@@ -286,9 +287,11 @@ fn check_discussion_decided(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> 
     )))
 }
 
-fn check_resumable(workflow: &Workflow) -> Result<()> {
+fn check_resumable(tx: &mut Tx<'_>, actor: Actor, workflow: &Workflow) -> Result<()> {
     match workflow.status {
-        WorkflowStatus::Escalated | WorkflowStatus::Failed => Ok(()),
+        // This is checked before the tasks are changed, because many tasks are changed in several transactions.
+        WorkflowStatus::Escalated => check_may_decide(tx, actor.author, "workflow", workflow.id),
+        WorkflowStatus::Failed => Ok(()),
         status => Err(Error::Conflict(format!(
             "workflow `{}` is {status}: only one that waits for a person or has failed is resumed",
             workflow.id

@@ -7,7 +7,7 @@ mod events;
 mod tasks;
 mod workflows;
 
-use emergent_domain::token::Scope::{AdminWrite, AgentsInvoke, AgentsRead};
+use emergent_domain::token::Scope::{AdminWrite, AgentsInvoke, AgentsRead, ApprovalsDecide};
 use utoipa_axum::routes;
 
 use crate::access::Routes;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsInvoke, routes!(tasks::skip))
         .scoped(AgentsRead, routes!(discussions::list))
         .scoped(AgentsRead, routes!(discussions::get))
-        .scoped(AgentsInvoke, routes!(discussions::decide))
+        .scoped(ApprovalsDecide, routes!(discussions::decide))
         .scoped(AgentsRead, routes!(budgets::get))
         .scoped(AdminWrite, routes!(budgets::put))
 }

@@ -76,7 +76,7 @@ pub(super) async fn add(
 
 /// Retries a task that failed, was skipped or was taken by hand, or checks again whether one can start
 /// that waits for another workflow. If its workflow was waiting for this decision, the workflow
-/// continues.
+/// continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/retry", tag = "coordination", operation_id = "retryTask",
     params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = Option<RetryTask>,
@@ -92,7 +92,7 @@ pub(super) async fn retry(
 }
 
 /// Assigns a task to another agent. If its workflow was waiting for this decision, the workflow
-/// continues.
+/// continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/reassign", tag = "coordination",
     operation_id = "reassignTask", params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = ReassignTask,
@@ -108,7 +108,7 @@ pub(super) async fn reassign(
 }
 
 /// Skips a task and the tasks that depend on it. If its workflow was waiting for this decision, the
-/// workflow continues.
+/// workflow continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/skip", tag = "coordination", operation_id = "skipTask",
     params(("taskId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = Option<SkipTask>,

@@ -71,7 +71,7 @@ pub(super) async fn cancel(
 }
 
 /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
-/// request replaces the current one.
+/// request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
     operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
