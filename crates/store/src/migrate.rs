@@ -336,10 +336,7 @@ impl Migration {
             ),
         };
         let shared = self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
-        let indexes = match engine {
-            Engine::Sqlite => self.indexes,
-            Engine::Postgres => "",
-        };
+        let indexes = if matches!(engine, Engine::Sqlite) { self.indexes } else { "" };
         format!("{indexes}\n{shared}\n{engine_sql}")
     }
 
