@@ -56,17 +56,20 @@ fn pending(events: &[Value]) -> Vec<Value> {
         (&json!("RUN_FINISHED"), &json!("success")),
         "{events:?}"
     );
-    let pending =
-        last["outcome"]["pendingToolCallIds"].as_array().unwrap_or_else(|| panic!("{events:?}")).clone();
-    let started: Vec<&Value> =
-        of_type(events, "TOOL_CALL_START").iter().map(|event| &event["toolCallId"]).collect();
-    assert!(pending.iter().all(|id| started.contains(&id)), "{events:?}");
+    assert!(last.get("result").is_none(), "the run has not ended: {events:?}");
+    let answered: Vec<&Value> =
+        of_type(events, "TOOL_CALL_RESULT").iter().map(|event| &event["toolCallId"]).collect();
+    let started = of_type(events, "TOOL_CALL_START");
+    let pending = started.iter().map(|event| &event["toolCallId"]).filter(|id| !answered.contains(id));
+    let pending: Vec<Value> = pending.cloned().collect();
+    assert!(!pending.is_empty(), "{events:?}");
     pending
 }
 
 #[track_caller]
 fn succeeds_with(events: &[Value], expected: &str) {
     let last = events.last().unwrap();
+    assert_eq!(last["result"]["text"], expected, "{events:?}");
     assert_eq!(
         (text(events).as_str(), &last["outcome"]),
         (expected, &json!({ "type": "success" })),

@@ -94,21 +94,11 @@ pub enum Role {
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = AguiOutcome)]
 pub enum Outcome {
-    #[serde(rename_all = "camelCase")]
-    Success {
-        /// The calls of tools of the client, whose results the run waits for.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        pending_tool_call_ids: Vec<String>,
-    },
+    Success,
     /// The run waits for these decisions and answers.
-    Interrupt { interrupts: Vec<Interrupt> },
-}
-
-impl Outcome {
-    /// The outcome of a run that has ended.
-    pub fn success() -> Self {
-        Self::Success { pending_tool_call_ids: Vec::new() }
-    }
+    Interrupt {
+        interrupts: Vec<Interrupt>,
+    },
 }
 
 /// What a run that ended returned.
@@ -179,7 +169,7 @@ mod tests {
         let finished = Event::RunFinished {
             thread_id: "t".into(),
             run_id: "r".into(),
-            outcome: Outcome::success(),
+            outcome: Outcome::Success,
             result: None,
             usage: vec![ModelUsage::new(&"google/gemini".parse().unwrap(), TokenCounts::default())],
         };

@@ -321,7 +321,7 @@ impl EventStream {
                     text: summary,
                     output,
                 };
-                self.finish(Outcome::success(), Some(result));
+                self.finish(Outcome::Success, Some(result));
             }
             _ => {
                 let code = reason.map_or(status.as_str(), |reason| reason.as_str());

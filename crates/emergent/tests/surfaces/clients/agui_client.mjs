@@ -23,7 +23,6 @@ async function run(agent, text, parameters = {}) {
     onRunFinishedEvent: ({ event }) => {
       seen.interrupts = event.outcome?.interrupts ?? [];
       seen.outcome = event.outcome?.type;
-      seen.pending = event.outcome?.pendingToolCallIds;
     },
   };
   const { result, newMessages } = await agent.runAgent(parameters, subscriber);
@@ -100,7 +99,6 @@ log(JSON.stringify({
   continued,
   toolRoles: tools.messages.map((message) => message.role),
   areToolIdsUnique: new Set(toolIds).size === toolIds.length,
-  isPendingNamed: JSON.stringify(called.pending) === JSON.stringify(pending.map((call) => call.id)),
   taken,
   failed: failed.error,
   notExternal: await refused(() => run(client("worker", "w"), "Hello")),

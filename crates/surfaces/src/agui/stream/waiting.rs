@@ -48,7 +48,7 @@ impl EventStream {
         }
         self.close_all();
         self.push_state(RunStatus::Waiting, Some(ApprovalKind::ClientTool));
-        let pending_tool_call_ids = requests.iter().map(|request| request.call.to_string()).collect();
-        self.finish(Outcome::Success { pending_tool_call_ids }, None);
+        // Clients before version 1.0 refuse an outcome that names the calls, so these are the ones without results.
+        self.finish(Outcome::Success, None);
     }
 }
