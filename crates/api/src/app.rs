@@ -17,7 +17,7 @@ use emergent_graph::{Credential, Graph};
 use emergent_mcp::server::{Host, Server};
 use emergent_products::Products;
 use emergent_secrets::Secrets;
-use emergent_store::requester::Requester;
+use emergent_store::{read_memory::ReadMemory, requester::Requester};
 use emergent_web::WebUi;
 use tokio::sync::watch;
 
@@ -69,6 +69,8 @@ pub struct Inner {
     pub(crate) streams: Limiter,
     pub(crate) exports: Limiter,
     pub(crate) answers: AnswerMemory,
+    /// The rows that requests have read, until their answers are built.
+    pub(crate) read_memory: Arc<ReadMemory>,
     /// The bodies of requests that are in memory.
     pub(crate) bodies: ByteBudget,
     pub(crate) public_requests: PublicRequests,
@@ -171,6 +173,7 @@ impl App {
             streams: Limiter::new("streams", streams),
             exports: Limiter::new("exports", Capacity::new(limits::EXPORTS)),
             answers: AnswerMemory::new(limits::UNREAD_ANSWERS),
+            read_memory: ReadMemory::new(limits::ROWS),
             bodies: ByteBudget::new(limits::REQUEST_BODIES),
             public_requests: PublicRequests::default(),
             readiness: Readiness::default(),

@@ -201,7 +201,7 @@ pub(crate) async fn authorize(
     let context = request.headers().get(trace_context::TRACEPARENT).and_then(|value| value.to_str().ok());
     let context = context.and_then(trace_context::parse);
     let response = trace_context::with_parent(context, audit::with_origin(origin, next.run(request)));
-    let response = on_behalf_of(requester, response).await;
+    let response = on_behalf_of(requester, app.read_memory.count_for(requester, response)).await;
     Ok(app.answers.count(response, requester))
 }
 

@@ -95,6 +95,9 @@ pub mod limits {
     /// The maximum number of bytes of answers that are in memory until their clients have received them. One
     /// project may use half of them.
     pub const UNREAD_ANSWERS: usize = 256 << 20;
+    /// The maximum number of bytes of rows that requests have in memory until their answers are built. One project may
+    /// use half of them.
+    pub const ROWS: usize = 128 << 20;
     /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
     /// The timeout of a request that waits for the end of a run.

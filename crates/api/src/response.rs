@@ -16,6 +16,9 @@ use crate::{error::ApiError, views::IntoView};
 /// The header with the cursor of the next page.
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
+/// The capacity of a smaller answer is not worth the time to free it.
+const LARGE_ANSWER_BYTES: usize = 64 << 10;
+
 /// A successful response.
 pub(crate) struct ApiResponse<T> {
     status: StatusCode,
@@ -72,6 +75,10 @@ impl<T: Serialize> IntoResponse for ApiResponse<T> {
         let mut bytes = Vec::with_capacity(512);
         if let Err(error) = serde_json::to_writer(&mut bytes, &Envelope { success: true, data: self.data }) {
             return ApiError::internal(&error).into_response();
+        }
+        // The client may take long to receive a large answer, so the capacity that it does not need is freed.
+        if bytes.capacity() > LARGE_ANSWER_BYTES {
+            bytes.shrink_to_fit();
         }
         let mut response = Response::new(Body::from(bytes));
         *response.status_mut() = self.status;

@@ -114,6 +114,7 @@ pub(crate) fn stream_with(
 ) -> Response {
     let end = select(Box::pin(app.closed()), Box::pin(caller.access_ended(app)));
     let frames = stream_on_behalf_of(caller.requester(), frames);
+    let frames = app.read_memory.count_for_stream(caller.requester(), frames);
     let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);
     let response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     let mut response = response.map(|frames| app.answers.count_frames(frames, caller.requester()));

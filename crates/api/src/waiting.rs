@@ -6,7 +6,7 @@ use emergent_domain::{
     ids::{ProjectId, RunId},
     run::{Run, RunStatus},
 };
-use emergent_store::runs;
+use emergent_store::{read_memory::release_rows, runs};
 use tokio::time::Instant;
 
 use crate::{ApiError, App, auth::Caller, request_context::RequestContext, sse, stream_limit::StreamPermit};
@@ -49,6 +49,8 @@ pub(crate) async fn wait_for_run(
         if found.status.is_terminal() || found.status == RunStatus::Waiting || left.is_zero() {
             return Ok(found);
         }
+        // Nothing of what this request read is needed while it waits, which may take minutes.
+        release_rows();
         tokio::select! {
             () = ended.wait(left.min(POLL_INTERVAL)) => {}
             () = &mut closed => return Ok(found),

@@ -108,7 +108,9 @@ impl Executor {
     pub async fn token_totals(&self, project: ProjectId, id: RunId) -> Result<TokenTotals> {
         self.db()
             .snapshot(move |tx| {
-                get_run(tx, project, id)?;
+                if !runs::exists(tx, project, id)? {
+                    return Err(Error::not_found("run", id));
+                }
                 Ok(rows::token_totals(tx, &[id])?.remove(&id).unwrap_or_default())
             })
             .await

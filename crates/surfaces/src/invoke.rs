@@ -56,8 +56,9 @@ pub fn result_path(agent: AgentId, run: RunId) -> String {
 }
 
 /// Returns the answer about a run. `conversation` is the conversation that it belongs to. A run without one can still
-/// be continued: the conversation is then made from the run, with the id of the run.
-pub fn invocation(run: &Run, conversation: Option<Uuid>, usage: Option<TokenSums>) -> InvocationView {
+/// be continued: the conversation is then made from the run, with the id of the run. The texts of the run may be large,
+/// so they are moved and not copied.
+pub fn invocation(run: Run, conversation: Option<Uuid>, usage: Option<TokenSums>) -> InvocationView {
     let has_ended = run.status.is_terminal();
     let result = result_path(run.agent, run.id);
     InvocationView {
@@ -65,9 +66,9 @@ pub fn invocation(run: &Run, conversation: Option<Uuid>, usage: Option<TokenSums
         agent_id: run.agent.0,
         status: run.status,
         reason: run.reason,
-        text: run.summary.clone().filter(|text| has_ended && !text.is_empty()),
-        output: run.output.clone(),
-        error_message: run.error.clone(),
+        text: run.summary.filter(|text| has_ended && !text.is_empty()),
+        output: run.output,
+        error_message: run.error,
         waiting_for: run.waiting_for,
         conversation_id: conversation.unwrap_or(run.id.0),
         token_usage: usage.filter(|_| has_ended),
@@ -115,7 +116,7 @@ mod tests {
         let mut run = run(RunStatus::Waiting);
         (run.waiting_for, run.summary) = (Some(ApprovalKind::Question), Some("so far".to_owned()));
         let usage = TokenSums { total_input: 1, total_output: 2, total_cost: None };
-        let view = invocation(&run, None, Some(usage));
+        let view = invocation(run.clone(), None, Some(usage));
         assert_eq!(
             (view.text, view.token_usage, view.waiting_for),
             (None, None, Some(ApprovalKind::Question))
@@ -130,7 +131,7 @@ mod tests {
         let mut run = run(RunStatus::Paused);
         (run.reason, run.summary) = (Some(Reason::StepLimit), Some("Half.".to_owned()));
         let conversation = Uuid::now_v7();
-        let view = invocation(&run, Some(conversation), None);
+        let view = invocation(run.clone(), Some(conversation), None);
         assert_eq!((view.text.as_deref(), view.reason), (Some("Half."), Some(Reason::StepLimit)));
         assert_eq!(view.conversation_id, conversation);
     }

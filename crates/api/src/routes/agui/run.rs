@@ -4,6 +4,7 @@ use axum::{Extension, extract::State, response::Response};
 use emergent_domain::{
     approval::ApprovalKind,
     ids::{AgentId, RunId},
+    run::Run,
 };
 use emergent_executor::{Error as ExecutorError, StartOptions};
 use emergent_graph::Actor;
@@ -74,6 +75,8 @@ pub(super) async fn run(
     let run = app.executor.get_run(actor.project, part.run).await?;
     let (thread, client_run) = (body.thread_id.clone(), body.run_id.clone());
     let ids = ClientIds { thread, run: client_run, parent_run: body.parent_run_id.clone() };
+    // The stream may last for hours, and needs no text of the run: the events have it.
+    let run = Run { summary: None, output: None, ..run };
     let events = EventStream::new(run, ids, body.into_echo(), part.after_seq > 0);
     let frames = frames(&app, part, events).map(|event| sse::frame(None, &event));
     Ok(sse::stream_with(&app, &caller, permit, frames))

@@ -74,7 +74,7 @@ pub(super) async fn invoke(
         (AnswerMode::Wait(seconds), _permit) => {
             let limit = Duration::from_secs(seconds);
             let run = wait_for_run(&app, &caller, actor.project, run, limit).await?;
-            answer(&app, &run).await
+            answer(&app, run).await
         }
     }
 }

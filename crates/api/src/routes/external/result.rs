@@ -59,13 +59,18 @@ pub(super) async fn get(
     context: Option<Extension<RequestContext>>,
 ) -> Result<Response, ApiError> {
     let seconds = check_wait(query.wait)?;
-    find_invocation(&app, &caller, project, &agent, run).await?;
+    let found = find_invocation(&app, &caller, project, &agent, run).await?;
+    // A result may be large, so it is not read again.
+    if found.status.is_terminal() {
+        return answer(&app, found).await;
+    }
+    drop(found);
     let _permit = match seconds {
         0 => None,
         _ => Some(waiting::permit(&app, &caller, context.as_ref().map(|Extension(context)| context))?),
     };
     let run = wait_for_run(&app, &caller, project, run, Duration::from_secs(seconds)).await?;
-    answer(&app, &run).await
+    answer(&app, run).await
 }
 
 /// Streams the events of a run that this token started with `invoke`, or of another token's, with `admin:read`: those
@@ -108,18 +113,19 @@ async fn find_invocation(
 }
 
 /// Returns the answer about a run: 200 if it has ended, and 202 otherwise.
-pub(super) async fn answer(app: &App, run: &Run) -> Result<Response, ApiError> {
+pub(super) async fn answer(app: &App, run: Run) -> Result<Response, ApiError> {
     let conversation = app.chat.conversation_of_run(run.project, run.id).await?;
     let usage = match run.status.is_terminal() {
         true => Some(app.executor.token_totals(run.project, run.id).await?.into_view()),
         false => None,
     };
+    let (agent, id, has_ended) = (run.agent, run.id, run.status.is_terminal());
     let view = invocation(run, conversation.map(|id| id.0), usage);
-    let response = match run.status.is_terminal() {
+    let response = match has_ended {
         true => ok::<InvocationView>(view)?.into_response(),
         false => accepted::<InvocationView>(view)?.into_response(),
     };
-    Ok(with_location(response, run.agent, run.id))
+    Ok(with_location(response, agent, id))
 }
 
 /// Streams the events of a run after a `seq`.
