@@ -6,6 +6,7 @@ use emergent_domain::{coordination::DISCUSSION_STATUSES, object_ref::ObjectRef};
 use crate::{
     ApiError, App,
     auth::{AsActor, InProject},
+    error::Failure,
     extract::{Json, ObjectPath, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::coordination_discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView},
@@ -63,7 +64,10 @@ pub(super) async fn get(
 #[utoipa::path(
     post, path = "/api/coordination/discussions/{discussionId}/decide", tag = "coordination",
     operation_id = "decideDiscussion", params(("discussionId" = String, Path, description = "The id of an object, or `Type/key` with the slash as `%2F`")), request_body = DecideDiscussion,
-    responses((status = 200, description = "The discussion", body = Envelope<DiscussionView>)),
+    responses(
+        (status = 200, description = "The discussion", body = Envelope<DiscussionView>),
+        (status = 409, description = "`conflict`: the discussion is not escalated, or was decided already", body = Failure),
+    ),
 )]
 pub(super) async fn decide(
     State(app): State<App>,
