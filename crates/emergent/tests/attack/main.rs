@@ -19,6 +19,7 @@ mod parallel_results;
 mod programs;
 mod reads;
 mod schemas;
+mod stored_schemas;
 mod unfinished_bodies;
 mod unread_answers;
 mod writes;

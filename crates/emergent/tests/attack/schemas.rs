@@ -23,7 +23,7 @@ fn chain(levels: usize, level: impl Fn(Value) -> Value) -> Value {
     json!({ "$defs": defs, "$ref": "#/$defs/c0" })
 }
 
-fn hostile_schemas() -> Vec<(&'static str, Value)> {
+pub fn hostile_schemas() -> Vec<(&'static str, Value)> {
     let deep = chain(300, |next| json!({ "allOf": [next], "unevaluatedProperties": false }));
     let mut doubled = chain(30, |next| json!({ "allOf": [next, next] }));
     doubled["unevaluatedProperties"] = json!(false);

@@ -54,6 +54,11 @@ impl Api {
         Self { project: Some(project.to_owned()), ..self.clone() }
     }
 
+    /// The same client of a server that was started again at another address.
+    pub fn at(&self, base: &str) -> Self {
+        Self { base: base.to_owned(), ..self.clone() }
+    }
+
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token);
         match &self.project {

@@ -1,11 +1,11 @@
-//! Checks the contents of all projects: secrets, MCP servers, products and triggers. Like other commands, it
+//! Checks the contents of all projects: secrets, MCP servers, packs, products and triggers. Like other commands, it
 //! asks the server that uses the data folder, or opens the folder itself.
 
 use emergent_store::{Db, secrets as rows};
 use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
 
 use super::{
-    Finding, agents, neutral_finding, ok_finding, problem_finding, products, secrets, servers,
+    Finding, agents, neutral_finding, ok_finding, packs, problem_finding, products, secrets, servers,
     setup::DataLocation, triggers, usable_models::UsableModels,
 };
 use crate::{
@@ -147,12 +147,13 @@ async fn check_projects(
         findings.extend(missing);
         findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
         findings.extend(agents::check_agents(&client, &label, models).await?);
+        findings.extend(packs::check_packs(&client, &label).await?);
         findings.extend(products::check_products(&client, &label).await?);
         findings.extend(triggers::check_triggers(&client, &label, models).await?);
     }
     findings.push(ok_finding("secrets", format!("{secret_count} set; {key_location}")));
     // Findings are grouped by section and not by project.
-    let order = ["secrets", "mcp servers", "agents", "products", "triggers"];
+    let order = ["secrets", "mcp servers", "agents", "packs", "products", "triggers"];
     findings.sort_by_key(|finding| order.iter().position(|section| *section == finding.what));
     Ok(findings)
 }

@@ -4,6 +4,7 @@
 
 mod agents;
 mod contents;
+mod packs;
 mod products;
 mod secrets;
 mod server_state;
