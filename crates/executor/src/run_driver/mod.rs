@@ -66,6 +66,8 @@ pub(crate) struct RunDriver {
     pub recorder: Recorder,
     /// The tool calls of the newest answer, in order, as they are recorded.
     pub calls: Vec<RecordedToolCall>,
+    /// Whether a crash interrupted a call of the newest answer, so that its outcome is unknown.
+    pub has_unknown_outcome: bool,
     pub deadline: Instant,
     pub slot: RunSlot,
     /// The estimated tokens after the last attempt to shorten the conversation. It is shortened again only
@@ -100,6 +102,7 @@ impl RunDriver {
             sends_schema: true,
             definition: Arc::new(loaded.definition),
             calls: Vec::new(),
+            has_unknown_outcome: false,
             deadline: Instant::now() + remaining,
             tools,
             context,
@@ -356,6 +359,7 @@ impl RunDriver {
     /// Adds the results of all calls of the newest answer to the context.
     pub fn push_tool_results(&mut self) -> NextAction {
         let calls = std::mem::take(&mut self.calls);
+        self.has_unknown_outcome = tool_calls::has_unknown_outcome(&calls);
         let results = calls.iter().map(context::tool_result).collect::<Vec<_>>();
         self.context.push(Turn::results(results), self.recorder.last_seq());
         self.machine.on_tool_results(&result_views(&calls))

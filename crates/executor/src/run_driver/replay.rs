@@ -11,7 +11,7 @@ use emergent_rules::run::{AnswerView, CallView, NextAction, ResultView, TRUNCATE
 use emergent_store::runs::conversation::Conversation;
 use emergent_tools::Effect;
 
-use super::{RunDriver, error_output, tool_calls_in};
+use super::{RunDriver, error_output, tool_calls::has_unknown_outcome, tool_calls_in};
 
 impl RunDriver {
     /// Replays the record into the machine, and returns the next action.
@@ -36,10 +36,11 @@ impl RunDriver {
                 _ => {}
             }
         }
-        self.calls = last_calls;
-        if self.calls.iter().any(|call| !call.status.is_terminal()) {
+        if last_calls.iter().any(|call| !call.status.is_terminal()) {
+            self.calls = last_calls;
             return NextAction::CallTools(Vec::new());
         }
+        self.has_unknown_outcome = has_unknown_outcome(&last_calls);
         self.machine.next_action()
     }
 

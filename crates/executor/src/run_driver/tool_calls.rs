@@ -240,9 +240,7 @@ impl RunDriver {
 
     /// Whether an agent of another system executes this run, and its last message was interrupted by a crash.
     pub(super) fn is_interrupted_message(&self) -> bool {
-        let unknown = error_output(UNKNOWN_OUTCOME_MESSAGE);
-        self.run.model.provider == REMOTE_AGENT_PROVIDER
-            && self.calls.iter().any(|call| call.output.as_ref() == Some(&unknown))
+        self.run.model.provider == REMOTE_AGENT_PROVIDER && self.has_unknown_outcome
     }
 
     async fn interrupt_remaining_calls(&mut self) -> Result<()> {
@@ -292,6 +290,12 @@ impl RunDriver {
             ..self.calls[index].clone()
         }
     }
+}
+
+/// Whether one of these calls was interrupted while it was being made.
+pub(super) fn has_unknown_outcome(calls: &[RecordedToolCall]) -> bool {
+    let unknown = error_output(UNKNOWN_OUTCOME_MESSAGE);
+    calls.iter().any(|call| call.output.as_ref() == Some(&unknown))
 }
 
 /// Converts the result of a guarded call to its recorded form. `None` means that the run's deadline
