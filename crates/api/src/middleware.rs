@@ -16,8 +16,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, routes::a2a, server::Peer,
-    web_pages,
+    ApiError, App, hosts::AllowedHosts, html_page, request_context::RequestContext, routes::a2a,
+    server::Peer, web_pages,
 };
 
 /// A longer request id is replaced.
