@@ -68,6 +68,17 @@ fn every_reference_leads_somewhere() {
     check(&document, &document);
 }
 
+/// The media type and the schema of errors: both bindings of A2A have those of their protocol, except their card.
+fn shape_of_errors(path: &str) -> (&'static str, &'static str) {
+    if path == "/a2a/{project}/{agent}" {
+        ("application/json", "A2aRpcFailure")
+    } else if path.starts_with("/a2a/{project}/{agent}/v1/") {
+        ("application/a2a+json", "A2aFailure")
+    } else {
+        ("application/json", "Failure")
+    }
+}
+
 #[test]
 fn every_operation_documents_how_it_refuses() {
     for (path, method, operation) in operations(&document()) {
@@ -88,8 +99,9 @@ fn every_operation_documents_how_it_refuses() {
             assert!(method == "delete" || told.contains("streams"), "{method} {path}: {told}");
         }
         for status in needed {
-            let schema = &responses[status]["content"]["application/json"]["schema"]["$ref"];
-            assert_eq!(schema, "#/components/schemas/Failure", "{method} {path} {status}");
+            let (media_type, failure) = shape_of_errors(&path);
+            let schema = &responses[status]["content"][media_type]["schema"]["$ref"];
+            assert_eq!(*schema, format!("#/components/schemas/{failure}"), "{method} {path} {status}");
         }
         // The form of the login page leads to another page.
         let success = |status: &String| status.starts_with('2') || (path == "/login" && status == "303");

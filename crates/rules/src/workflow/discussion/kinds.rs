@@ -75,10 +75,6 @@ fn review_loop(walk: &mut Replay) -> ReplayResult<DiscussionOutcome> {
             let text = walk.last_proposal();
             return Ok(DiscussionOutcome::from_text(text).with_full_consensus());
         }
-        // Nobody would review what is proposed after the last round.
-        if round == walk.settings.rounds() {
-            break;
-        }
         // What is refined is the next round's proposal.
         let refine = new_stage(
             "refine",
