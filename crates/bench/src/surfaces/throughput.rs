@@ -68,8 +68,10 @@ pub(super) fn is_selected(report: &Report) -> bool {
 
 pub(super) fn measure(report: &mut Report, options: &Options, server: &Server, model: &Model) {
     let time = if options.count.is_some() { CHECK_TIME } else { MEASURE_TIME };
-    let selected = PROTOCOLS.into_iter().filter(|protocol| report.wants(&protocol.row())).collect::<Vec<_>>();
-    for protocol in selected {
+    for protocol in PROTOCOLS {
+        if !report.wants(&protocol.row()) {
+            continue;
+        }
         let raw = ask_model(model, time);
         let agent = super::agent(server, PLAN);
         let address = server.address.clone();
