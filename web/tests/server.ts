@@ -64,7 +64,10 @@ export class Server {
 
   /** Ends the program at once, as a crash does. */
   async kill() {
+    // `front.mjs` has the program as its child, which would outlive it.
+    const below = readFileSync(`/proc/${this.#child.pid}/task/${this.#child.pid}/children`, 'utf8').split(' ').filter(Boolean)
     await this.#end('SIGKILL')
+    for (const pid of below) process.kill(Number(pid), 'SIGKILL')
   }
 
   /** Starts the program again with the same data and the same address. */

@@ -1,0 +1,83 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { Ban, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { useScope } from '~/api/session'
+import { Button, buttonClass } from '~/ui/Button'
+import { ConfirmDialog } from '~/ui/ConfirmDialog'
+import { toast } from '~/ui/toast'
+import { useActions } from '~/util/actions'
+import { words } from '~/util/format'
+import { ResumeDialog } from './ResumeDialog'
+import { RevertDialog } from './RevertDialog'
+import { isOver, type RunDetail } from './run-queries'
+
+type Open = 'cancel' | 'resume' | 'revert'
+
+/** Why a run cannot be resumed, if it cannot. */
+function whyNotResumed(run: RunDetail): string | undefined {
+  if (run.resumedAs) return 'Another run already goes on where this one paused.'
+  return run.status === 'paused' ? undefined : `Only a paused run can be resumed; this one is ${words(run.status)}.`
+}
+
+export function RunActions({ run }: { run: RunDetail }) {
+  const [open, setOpen] = useState<Open>()
+  const invoke = useScope('agents:invoke').reason
+  const write = useScope('admin:write').reason
+  const over = isOver(run.status)
+  const navigate = useNavigate()
+  const close = () => setOpen(undefined)
+  useActions(
+    useMemo(
+      () => [
+        ...(over ? [] : [{ id: 'run-cancel', label: 'Cancel this run…', group: 'On this page', run: () => setOpen('cancel') }]),
+        ...(run.status === 'paused' && !run.resumedAs ? [{ id: 'run-resume', label: 'Resume this run…', group: 'On this page', run: () => setOpen('resume') }] : []),
+        ...(over ? [{ id: 'run-revert', label: 'Revert what this run wrote…', group: 'On this page', run: () => setOpen('revert') }] : []),
+        { id: 'run-compare', label: 'Compare this run with another', group: 'On this page', run: () => void navigate({ to: '/runs/compare', search: { left: run.id } }) },
+      ],
+      [over, run.id, run.status, run.resumedAs, navigate],
+    ),
+  )
+  return (
+    <>
+      <Link to="/runs/compare" search={{ left: run.id }} className={buttonClass()}>
+        <GitCompareArrows aria-hidden size={14} />
+        Compare
+      </Link>
+      <Button icon={<Undo2 aria-hidden size={14} />} disabledReason={write ?? (over ? undefined : 'A run can be reverted when it has ended.')} onClick={() => setOpen('revert')}>
+        Revert…
+      </Button>
+      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={invoke ?? whyNotResumed(run)} onClick={() => setOpen('resume')}>
+        Resume…
+      </Button>
+      <Button icon={<Ban aria-hidden size={14} />} disabledReason={invoke ?? (over ? 'The run has ended.' : undefined)} onClick={() => setOpen('cancel')}>
+        Cancel…
+      </Button>
+      {open === 'cancel' && <CancelDialog run={run} onClose={close} />}
+      {open === 'resume' && <ResumeDialog run={run} onClose={close} />}
+      {open === 'revert' && <RevertDialog run={run} onClose={close} />}
+    </>
+  )
+}
+
+function CancelDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+  const client = useQueryClient()
+  const cancel = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/cancel', { params: { path: { agentId: run.agentId, runId: run.id } } })),
+    onSuccess: () => {
+      toast('The run was cancelled.')
+      void client.invalidateQueries({ queryKey: keys.run(run.id) })
+      onClose()
+    },
+  })
+  const below = run.childRuns.filter((child) => !isOver(child.status)).length
+  return (
+    <ConfirmDialog open onClose={onClose} onConfirm={() => cancel.mutate()} title="Cancel this run" action="Cancel the run" danger busy={cancel.isPending} error={cancel.error}>
+      <p>
+        It stops at once{below > 0 && <>, and so {below === 1 ? 'does the run' : `do the ${below} runs`} that it started</>}. What it wrote stays, and can be reverted. A cancelled run cannot be resumed.
+      </p>
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { showEverywhere, startAll, visit } from './harness'
+import { trigger, untilStatus } from './seed'
+import { audit, seedWork } from './seed-work'
+
+let all: Awaited<ReturnType<typeof startAll>>
+let run: string
+beforeAll(async () => {
+  all = await startAll()
+  await seedWork(all.server)
+  run = await audit(all.server)
+})
+afterAll(() => all?.stop())
+
+type Message = { id: string; role: string; content: { text: string; toolCalls?: { toolName: string }[] } }
+type Detail = { id: string; agentId: string; status: string; resumedAs?: string }
+
+it('shows a run in both themes and widths without a violation', () =>
+  showEverywhere(all.browser, all.server, 'run', `/runs/${run}`, async (page) => {
+    await page.getByText('Ended: completed').waitFor({ state: 'attached' })
+    await page.getByRole('link', { name: /risk-analyst/ }).first().waitFor()
+  }))
+
+it('shows the transcript in both themes and widths without a violation', () =>
+  showEverywhere(all.browser, all.server, 'run-transcript', `/runs/${run}`, async (page) => {
+    await page.getByText('I look up the contract').waitFor({ state: 'attached' })
+    await page.getByRole('tab', { name: 'Transcript' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
+    await page.getByRole('log').getByRole('button', { name: /entities_get/ }).first().click()
+    await page.getByRole('log').getByText('M. Keller').waitFor()
+  }))
+
+it('shows the changes of a run in both themes and widths without a violation', () =>
+  showEverywhere(all.browser, all.server, 'run-writes', `/runs/${run}?tab=writes`, async (page) => {
+    await page.getByRole('link', { name: 'Finding/northwind-fuel-surcharge' }).first().waitFor()
+    await page.getByRole('tab', { name: 'Changes to the graph' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
+  }))
+
+it('shows tokens and cost by step in both themes and widths without a violation', () =>
+  showEverywhere(all.browser, all.server, 'run-steps', `/runs/${run}?tab=steps`, async (page) => {
+    await page.getByRole('rowheader', { name: '4', exact: true }).waitFor()
+    await page.getByRole('tab', { name: 'Tokens and cost' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
+  }))
+
+it('shows what was said and done, and loads a call when it is opened', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${run}`)
+  const log = page.getByRole('log', { name: 'Transcript' })
+  await log.getByText('I look up the contract').waitFor()
+  await page.getByLabel('What is shown').selectOption('errors')
+  await page.waitForURL(/show=errors/)
+  const failed = log.getByRole('button', { name: /entities_get/ })
+  expect(await failed.count()).toBe(1)
+  await failed.click()
+  await log.getByText('Contract/northwind-2019').first().waitFor()
+  await log.getByRole('heading', { name: 'Error' }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('selects a call in the timeline by pointer and by keyboard', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${run}`)
+  const timeline = page.getByRole('listbox', { name: /calls over time/ })
+  const spawn = timeline.getByRole('option', { name: /^spawn_agents/ })
+  await spawn.hover()
+  await page.getByText('spawn_agents · step 2').or(page.locator('p', { hasText: 'spawn_agents · step 2' })).first().waitFor()
+  await spawn.click()
+  await page.waitForURL(/item=/)
+  await page.getByRole('log').getByRole('button', { name: /spawn_agents/, expanded: true }).waitFor()
+  const before = new URL(page.url()).searchParams.get('item')
+  await timeline.focus()
+  for (let count = 0; count < 20; count++) await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction((before) => new URLSearchParams(location.search).get('item') !== before, before)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('shows text as it is written, and exactly the record after the server was killed', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [502] } })
+  const id = await trigger(all.server, 'report-writer', 'Write the report of the Northwind audit.')
+  await page.goto(`${all.server.url}/runs/${id}`)
+  const live = page.locator('[data-live]')
+  await live.getByText('The report begins with').waitFor()
+  await page.getByRole('heading', { level: 1 }).getByText('Followed live').waitFor()
+  await all.server.kill()
+  await page.getByText('Reconnecting').first().waitFor()
+  await all.server.restart()
+  await page.getByText('Continued from its record').waitFor({ timeout: 30_000 })
+  await untilStatus(all.server, id, 'completed')
+  await page.getByText('Ended: completed').waitFor({ timeout: 30_000 })
+  expect(await live.count()).toBe(0)
+
+  const { agentId } = await all.server.api<Detail>('GET', `/api/admin/runs/${id}`)
+  const messages = await all.server.api<Message[]>('GET', `/api/admin/agents/${agentId}/runs/${id}/messages?limit=100`)
+  const said = messages.filter((one) => one.role === 'assistant').map((one) => one.content.text)
+  const shown = await page.getByRole('log').locator('article').filter({ hasText: 'report-writer' }).locator('p').allTextContents()
+  expect(shown).toEqual(said)
+  const calls = messages.flatMap((one) => one.content.toolCalls ?? [])
+  expect(await page.getByRole('log').getByRole('button', { name: /entities_get/ }).count()).toBe(calls.length)
+  // A page that is opened now shows the same.
+  const before = await page.locator('[data-item]').evaluateAll((items) => items.map((item) => item.getAttribute('data-item')))
+  await page.reload()
+  await page.getByText('Ended: completed').waitFor()
+  expect(await page.locator('[data-item]').evaluateAll((items) => items.map((item) => item.getAttribute('data-item')))).toEqual(before)
+  expect(misbehaviour.found.filter((one) => !/ERR_|net::|502/.test(one))).toEqual([])
+  await context.close()
+})
+
+it('cancels a run that is at work', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const id = await trigger(all.server, 'rate-watcher', 'Watch the rates of Harbour Freight.')
+  await page.goto(`${all.server.url}/runs/${id}`)
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
+  await page.getByRole('heading', { level: 1 }).getByText('Cancelled').waitFor()
+  await untilStatus(all.server, id, 'cancelled')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('resumes a paused run and shows the chain', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const id = await trigger(all.server, 'contract-auditor', 'Audit the contract again.', { maxSteps: 1 })
+  await untilStatus(all.server, id, 'paused')
+  await page.goto(`${all.server.url}/runs/${id}`)
+  await page.getByText('It used all of its steps').waitFor()
+  await page.getByRole('button', { name: 'Resume…' }).click()
+  await page.getByLabel('What to tell the agent').fill('Look at the invoices of March as well.')
+  await page.getByRole('button', { name: 'Resume the run' }).click()
+  await page.waitForURL((url) => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(id))
+  const next = new URL(page.url()).pathname.split('/').pop()!
+  expect((await all.server.api<Detail>('GET', `/api/admin/runs/${id}`)).resumedAs).toBe(next)
+  await page.locator(`ol a[href="/runs/${id}"]`).waitFor()
+  await page.getByText('Look at the invoices of March as well.').first().waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says what a revert would undo, and undoes it', async () => {
+  const contract = () => all.server.api<{ status: string; properties: { reviewer?: string } }>('GET', '/api/graph/objects/Contract%2Fnorthwind-2026')
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${run}`)
+  expect((await contract()).status).toBe('renegotiate')
+  await page.getByRole('button', { name: 'Revert…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('Finding/northwind-fuel-surcharge').waitFor()
+  expect((await contract()).status).toBe('renegotiate')
+  await dialog.getByRole('button', { name: /^Revert \d+ things/ }).click()
+  await page.getByText(/were reverted/).waitFor()
+  expect(await contract()).toMatchObject({ status: 'active', properties: { reviewer: 'M. Keller' } })
+  misbehaviour.check()
+  await context.close()
+})
