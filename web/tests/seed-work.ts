@@ -92,6 +92,14 @@ export async function seedWork(server: Server) {
   for (const agent of agents) await server.api('POST', '/api/admin/agents', agent)
 }
 
+/** The same audit by a model that is content with less. */
+export function writeLenientAudit(server: Server) {
+  const lenient = AUDIT.replace('risk: high, annualValueEur', 'risk: medium, annualValueEur')
+    .replace('I record the finding and mark the contract for renegotiation.', 'I note it for the next meeting.')
+    .replace('        - { tool: entities_delete, input: { id: "Note/northwind-reminder" } }\n', '')
+  writeScripts(server, { lenient })
+}
+
 /** An audit from its trigger to its end. */
 export async function audit(server: Server, more: object = {}): Promise<string> {
   const run = await trigger(server, CONTRACT_AUDITOR, 'Audit the framework contract with Northwind Logistics for 2026.', { maxSteps: 12, maxTotalTokens: 50_000, ...more })

@@ -1,5 +1,5 @@
 // What a run changed in the graph: for each object and relationship, how it was before and how the run left it.
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
@@ -42,8 +42,9 @@ export function writeOf(history: Version[], runId: string): Write | undefined {
   return { how, before: existed ? before : undefined, after: last.deletedAt ? undefined : last, newest: history[0] ?? last, toolCallId: last.author.type === 'run' ? (last.author.toolCallId ?? undefined) : undefined }
 }
 
-export function useWrite(runId: string, kind: Kind, id: string, version: number) {
-  return useQuery({
+/** What a run did to one object or relationship; null if it did nothing. */
+export const writeQuery = (runId: string, kind: Kind, id: string, version: number) =>
+  queryOptions({
     queryKey: [...(kind === 'object' ? keys.object(id) : keys.objects), 'write', kind, id, runId, version],
     queryFn: async ({ signal }) => {
       const options = { params: { path: { id }, query: { limit: 100 } }, signal }
@@ -51,7 +52,8 @@ export function useWrite(runId: string, kind: Kind, id: string, version: number)
       return writeOf([...history].sort((a, b) => b.version - a.version), runId) ?? null
     },
   })
-}
+
+export const useWrite = (runId: string, kind: Kind, id: string, version: number) => useQuery(writeQuery(runId, kind, id, version))
 
 /** The ids of what the run wrote: what its calls name, and, once it has ended, what a revert would undo. */
 export function useWrittenIds(run: RunDetail, record: RunRecord) {

@@ -5,6 +5,7 @@ import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { Input, Switch } from '~/ui/Field'
 import { capitalised, formatCount, words } from '~/util/format'
 import { ORIGINS, PERIODS, REASONS, type RunSearch, STATUSES } from './run-filters'
+import { ViewsMenu } from './ViewsMenu'
 
 const options = (values: readonly string[]) => values.map((value) => ({ value, label: capitalised(words(value)) }))
 const PERIOD_OPTIONS = [
@@ -38,7 +39,12 @@ export function RunFilterBar({ search, onChange, isFiltered, onClear, count, has
     value === 'between' ? onChange({ since: new Date(Date.now() - PERIODS['24h']).toISOString(), until: new Date().toISOString() }) : onChange({ since: value, until: undefined })
   const setTime = (key: 'since' | 'until') => (text: string) => onChange({ [key]: text && new Date(text).toISOString() })
   return (
-    <FilterBar isFiltered={isFiltered} onClear={onClear} end={<span className="text-xs text-text-2">{formatCount(count)}{hasMore && '+'} shown</span>}>
+    <FilterBar isFiltered={isFiltered} onClear={onClear} end={
+        <>
+          <span className="text-xs text-text-2">{formatCount(count)}{hasMore && '+'} shown</span>
+          <ViewsMenu search={search} onChange={onChange} />
+        </>
+      }>
       <FilterText label="Search the runs" placeholder="Search input or result" value={search.q} onChange={(q) => onChange({ q })} />
       <FilterSelect label="Status" value={search.status} options={options(STATUSES)} onChange={(status) => onChange({ status })} />
       <FilterSelect label="Agent" value={search.agent} options={agents.map(({ name }) => ({ value: name, label: name }))} onChange={(agent) => onChange({ agent })} />

@@ -1,0 +1,123 @@
+import { Check, Pencil, X } from 'lucide-react'
+import { type ReactNode, useRef, useState } from 'react'
+import { useShortcut } from '~/hooks/use-shortcut'
+import { Button } from '~/ui/Button'
+import { Field, Textarea } from '~/ui/Field'
+import type { Approval } from './inbox-state'
+import { type Decide, problemsOf } from './use-decide'
+
+export const Key = ({ children }: { children: ReactNode }) => (
+  <kbd aria-hidden className="ml-1 hidden rounded-sm bg-current/12 px-1 font-sans text-2xs lg:inline">
+    {children}
+  </kbd>
+)
+
+/** Sends the form of a field with Ctrl+Enter. */
+export const onSend = (send: () => void) => (event: React.KeyboardEvent) => {
+  if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
+  event.preventDefault()
+  send()
+}
+
+type Mode = 'edit' | 'deny' | undefined
+
+export function ApprovalForm({ item, decide }: { item: Approval; decide: Decide }) {
+  const [mode, setMode] = useState<Mode>()
+  const approve = useRef<HTMLButtonElement>(null)
+  // One key shows what Enter will do: no single key approves a call.
+  useShortcut('a', () => approve.current?.focus())
+  useShortcut('e', () => setMode('edit'))
+  useShortcut('d', () => setMode('deny'))
+  return (
+    <div className="sticky bottom-0 -mx-4 -mb-4 max-h-[70vh] space-y-4 overflow-auto border-t border-line bg-surface px-4 py-3 lg:-mx-6 lg:-mb-6 lg:px-6">
+      <div className="flex flex-wrap gap-2">
+        <Button ref={approve} variant="primary" icon={<Check aria-hidden size={14} />} busy={decide.isPending} onClick={() => decide.mutate({ decision: 'approve', told: 'The call was approved.' })}>
+          Approve<Key>a</Key>
+        </Button>
+        <Button icon={<Pencil aria-hidden size={14} />} aria-expanded={mode === 'edit'} onClick={() => setMode(mode === 'edit' ? undefined : 'edit')}>
+          Edit the input<Key>e</Key>
+        </Button>
+        <Button icon={<X aria-hidden size={14} />} aria-expanded={mode === 'deny'} onClick={() => setMode(mode === 'deny' ? undefined : 'deny')}>
+          Deny<Key>d</Key>
+        </Button>
+      </div>
+      {mode === 'edit' && <EditForm item={item} decide={decide} onClose={() => setMode(undefined)} />}
+      {mode === 'deny' && <DenyForm decide={decide} onClose={() => setMode(undefined)} />}
+    </div>
+  )
+}
+
+/** Reads an object from JSON, or says what is wrong with it. */
+function parseObject(text: string): { value: Record<string, unknown> } | { problem: string } {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (value === null || typeof value !== 'object' || Array.isArray(value)) return { problem: 'The input of a tool is an object: { … }.' }
+    return { value: value as Record<string, unknown> }
+  } catch (error) {
+    return { problem: `This is no JSON: ${(error as Error).message}` }
+  }
+}
+
+function EditForm({ item, decide, onClose }: { item: Approval; decide: Decide; onClose: () => void }) {
+  const [text, setText] = useState(() => JSON.stringify(item.input, null, 2))
+  const parsed = parseObject(text)
+  const problem = 'problem' in parsed ? parsed.problem : problemsOf(decide.error).editedInput
+  const send = () => 'value' in parsed && decide.mutate({ decision: 'approve', editedInput: parsed.value, told: 'The call was approved with the changed input.' })
+  return (
+    <form
+      className="space-y-3 rounded-md border border-line p-3"
+      onSubmit={(event) => {
+        event.preventDefault()
+        send()
+      }}
+    >
+      <Field label="Input of the call" hint="The call is made with this instead. The record of the run has both." problem={problem}>
+        {(ids) => (
+          <Textarea
+            {...ids}
+            autoFocus
+            rows={Math.min(18, text.split('\n').length + 1)}
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value)
+              if (decide.error) decide.reset()
+            }}
+            onKeyDown={onSend(send)}
+            className="font-mono text-xs!"
+          />
+        )}
+      </Field>
+      <div className="flex flex-wrap gap-2">
+        <Button type="submit" variant="primary" busy={decide.isPending} disabledReason={'problem' in parsed ? parsed.problem : undefined}>
+          Approve with this input<Key>Ctrl Enter</Key>
+        </Button>
+        <Button onClick={onClose}>Leave it as it is</Button>
+      </div>
+    </form>
+  )
+}
+
+/** Denies a call, or leaves a question unanswered, with a reason that the agent reads. */
+export function DenyForm({ decide, onClose, action = 'Deny the call', told = 'The call was denied.' }: { decide: Decide; onClose: () => void; action?: string; told?: string }) {
+  const [reason, setReason] = useState('')
+  const send = () => decide.mutate({ decision: 'deny', ...(reason.trim() && { reason: reason.trim() }), told })
+  return (
+    <form
+      className="space-y-3 rounded-md border border-line p-3"
+      onSubmit={(event) => {
+        event.preventDefault()
+        send()
+      }}
+    >
+      <Field label="Reason" hint="The agent reads it and goes on without the call." problem={problemsOf(decide.error).reason}>
+        {(ids) => <Textarea {...ids} autoFocus rows={2} value={reason} onChange={(event) => setReason(event.target.value)} onKeyDown={onSend(send)} />}
+      </Field>
+      <div className="flex flex-wrap gap-2">
+        <Button type="submit" variant="danger" busy={decide.isPending}>
+          {action}<Key>Ctrl Enter</Key>
+        </Button>
+        <Button onClick={onClose}>Leave it open</Button>
+      </div>
+    </form>
+  )
+}

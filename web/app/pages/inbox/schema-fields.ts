@@ -1,0 +1,33 @@
+// A form from the simple properties of a JSON Schema: texts, numbers, choices and yes or no.
+
+export type SchemaField = { name: string; label: string; hint: string | undefined; kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice'; options: string[]; isRequired: boolean }
+type Schema = Record<string, unknown>
+
+/** The fields of an object schema, or undefined if it has a part that a form cannot show. */
+export function fieldsOf(schema: Schema): SchemaField[] | undefined {
+  const { type, properties } = schema
+  if (type !== 'object' || properties === null || typeof properties !== 'object') return undefined
+  const required = Array.isArray(schema.required) ? (schema.required as string[]) : []
+  const fields: SchemaField[] = []
+  for (const [name, value] of Object.entries(properties as Record<string, Schema>)) {
+    const common = { name, label: typeof value.title === 'string' ? value.title : name, hint: typeof value.description === 'string' ? value.description : undefined, isRequired: required.includes(name) }
+    if (Array.isArray(value.enum) && value.enum.every((one) => typeof one === 'string')) fields.push({ ...common, kind: 'choice', options: value.enum as string[] })
+    else if (value.type === 'string') fields.push({ ...common, kind: 'text', options: [] })
+    else if (value.type === 'number' || value.type === 'integer' || value.type === 'boolean') fields.push({ ...common, kind: value.type, options: [] })
+    else return undefined
+  }
+  return fields.length > 0 ? fields : undefined
+}
+
+/** The value of a form as the schema wants it. An empty field that is not required is left out. */
+export function valueOf(fields: SchemaField[], texts: Record<string, string>): Record<string, unknown> {
+  const value: Record<string, unknown> = {}
+  for (const { name, kind, isRequired } of fields) {
+    const text = texts[name] ?? ''
+    if (kind === 'boolean') value[name] = text === 'true'
+    else if (text === '' && !isRequired) continue
+    else if (kind === 'number' || kind === 'integer') value[name] = text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text)
+    else value[name] = text
+  }
+  return value
+}

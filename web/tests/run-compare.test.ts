@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { showEverywhere, startAll, visit } from './harness'
+import { rehearsal } from './seed'
+import { audit, seedWork, writeLenientAudit } from './seed-work'
+
+let all: Awaited<ReturnType<typeof startAll>>
+let runs: [string, string]
+beforeAll(async () => {
+  all = await startAll()
+  await seedWork(all.server)
+  writeLenientAudit(all.server)
+  const strict = await audit(all.server)
+  runs = [strict, await audit(all.server, { model: rehearsal('lenient') })]
+})
+afterAll(() => all?.stop())
+
+it('shows two runs side by side in both themes and widths without a violation', () =>
+  showEverywhere(all.browser, all.server, 'run-compare', `/runs/compare?left=${runs[0]}&right=${runs[1]}`, async (page) => {
+    await page.getByRole('heading', { name: 'Step 3' }).waitFor()
+    await page.getByText('Contract/northwind-2026').first().waitFor()
+  }))
+
+it('says what differs in steps, inputs, changes and cost, and swaps the sides', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${runs[0]}`)
+  await page.getByRole('link', { name: 'Compare' }).click()
+  await page.getByLabel('Right run').selectOption(runs[1])
+  await page.waitForURL((url) => url.searchParams.get('right') === runs[1])
+  await page.getByRole('rowheader', { name: 'Model' }).waitFor()
+  expect(await page.getByRole('heading', { name: 'Step 1' }).count()).toBe(0)
+  const input = page.getByRole('region', { name: 'Differences of the input of entities_update' })
+  await input.getByText('"risk": "high"').waitFor()
+  await input.getByText('"risk": "medium"').waitFor()
+  await page.getByRole('listitem').filter({ hasText: 'entities_delete' }).getByText('Only left').first().waitFor()
+  await page.getByRole('region', { name: 'Differences of Contract/northwind-2026' }).waitFor()
+  await page.getByRole('switch').click()
+  await page.getByRole('heading', { name: 'Step 1' }).waitFor()
+  await page.getByRole('button', { name: 'Swap' }).click()
+  await page.waitForURL((url) => url.searchParams.get('left') === runs[1] && url.searchParams.get('all') === 'true')
+  await page.getByRole('listitem').filter({ hasText: 'entities_delete' }).getByText('Only right').first().waitFor()
+  misbehaviour.check()
+  await context.close()
+})
