@@ -31,15 +31,18 @@ it('shows requests of every kind in both themes and widths without a violation',
     showEverywhere(all.browser, all.server, name, `/inbox?item=${id}`, async (page) => {
       await page.getByRole('article', { name: 'The request' }).getByText(text).first().waitFor()
     })
-  await show('inbox-approval', approval.id, 'released')
-  await show('inbox-question', contact.id, 'Credit limit in EUR')
-  await show('inbox-discussion', discussion.id, 'index the fuel surcharge')
-  await show('inbox-escalation', escalation.id, 'Report what was paid')
-  await showEverywhere(all.browser, all.server, 'inbox', '/inbox', (page) => page.getByText('vendor-cleanup').or(page.getByText('entities_delete')).first().waitFor())
-  for (const item of [approval, cleanup, terms, contact]) await all.server.api('POST', `/api/approvals/${item.id}/decide`, { decision: 'deny' })
-  await all.server.api('POST', `/api/approvals/${discussion.id}/decide`, { decision: 'approve' })
-  await all.server.api('POST', `/api/approvals/${escalation.id}/decide`, { decision: 'deny' })
-}, 240_000)
+  try {
+    await show('inbox-approval', approval.id, 'released')
+    await show('inbox-question', contact.id, 'Credit limit in EUR')
+    await show('inbox-discussion', discussion.id, 'index the fuel surcharge')
+    await show('inbox-escalation', escalation.id, 'Report what was paid')
+    await showEverywhere(all.browser, all.server, 'inbox', '/inbox', (page) => page.getByText('vendor-cleanup').or(page.getByText('entities_delete')).first().waitFor())
+  } finally {
+    for (const item of [approval, cleanup, terms, contact]) await all.server.api('POST', `/api/approvals/${item.id}/decide`, { decision: 'deny' })
+    await all.server.api('POST', `/api/approvals/${discussion.id}/decide`, { decision: 'approve' })
+    await all.server.api('POST', `/api/approvals/${escalation.id}/decide`, { decision: 'deny' })
+  }
+}, 400_000)
 
 it('decides an approval with the keyboard alone, from the login on', async () => {
   const item = await ask(all.server, 'vendor-cleanup', 'Remove vendors without orders.')
@@ -152,7 +155,7 @@ it('decides a discussion and resumes a workflow', async () => {
   await untilItem(all.server, (item) => item.id === workflowId)
   const { escalation } = await all.server.api<{ escalation: { discussionId: string } }>('GET', `/api/coordination/workflows/${workflowId}`)
   const discussion = { id: escalation.discussionId }
-  const { page, context, misbehaviour } = await open(workflowId)
+  const { page, context, misbehaviour } = await open(workflowId, 'wide', [404])
   await page.getByRole('button', { name: 'Decide the discussion' }).click()
   await page.waitForURL(new RegExp(discussion.id))
   await page.getByLabel('Or decide in your own words').fill('Index it, with a cap of 6 %.')

@@ -10,6 +10,8 @@ beforeAll(async () => {
   await seedWork(all.server)
   writeLenientAudit(all.server)
   const strict = await audit(all.server)
+  // The second run finds what the first one found.
+  await all.server.api('POST', `/api/admin/agents/contract-auditor/runs/${strict}/revert`, { tree: true })
   runs = [strict, await audit(all.server, { model: rehearsal('lenient') })]
 })
 afterAll(() => all?.stop())
@@ -18,7 +20,7 @@ it('shows two runs side by side in both themes and widths without a violation', 
   showEverywhere(all.browser, all.server, 'run-compare', `/runs/compare?left=${runs[0]}&right=${runs[1]}`, async (page) => {
     await page.getByRole('heading', { name: 'Step 3' }).waitFor()
     await page.getByText('Contract/northwind-2026').first().waitFor()
-  }))
+  }), 180_000)
 
 it('says what differs in steps, inputs, changes and cost, and swaps the sides', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)

@@ -19,7 +19,7 @@ it('shows a run in both themes and widths without a violation', () =>
   showEverywhere(all.browser, all.server, 'run', `/runs/${run}`, async (page) => {
     await page.getByText('Ended: completed').waitFor({ state: 'attached' })
     await page.getByRole('link', { name: /risk-analyst/ }).first().waitFor()
-  }))
+  }), 180_000)
 
 it('shows the transcript in both themes and widths without a violation', () =>
   showEverywhere(all.browser, all.server, 'run-transcript', `/runs/${run}`, async (page) => {
@@ -27,19 +27,19 @@ it('shows the transcript in both themes and widths without a violation', () =>
     await page.getByRole('tab', { name: 'Transcript' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
     await page.getByRole('log').getByRole('button', { name: /entities_get/ }).first().click()
     await page.getByRole('log').getByText('M. Keller').waitFor()
-  }))
+  }), 180_000)
 
 it('shows the changes of a run in both themes and widths without a violation', () =>
   showEverywhere(all.browser, all.server, 'run-writes', `/runs/${run}?tab=writes`, async (page) => {
     await page.getByRole('link', { name: 'Finding/northwind-fuel-surcharge' }).first().waitFor()
     await page.getByRole('tab', { name: 'Changes to the graph' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
-  }))
+  }), 180_000)
 
 it('shows tokens and cost by step in both themes and widths without a violation', () =>
   showEverywhere(all.browser, all.server, 'run-steps', `/runs/${run}?tab=steps`, async (page) => {
     await page.getByRole('rowheader', { name: '4', exact: true }).waitFor()
     await page.getByRole('tab', { name: 'Tokens and cost' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
-  }))
+  }), 180_000)
 
 it('shows what was said and done, and loads a call when it is opened', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
@@ -105,7 +105,7 @@ it('shows text as it is written, and exactly the record after the server was kil
   expect(await page.locator('[data-item]').evaluateAll((items) => items.map((item) => item.getAttribute('data-item')))).toEqual(before)
   expect(misbehaviour.found.filter((one) => !/ERR_|net::|502/.test(one))).toEqual([])
   await context.close()
-})
+}, 120_000)
 
 it('cancels a run that is at work', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)

@@ -7,7 +7,7 @@ import type { Approval } from './inbox-state'
 import { type Decide, problemsOf } from './use-decide'
 
 export const Key = ({ children }: { children: ReactNode }) => (
-  <kbd aria-hidden className="ml-1 hidden rounded-sm bg-current/12 px-1 font-sans text-2xs lg:inline">
+  <kbd aria-hidden className="ml-1 hidden rounded-sm border border-current/40 px-1 font-sans text-2xs leading-4 lg:inline">
     {children}
   </kbd>
 )
