@@ -1,0 +1,61 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { keys } from '~/api/keys'
+import type { SseFrame } from '~/api/sse'
+import { useStream } from '~/api/stream'
+import type { WorkflowEvent } from './workflow-query'
+
+const REREAD_PAUSE = 400
+
+const parse = (frame: SseFrame) => JSON.parse(frame.data) as WorkflowEvent
+const isEnd = (frame: SseFrame) => parse(frame).type === 'workflow_ended'
+
+/**
+ * Every decision of a workflow in its order, as they happen. The workflow itself is read again after them, at most a
+ * few times a second. `isOver` says that the workflow has ended; when it is resumed, the stream goes on where it was.
+ */
+export function useWorkflowEvents(workflowId: string, isOver: boolean) {
+  const client = useQueryClient()
+  const [events, setEvents] = useState<WorkflowEvent[]>([])
+  const pending = useRef<WorkflowEvent[]>([])
+  const frame = useRef(0)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const last = useRef(0)
+  const [after, setAfter] = useState(0)
+  const wasOver = useRef(isOver)
+  useEffect(() => {
+    if (wasOver.current && !isOver) setAfter(last.current)
+    wasOver.current = isOver
+  }, [isOver])
+  useEffect(
+    () => () => {
+      cancelAnimationFrame(frame.current)
+      clearTimeout(timer.current)
+    },
+    [],
+  )
+
+  const onFrame = useCallback(
+    (received: SseFrame) => {
+      const event = parse(received)
+      if (event.seq <= last.current) return
+      last.current = event.seq
+      pending.current.push(event)
+      // Frames that arrive together are shown together.
+      frame.current ||= requestAnimationFrame(() => {
+        frame.current = 0
+        const added = pending.current.splice(0)
+        setEvents((known) => [...known, ...added])
+      })
+      timer.current ??= setTimeout(() => {
+        timer.current = undefined
+        void client.invalidateQueries({ queryKey: keys.workflow(workflowId) })
+        void client.invalidateQueries({ queryKey: keys.discussions })
+        void client.invalidateQueries({ queryKey: keys.tasks })
+      }, REREAD_PAUSE)
+    },
+    [client, workflowId],
+  )
+  const state = useStream({ path: `/api/coordination/workflows/${encodeURIComponent(workflowId)}/events${after > 0 ? `?after=${after}` : ''}`, onFrame, isLast: isEnd })
+  return { events, state }
+}

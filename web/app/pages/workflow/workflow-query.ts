@@ -1,0 +1,39 @@
+import { queryOptions } from '@tanstack/react-query'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import type { Schemas, WorkflowStatus } from '~/api/types'
+
+export type Workflow = Schemas['Workflow']
+export type WorkflowTask = Schemas['WorkflowTask']
+export type WorkflowEvent = Schemas['WorkflowEvent']
+
+export const workflowQuery = (workflowId: string) =>
+  queryOptions({
+    queryKey: keys.workflow(workflowId),
+    queryFn: ({ signal }) => unwrap(api.GET('/api/coordination/workflows/{workflowId}', { params: { path: { workflowId } }, signal })),
+  })
+
+/** Whether the dispatcher goes on with a workflow by itself. */
+export const isActive = (status: WorkflowStatus) => status === 'planning' || status === 'running'
+/** Whether nothing can be changed any more. */
+export const isClosed = (status: WorkflowStatus) => status === 'completed' || status === 'cancelled'
+
+export const doneCount = (tasks: readonly WorkflowTask[]) => tasks.filter(({ status }) => status === 'completed' || status === 'skipped').length
+
+/** What a person sees of a task: a pending one whose blockers are not completed waits, and one in question needs a person. */
+export type ShownStatus = WorkflowTask['status'] | 'ready' | 'escalated'
+
+export function shownStatus(task: WorkflowTask, statuses: ReadonlyMap<string, WorkflowTask['status']>, askedTask: string | null | undefined): ShownStatus {
+  if (task.id === askedTask) return 'escalated'
+  if (task.status !== 'pending' || task.waiting) return task.status
+  return task.blockedBy.every((key) => (statuses.get(key) ?? 'completed') === 'completed') ? 'ready' : 'pending'
+}
+
+/** Why a task does not run yet, as sentences. */
+export function whyItWaits(task: WorkflowTask, tasks: readonly WorkflowTask[]): string | undefined {
+  if (task.waiting) return task.waiting
+  if (task.status !== 'pending') return undefined
+  const open = task.blockedBy.filter((key) => tasks.some((other) => other.key === key && other.status !== 'completed'))
+  if (open.length === 0) return 'It can start as soon as one of the places for tasks at work is free.'
+  return `It starts when ${open.map((key) => `“${key}”`).join(', ')} ${open.length === 1 ? 'is' : 'are'} completed.`
+}
