@@ -102,7 +102,7 @@ const cut = (text: string, length: number) => (text.length > length ? `${text.sl
 
 const Node = memo(({ placed: { id, x, y }, title, agent, attempts, status, isSelected }: NodeProps) => {
   const { word, marks, dashed, card, icon } = TASK_LOOKS[status]
-  const shortened = cut(title, 29)
+  const shortened = cut(title, 27)
   const below = `${word}${agent ? ` · ${agent}` : ''}${attempts > 1 ? ` · ×${attempts}` : ''}`
   return (
     <g id={domId(id)} role="option" aria-selected={isSelected} data-task={id} data-status={status} className="cursor-pointer">

@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest'
+import { emptyDraft, keyOf, localProblems, newTask, problemAt, problemsOf, toBody } from './draft'
+
+it('makes a request of tasks, with keys from titles and without what is empty', () => {
+  const draft = { ...emptyDraft(), tasks: [newTask({ title: 'Write the notes' }), newTask({ key: 'edit', title: 'Edit', agent: 'editor', blockedBy: ['write-the-notes'] })], model: 'rehearsal/echo', budgetTokens: '20,000' }
+  expect(toBody(draft)).toEqual({
+    tasks: [
+      { key: 'write-the-notes', title: 'Write the notes' },
+      { key: 'edit', title: 'Edit', assignedAgent: 'editor', blockedBy: ['write-the-notes'] },
+    ],
+    model: { provider: 'rehearsal', name: 'echo' },
+    budgetTokens: 20_000,
+    onFailure: 'escalate',
+  })
+})
+
+it('takes a list or a whole request as JSON', () => {
+  expect(toBody({ ...emptyDraft(), mode: 'json', json: '[{"key":"a","title":"A"}]' })).toEqual({ tasks: [{ key: 'a', title: 'A' }] })
+  expect(localProblems({ ...emptyDraft(), mode: 'json', json: '{' }).get('json')).toContain('no JSON')
+})
+
+it('finds problems at their fields', () => {
+  const problems = problemsOf([{ field: 'tasks[1].blockedBy[0]', reason: 'there is no task `zz`' }])
+  expect(problemAt(problems, 'tasks[1].blockedBy')).toBe('there is no task `zz`')
+  expect(problemAt(problems, 'tasks[1].title')).toBeUndefined()
+  expect(localProblems({ ...emptyDraft(), budgetUsd: 'much' }).has('budgetUsd')).toBe(true)
+})
+
+it('makes keys of letters and digits', () => {
+  expect(keyOf({ key: '', title: 'Änderungen & Prüfung (2)' })).toBe('anderungen-prufung-2')
+})

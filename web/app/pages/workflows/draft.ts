@@ -1,0 +1,113 @@
+// What a person describes in the dispatch dialog, and the request that it becomes.
+import type { Schemas } from '~/api/types'
+
+export type DraftTask = { id: number; key: string; title: string; description: string; agent: string; blockedBy: string[] }
+export type Mode = 'tasks' | 'goal' | 'json'
+export type Draft = {
+  mode: Mode
+  description: string
+  tasks: DraftTask[]
+  json: string
+  model: string
+  budgetUsd: string
+  budgetTokens: string
+  maxConcurrent: string
+  onFailure: 'escalate' | 'skip'
+}
+export type DispatchBody = Schemas['Dispatch']
+export type Problems = ReadonlyMap<string, string>
+
+let lastId = 0
+export const newTask = (values: Partial<DraftTask> = {}): DraftTask => ({ id: ++lastId, key: '', title: '', description: '', agent: '', blockedBy: [], ...values })
+
+export const emptyDraft = (): Draft => ({ mode: 'tasks', description: '', tasks: [newTask()], json: '', model: '', budgetUsd: '', budgetTokens: '', maxConcurrent: '', onFailure: 'escalate' })
+
+/** The tasks of the demo. `rehearsal/echo` stands for the model, so that it needs no key and costs nothing. */
+export const demoDraft = (): Draft => ({
+  ...emptyDraft(),
+  model: 'rehearsal/echo',
+  budgetTokens: '200000',
+  tasks: [
+    newTask({ key: 'research-tagging', title: 'Research tagging', description: 'What tagging patterns exist? Find entity schemas, tag-like fields and similar features.' }),
+    newTask({ key: 'design-tagging', title: 'Document tagging schema design', description: 'Design the schema and the API of document tagging.', blockedBy: ['research-tagging'] }),
+    newTask({ key: 'implement-tagging', title: 'Implement tagging', description: 'Build what the design says.', blockedBy: ['design-tagging'] }),
+    newTask({ key: 'describe-tagging', title: 'Write the guide to tagging', description: 'Explain to readers how tags are used.', blockedBy: ['design-tagging'] }),
+    newTask({ key: 'review-tagging', title: 'Review tagging', description: 'Look at the whole history for quality and consistency.', blockedBy: ['implement-tagging', 'describe-tagging'] }),
+  ],
+})
+
+/** A key from a title: `Write the notes` is `write-the-notes`. */
+export const keyOf = (task: Pick<DraftTask, 'key' | 'title'>) =>
+  task.key.trim() ||
+  task.title
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 64)
+
+export const parseModel = (text: string): DispatchBody['model'] => {
+  const [provider, ...name] = text.trim().split('/')
+  if (!provider) return null
+  return name.length > 0 ? { provider, name: name.join('/') } : { name: provider }
+}
+
+const number = (text: string) => (text.trim() === '' ? undefined : Number(text.replaceAll(/[,\s]/g, '')))
+
+const withoutEmpty = (body: DispatchBody): DispatchBody => Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined && value !== null && value !== '')) as DispatchBody
+
+/** The request of a draft. Throws if its JSON cannot be read or a number is none. */
+export function toBody(draft: Draft): DispatchBody {
+  if (draft.mode === 'json') {
+    const value = JSON.parse(draft.json) as unknown
+    return Array.isArray(value) ? { tasks: value } : (value as DispatchBody)
+  }
+  const settings: DispatchBody = {
+    model: parseModel(draft.model),
+    budgetUsd: number(draft.budgetUsd),
+    budgetTokens: number(draft.budgetTokens),
+    maxConcurrent: number(draft.maxConcurrent),
+    onFailure: draft.onFailure,
+  }
+  if (draft.mode === 'goal') return withoutEmpty({ ...settings, description: draft.description })
+  const tasks = draft.tasks.map((task) => ({
+    key: keyOf(task),
+    title: task.title.trim(),
+    ...(task.description.trim() && { description: task.description.trim() }),
+    ...(task.agent && { assignedAgent: task.agent }),
+    ...(task.blockedBy.length > 0 && { blockedBy: task.blockedBy }),
+  }))
+  return withoutEmpty({ ...settings, tasks })
+}
+
+/** Numbers that are none, by their field. */
+export function localProblems(draft: Draft): Problems {
+  const found = new Map<string, string>()
+  if (draft.mode === 'json') {
+    try {
+      JSON.parse(draft.json)
+    } catch (error) {
+      found.set('json', draft.json.trim() ? `This is no JSON: ${(error as Error).message}` : 'Write a list of tasks, or an object with tasks and settings.')
+    }
+    return found
+  }
+  for (const field of ['budgetUsd', 'budgetTokens', 'maxConcurrent'] as const) {
+    const value = number(draft[field])
+    if (value !== undefined && !(value > 0)) found.set(field, 'This has to be a number above zero.')
+  }
+  return found
+}
+
+/** What the server said about each field. */
+export function problemsOf(details: unknown): Problems {
+  if (!Array.isArray(details)) return new Map()
+  const list = (details as { field?: string; reason?: string }[]).filter(({ field, reason }) => field && reason)
+  return new Map(list.map(({ field, reason }) => [field!, reason!]))
+}
+
+/** The first problem of a field or of something inside it. */
+export function problemAt(problems: Problems, field: string): string | undefined {
+  for (const [name, reason] of problems) if (name === field || name.startsWith(`${field}[`) || name.startsWith(`${field}.`)) return reason
+  return undefined
+}

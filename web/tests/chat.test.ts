@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { showEverywhere, startAll, visit } from './harness'
+import { rehearsal, writeScripts } from './seed'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const SCRIPTS = {
+  librarian: `
+rules:
+  - when: { turn: 1 }
+    answer:
+      text: I look in the graph.
+      calls: [{ tool: search_hybrid, input: { query: "Ada Lovelace", limit: 5 } }]
+  - when: {}
+    delay_ms: 200
+    answer:
+      text: |
+        **Ada Lovelace** published the first algorithm meant for a machine, in her notes on the *Analytical Engine*.
+
+        - She worked with Charles Babbage.
+        - Her notes appeared in 1843.
+
+        <img src=x onerror="document.title='broken'"><p style="color: red">Note G is the most famous.</p>
+`,
+  archivist: `
+rules:
+  - when: { step: 1 }
+    answer:
+      text: I remove the outdated note.
+      calls: [{ tool: entities_delete, input: { id: "Note/outdated" } }]
+  - when: {}
+    answer: { text: The note is gone. }
+`,
+  slow: `
+rules:
+  - when: {}
+    delay_ms: 600000
+    answer: { text: Done. }
+`,
+}
+
+type Message = { id: string; role: string; content: string; status: string; parentId: string | null }
+let all: Awaited<ReturnType<typeof startAll>>
+const agents: Record<string, string> = {}
+let talk: string
+
+async function say(body: object): Promise<string> {
+  const response = await fetch(`${all.server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${all.server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
+  const text = await response.text()
+  return /"conversationId":"([^"]+)"/.exec(text)![1]!
+}
+const messagesOf = (id: string) => all.server.api<Message[]>('GET', `/api/chat/conversations/${id}/messages`)
+
+beforeAll(async () => {
+  all = await startAll()
+  writeScripts(all.server, SCRIPTS)
+  await all.server.api('POST', '/api/graph/objects', { type: 'Note', key: 'outdated', properties: { title: 'Opening hours of 2024' } })
+  for (const agent of [
+    { name: 'librarian', description: 'Answers questions about people and what they wrote.', tools: ['search_hybrid'], model: rehearsal('librarian') },
+    { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', tools: ['entities_*'], model: rehearsal('archivist'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] },
+    { name: 'translator', description: 'Translates letters and articles.', model: rehearsal('slow') },
+  ]) agents[agent.name] = (await all.server.api<{ id: string }>('POST', '/api/admin/agents', { systemPrompt: 'You help.', ...agent })).id
+  talk = await say({ message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
+  await say({ message: 'When did her notes appear?', conversationId: talk })
+  for (const message of ['Which papers cite the notes on the Analytical Engine?', 'Summarise what we know about Charles Babbage', 'Who corresponded with Mary Somerville?']) await say({ message, agentDefinitionId: agents.librarian })
+})
+afterAll(() => all?.stop())
+
+it('shows the chat everywhere', () =>
+  showEverywhere(all.browser, all.server, 'chat', '/chat', async (page) => {
+    await page.getByRole('link', { name: 'Who corresponded with Mary Somerville?' }).waitFor()
+    await page.getByLabel('Who answers').waitFor()
+  }))
+
+it('shows a conversation everywhere', () =>
+  showEverywhere(all.browser, all.server, 'conversation', `/chat/${talk}`, async (page) => {
+    await page.getByRole('article', { name: 'Answer' }).last().getByRole('strong').waitFor()
+    await page.getByRole('list', { name: 'Sources' }).first().waitFor()
+  }))
+
+it('begins a conversation, shows calls as they happen, renders safely, and opens a source', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat?agent=librarian`)
+  await page.getByLabel('Message').fill('Who was Ada?')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/chat\/[0-9a-f-]{36}/)
+  const answer = page.getByRole('article', { name: 'Answer', exact: true })
+  await answer.getByRole('strong').filter({ hasText: 'Ada Lovelace' }).waitFor()
+  await page.getByRole('button', { name: /search_hybrid/ }).or(page.getByRole('button', { name: 'Show tool calls' })).first().click()
+  await page.getByText(/Input|search_hybrid/).first().waitFor()
+  expect(await answer.locator('img,[style],script').count()).toBe(0)
+  await answer.getByRole('list', { name: 'Sources' }).getByRole('link', { name: /Ada Lovelace/ }).click()
+  await page.waitForURL(/\/graph\/objects\//)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('edits a message into a branch, switches between branches, and answers again', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat/${talk}`)
+  await page.getByText('When did her notes appear?').waitFor()
+  const before = await messagesOf(talk)
+  await page.getByRole('article', { name: 'Message' }).nth(1).getByRole('button', { name: 'Edit the message' }).click()
+  await page.getByRole('textbox', { name: 'Edit the message' }).fill('Where did her notes appear?')
+  await page.getByRole('button', { name: 'Send as a branch' }).click()
+  await page.getByText('2 / 2').waitFor()
+  await page.getByRole('article', { name: 'Answer', exact: true }).nth(1).waitFor()
+  await page.getByRole('button', { name: 'Earlier branch' }).click()
+  await page.getByText('1 / 2').waitFor()
+  await page.getByText('When did her notes appear?').waitFor()
+  await page.getByRole('button', { name: 'Answer again' }).nth(1).click()
+  await page.getByText('3 / 3').waitFor()
+  await page.getByRole('article', { name: 'Answer', exact: true }).nth(1).waitFor()
+  const after = await messagesOf(talk)
+  expect(after.length).toBe(before.length + 4)
+  expect(new Set(after.filter(({ role }) => role === 'user').slice(1).map(({ parentId }) => parentId)).size).toBe(1)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('approves a call inside the conversation, while another tab follows', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat?agent=archivist`)
+  await page.getByLabel('Message').fill('Remove what is outdated')
+  await page.keyboard.press('Enter')
+  const card = page.getByRole('region', { name: 'Approval' })
+  await card.getByText('archivist wants to call entities_delete').waitFor()
+  const other = await context.newPage()
+  await other.goto(page.url())
+  await other.getByRole('region', { name: 'Approval' }).waitFor()
+  await page.bringToFront()
+  await card.getByRole('button', { name: 'Approve' }).click()
+  await page.getByText('The note is gone.').waitFor()
+  await other.bringToFront()
+  await other.getByText('The note is gone.').waitFor()
+  const id = /chat\/([0-9a-f-]{36})/.exec(page.url())![1]!
+  expect((await messagesOf(id)).at(-1)).toMatchObject({ role: 'assistant', status: 'completed', content: 'The note is gone.' })
+  misbehaviour.check()
+  await context.close()
+})
+
+it('stops an answer with Escape', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat?agent=translator`)
+  const field = page.getByLabel('Message')
+  await field.fill('Dear Sir,')
+  await field.press('Shift+Enter')
+  await field.pressSequentially('please translate this.')
+  await field.press('Enter')
+  await page.waitForURL(/\/chat\/[0-9a-f-]{36}/)
+  await page.getByRole('button', { name: 'Stop' }).waitFor()
+  await page.getByLabel('Message', { exact: true }).press('Escape')
+  await page.getByText('Stopped. The text so far is the answer.').waitFor()
+  const messages = await messagesOf(/chat\/([0-9a-f-]{36})/.exec(page.url())![1]!)
+  expect(messages[0]!.content).toBe('Dear Sir,\nplease translate this.')
+  expect(messages[1]!.status).toBe('stopped')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('goes on without loss after the server was killed', async () => {
+  const { page, context } = await visit(all.browser, all.server, { expected: { statuses: [500, 502, 503, 504] } })
+  await page.goto(`${all.server.url}/chat?agent=archivist`)
+  await page.getByLabel('Message').fill('Remove it once more')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Approval' }).waitFor()
+  await all.server.kill()
+  await all.server.restart()
+  await page.getByRole('region', { name: 'Approval' }).getByRole('button', { name: 'Deny' }).click({ timeout: 30_000 })
+  await page.getByRole('article', { name: 'Answer', exact: true }).waitFor({ timeout: 30_000 })
+  await context.close()
+})
+
+it('searches, renames and deletes conversations', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat`)
+  await page.getByLabel('Search the conversations').fill('Babbage')
+  await page.waitForURL(/q=Babbage/)
+  await page.getByRole('link', { name: 'Who corresponded with Mary Somerville?' }).waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: /Actions for Summarise/ }).click()
+  await page.getByRole('menuitem', { name: 'Rename…' }).click()
+  await page.getByLabel('Title').fill('Charles Babbage in short')
+  await page.getByRole('button', { name: 'Rename', exact: true }).click()
+  await page.getByRole('link', { name: 'Charles Babbage in short' }).waitFor()
+  await page.getByRole('button', { name: /Actions for Charles/ }).click()
+  await page.getByRole('menuitem', { name: 'Delete…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete the conversation' }).click()
+  await page.getByRole('link', { name: 'Charles Babbage in short' }).waitFor({ state: 'detached' })
+  const titles = (await all.server.api<{ title: string }[]>('GET', '/api/chat/conversations')).map(({ title }) => title)
+  expect(titles).not.toContain('Charles Babbage in short')
+  misbehaviour.check()
+  await context.close()
+})
