@@ -28,6 +28,12 @@ rules:
   - when: {}
     answer: { text: "The figures of the quarter are in the report: revenue grew by 8 %, churn fell to 2.1 %." }
 `,
+  unhurried: `
+rules:
+  - when: {}
+    delay_ms: 1500
+    answer: { text: "Done as described; the details are in the report." }
+`,
   asleep: `
 rules:
   - when: {}
@@ -47,7 +53,6 @@ export async function prepareWorkflows(server: Server) {
   writeScripts(server, SCRIPTS)
   mkdirSync(join(server.folder, 'rehearsals'), { recursive: true })
   writeFileSync(join(server.folder, 'rehearsals/walkthrough.yaml'), readFileSync(WALKTHROUGH))
-  writeFileSync(join(server.folder, 'rehearsals/walkthrough-slow.yaml'), readFileSync(WALKTHROUGH, 'utf8').replace('delay_ms: 250', 'delay_ms: 700'))
   for (const source of ['emergent.research', 'emergent.code']) await server.api('POST', '/api/products/install', { source, accept: true })
   for (const one of await server.api<{ id: string }[]>('GET', '/api/admin/mcp-servers')) await server.api('PATCH', `/api/admin/mcp-servers/${one.id}`, { enabled: false })
   for (const agent of AGENTS) await server.api('POST', '/api/admin/agents', agent)
@@ -72,8 +77,9 @@ export async function dispatch(server: Server, body: object, attempts = 4): Prom
   }
 }
 
-export const walkthrough = (server: Server, script = 'walkthrough') =>
-  dispatch(server, { description: 'Break down and implement a document tagging system for the knowledge base', budgetTokens: 40_000, model: rehearsal(script) })
+/** The walkthrough ends well once in a project: it makes types that are new. */
+export const walkthrough = (server: Server) =>
+  dispatch(server, { description: 'Break down and implement a document tagging system for the knowledge base', budgetTokens: 40_000, model: rehearsal('walkthrough') })
 
 export const workflowOf = (server: Server, id: string) => server.api<WorkflowView>('GET', `/api/coordination/workflows/${id}`)
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal } from './seed'
-import { dispatch, outage, prepareWorkflows, untilWorkflow, walkthrough, workflowOf } from './workflow-seed'
+import { dispatch, outage, prepareWorkflows, QUARTER, untilWorkflow, walkthrough, workflowOf } from './workflow-seed'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -62,13 +62,13 @@ it('selects tasks with the keyboard and keeps the selection in the URL', async (
   await context.close()
 })
 
-it('follows a workflow live from the plan to its end', async () => {
-  const id = await walkthrough(all.server, 'walkthrough-slow')
+it('follows a workflow live to its end', async () => {
+  const id = await dispatch(all.server, { tasks: QUARTER, model: rehearsal('unhurried') })
   const { page, context, misbehaviour } = await open(`/workflows/${id}`)
-  await page.locator('[data-task=review-tagging][data-status=pending]').waitFor()
+  await page.locator('[data-task=edit-report][data-status=pending]').waitFor()
   await page.locator('[data-status=in_progress]').first().waitFor()
   context.setDefaultTimeout(30_000)
-  await page.locator('[data-task=review-tagging][data-status=completed]').waitFor()
+  await page.locator('[data-task=edit-report][data-status=completed]').waitFor()
   await page.getByRole('list', { name: 'Decisions' }).getByText('The workflow ended: completed').waitFor()
   const events = await page.getByRole('list', { name: 'Decisions' }).getByRole('listitem').count()
   expect(events).toBe((await all.server.api<{ eventSeq: number }>('GET', `/api/coordination/workflows/${id}`)).eventSeq)
@@ -166,8 +166,10 @@ it('paints 1,000 tasks in 300 ms and pans with at most 8 ms of main thread per f
   }))
   const id = await dispatch(all.server, { tasks, model: rehearsal('asleep') })
   const { page, context, misbehaviour } = await open('/workflows')
+  context.setDefaultTimeout(60_000)
   const client = await context.newCDPSession(page)
-  await client.send('Performance.enable')
+  // The time of the thread, so that other work on the machine does not count.
+  await client.send('Performance.enable', { timeDomain: 'threadTicks' })
   const busy = async () => {
     const { metrics } = await client.send('Performance.getMetrics')
     return Object.fromEntries(metrics.map(({ name, value }) => [name, value])) as Record<string, number>
@@ -201,9 +203,8 @@ it('paints 1,000 tasks in 300 ms and pans with at most 8 ms of main thread per f
   await page.mouse.up()
   const perFrame = ((end.TaskDuration! - start.TaskDuration!) * 1000) / FRAMES
   console.log(`1,000 tasks: painted in ${painted.toFixed(0)} ms, ${perFrame.toFixed(2)} ms of main thread per pan frame (script ${(((end.ScriptDuration! - start.ScriptDuration!) * 1000) / FRAMES).toFixed(2)}, layout ${(((end.LayoutDuration! - start.LayoutDuration!) * 1000) / FRAMES).toFixed(2)})`)
-  // The machine of a test may be busy: the limits are those of the issue with room for that.
-  expect(painted).toBeLessThan(300 * 2)
-  expect(perFrame).toBeLessThan(8 * 2)
+  expect(painted).toBeLessThan(300)
+  expect(perFrame).toBeLessThan(8)
   await all.server.api('POST', `/api/coordination/workflows/${id}/cancel`)
   misbehaviour.check()
   await context.close()
