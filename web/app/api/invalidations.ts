@@ -7,23 +7,18 @@ import type { ProjectEvent } from './types'
 export function staleKeys(event: ProjectEvent): QueryKey[] {
   switch (event.type) {
     case 'run':
-      return [[...keys.runs, 'recent'], keys.run(event.runId), keys.runStats, keys.budgets, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
+      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
     case 'workflow':
       return [keys.workflows, keys.workflow(event.workflowId), keys.tasks]
     case 'approval':
       return [keys.inbox, keys.inboxItem(event.approvalId), keys.discussions, ...(event.runId ? [keys.run(event.runId)] : [])]
     case 'graph':
-      return [keys.objects, keys.object(changedId(event.change)), keys.documents, keys.tasks]
+      return [keys.objects, keys.object(event.change.entityId), keys.documents, keys.document(event.change.entityId), keys.tasks]
     case 'conversation':
       return [keys.conversations, keys.conversation(event.conversationId)]
     default:
       return []
   }
-}
-
-function changedId(change: object): string {
-  const { id, objectId } = change as { id?: string; objectId?: string }
-  return objectId ?? id ?? ''
 }
 
 type Client = Pick<QueryClient, 'invalidateQueries' | 'isFetching'>

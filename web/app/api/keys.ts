@@ -17,6 +17,8 @@ export const keys = {
   object: (id: string) => ['object', id],
   documents: ['documents'],
   document: (id: string) => ['document', id],
+  /** Runs that read documents, and what they found. */
+  extraction: ['extraction'],
   agents: ['agents'],
   agent: (id: string) => ['agent', id],
   tools: ['tools'],

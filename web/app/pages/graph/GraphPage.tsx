@@ -1,5 +1,31 @@
+import { Suspense, lazy } from 'react'
+import { useScope } from '~/api/session'
+import { useUrlState } from '~/hooks/use-url-state'
+import { EmptyState } from '~/ui/EmptyState'
 import { PageHeader } from '~/ui/PageHeader'
+import { SkeletonRows } from '~/ui/Skeleton'
+import { parseGraphSearch } from './graph-search'
+import { GraphListView } from './GraphListView'
+
+const ExploreView = lazy(() => import('./explore/ExploreView'))
 
 export function GraphPage() {
-  return <PageHeader title="Graph" />
+  const [search, change] = useUrlState(parseGraphSearch)
+  const { allowed, reason } = useScope('graph:read')
+  if (!allowed) {
+    return (
+      <>
+        <PageHeader title="Graph" />
+        <EmptyState title="You cannot see the graph.">{reason}</EmptyState>
+      </>
+    )
+  }
+  if (search.view === 'explore') {
+    return (
+      <Suspense fallback={<SkeletonRows rows={8} />}>
+        <ExploreView search={search} onChange={change} />
+      </Suspense>
+    )
+  }
+  return <GraphListView search={search} onChange={change} />
 }

@@ -1,0 +1,142 @@
+import { Link } from '@tanstack/react-router'
+import { Download, Plus, Search, Upload, Waypoints } from 'lucide-react'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import { useScope } from '~/api/session'
+import { exportGraph } from '~/api/transfer'
+import { useDebounced } from '~/hooks/use-debounced'
+import { useShortcut } from '~/hooks/use-shortcut'
+import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
+import { AsOfBanner, AsOfField } from '~/ui/AsOf'
+import { Button, buttonClass } from '~/ui/Button'
+import { EmptyState } from '~/ui/EmptyState'
+import { Input, Select, Switch } from '~/ui/Field'
+import { PageHeader } from '~/ui/PageHeader'
+import { toast } from '~/ui/toast'
+import { useActions } from '~/util/actions'
+import { download } from '~/util/download'
+import { CreateObjectDialog } from './CreateObjectDialog'
+import type { GraphSearch } from './graph-search'
+import { ImportDialog } from './ImportDialog'
+import { ObjectList } from './ObjectList'
+import { SearchHits } from './SearchHits'
+import { useKnownTypes } from './use-known-types'
+
+const MODE_OPTIONS = [
+  { value: 'hybrid', label: 'Words and meaning' },
+  { value: 'text', label: 'Words' },
+  { value: 'vector', label: 'Meaning' },
+]
+
+export type GraphChange = (change: Partial<Record<keyof GraphSearch, string | undefined>>, options?: { push?: boolean }) => void
+
+export function GraphListView({ search, onChange }: { search: GraphSearch; onChange: GraphChange }) {
+  const [dialog, setDialog] = useState<'create' | 'import'>()
+  const [isExporting, setExporting] = useState(false)
+  const write = useScope('graph:write')
+  const past = search.asOf ? 'Nothing can be changed in the past.' : undefined
+  const isFiltered = [search.q, search.type, search.status, search.label, search.system, search.asOf].some((value) => value !== undefined)
+  const clear = () => onChange({ q: '', type: '', status: '', label: '', system: '', asOf: '' })
+
+  const runExport = useMemo(
+    () => async () => {
+      setExporting(true)
+      try {
+        download(await exportGraph(), `graph-${new Date().toISOString().slice(0, 10)}.ndjson`)
+        toast('The graph was exported.', { description: 'Live objects and relationships, without their history, sources and documents.' })
+      } catch (error) {
+        toast('The graph could not be exported.', { kind: 'failed', description: (error as Error).message })
+      } finally {
+        setExporting(false)
+      }
+    },
+    [],
+  )
+  useActions(
+    useMemo(
+      () => [
+        { id: 'graph-create', label: 'Create an object…', group: 'On this page', run: () => setDialog('create') },
+        { id: 'graph-import', label: 'Import objects…', group: 'On this page', run: () => setDialog('import') },
+        { id: 'graph-export', label: 'Export the graph', group: 'On this page', run: () => void runExport() },
+      ],
+      [runExport],
+    ),
+  )
+  return (
+    <div className="flex h-[calc(100dvh-88px)] min-h-120 flex-col">
+      <PageHeader
+        title="Graph"
+        description="What your agents and people know, and who wrote it."
+        actions={
+          <>
+            <Link to="/graph" search={{ view: 'explore', asOf: search.asOf }} className={buttonClass()}>
+              <Waypoints aria-hidden size={14} />
+              Explore
+            </Link>
+            <Button icon={<Upload aria-hidden size={14} />} disabledReason={past ?? write.reason} onClick={() => setDialog('import')}>
+              Import…
+            </Button>
+            <Button icon={<Download aria-hidden size={14} />} busy={isExporting} onClick={() => void runExport()}>
+              Export
+            </Button>
+            <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={past ?? write.reason} onClick={() => setDialog('create')}>
+              New object
+            </Button>
+          </>
+        }
+      />
+      {search.asOf && <AsOfBanner asOf={search.asOf} onLeave={() => onChange({ asOf: '' })} />}
+      <div className="flex min-h-0 flex-1 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card">
+        <SearchBar search={search} onChange={onChange} />
+        <GraphFilters search={search} onChange={onChange} isFiltered={isFiltered} onClear={clear} />
+        {search.q && search.asOf ? (
+          <EmptyState icon={<Search aria-hidden size={18} />} title="A search finds what there is now." action={<Button onClick={() => onChange({ q: '' })}>List the objects of that moment</Button>}>
+            Go back to now to search, or list the objects of that moment with the filters.
+          </EmptyState>
+        ) : search.q ? (
+          <SearchHits search={{ ...search, q: search.q }} onChange={onChange} onClear={clear} />
+        ) : (
+          <ObjectList search={search} isFiltered={isFiltered} onClear={clear} onCreate={() => setDialog('create')} />
+        )}
+      </div>
+      {dialog === 'create' && <CreateObjectDialog type={search.type} onClose={() => setDialog(undefined)} />}
+      {dialog === 'import' && <ImportDialog onClose={() => setDialog(undefined)} />}
+    </div>
+  )
+}
+
+function SearchBar({ search, onChange }: { search: GraphSearch; onChange: GraphChange }) {
+  const [text, setText] = useState(search.q ?? '')
+  const field = useRef<HTMLInputElement>(null)
+  const settled = useDebounced(text.trim(), 250)
+  useEffect(() => {
+    if (settled !== (search.q ?? '')) onChange({ q: settled })
+    // Only what was typed changes the URL; the URL changes the field below.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [settled])
+  useEffect(() => setText((known) => (known.trim() === (search.q ?? '') ? known : (search.q ?? ''))), [search.q])
+  useShortcut('/', () => field.current?.focus())
+  return (
+    <div className="flex flex-wrap gap-2 border-b border-line p-3">
+      <div className="relative min-w-52 flex-1">
+        <Search aria-hidden size={16} className="pointer-events-none absolute top-2.5 left-3 text-text-3" />
+        <Input ref={field} type="search" aria-label="Search the graph" placeholder="Search by words and by meaning: a name, a “phrase”, prefix*, -without" value={text} onChange={(event) => setText(event.target.value)} className="h-9! pl-9!" />
+      </div>
+      <Select aria-label="Search by" value={search.mode ?? 'hybrid'} options={MODE_OPTIONS} onChange={(event) => onChange({ mode: event.target.value === 'hybrid' ? '' : event.target.value })} className="h-9! w-auto!" />
+    </div>
+  )
+}
+
+function GraphFilters({ search, onChange, isFiltered, onClear }: { search: GraphSearch; onChange: GraphChange; isFiltered: boolean; onClear: () => void }) {
+  const known = useKnownTypes()
+  const types = search.type && !known.includes(search.type) ? [search.type, ...known] : known
+  return (
+    <FilterBar isFiltered={isFiltered} onClear={onClear} end={<AsOfField value={search.asOf} onChange={(asOf) => onChange({ asOf })} />}>
+      <FilterSelect label="Type" value={search.type} options={types.map((type) => ({ value: type, label: type }))} onChange={(type) => onChange({ type })} />
+      <div className="flex gap-1.5 max-sm:w-full">
+        <FilterText label="Status" value={search.status} onChange={(status) => onChange({ status })} />
+        <FilterText label="Label" value={search.label} onChange={(label) => onChange({ label })} />
+      </div>
+      {search.q && <Switch label={<span className="text-xs text-text-2">Tasks and sessions too</span>} checked={search.system === 'true'} onChange={(system) => onChange({ system: system ? 'true' : undefined })} />}
+    </FilterBar>
+  )
+}

@@ -1,0 +1,32 @@
+// The colours of the picture, read from the tokens of the theme.
+export type Theme = { text: string; text2: string; raised: string; line: string; edge: string; faint: string; dimmed: string; accent: string }
+
+export function readTheme(): Theme {
+  const style = getComputedStyle(document.documentElement)
+  const token = (name: string) => style.getPropertyValue(`--${name}`).trim()
+  return { text: token('text'), text2: token('text-2'), raised: token('raised'), line: token('line'), edge: token('idle-fill'), faint: token('line'), dimmed: token('line'), accent: token('accent') }
+}
+
+type Shown = { x: number; y: number; size: number; label?: string | null; color: string }
+
+/** The name of a node under the pointer, on a box in the colours of the theme. */
+export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSize: number, theme: Theme) {
+  context.beginPath()
+  context.arc(data.x, data.y, data.size + 3, 0, Math.PI * 2)
+  context.strokeStyle = theme.accent
+  context.lineWidth = 2
+  context.stroke()
+  if (!data.label) return
+  context.font = `500 ${fontSize}px system-ui, sans-serif`
+  const width = context.measureText(data.label).width
+  const left = data.x + data.size + 6
+  context.beginPath()
+  context.roundRect(left, data.y - fontSize / 2 - 5, width + 12, fontSize + 10, 5)
+  context.fillStyle = theme.raised
+  context.fill()
+  context.strokeStyle = theme.line
+  context.lineWidth = 1
+  context.stroke()
+  context.fillStyle = theme.text
+  context.fillText(data.label, left + 6, data.y + fontSize / 3)
+}

@@ -1,0 +1,208 @@
+// The picture of a graph: sigma draws it, a worker lays it out.
+import Graph from 'graphology'
+import Sigma from 'sigma'
+import type { Relationship, TraversalNode } from '~/api/graph'
+import { words } from '~/util/format'
+import { colourOf, titleOf } from '~/util/objects'
+import { drawHover, readTheme, type Theme } from './picture-theme'
+import { placeNew } from './place'
+import type { LayoutAnswer, LayoutRequest } from './layout.worker'
+
+export type PictureHandlers = { onClick: (id: string) => void; onDoubleClick: (id: string) => void; onBackground: () => void }
+
+/** Up to this many nodes the picture moves while it is laid out, and edges have their words. */
+const FEW = 1000
+const FEW_EDGES = 80
+/** A second click within this time opens instead of expanding. */
+const DOUBLE_CLICK = 260
+const DIMMED_SIZE = 0.6
+
+export class Picture {
+  readonly #graph = new Graph({ multi: true, type: 'directed' })
+  readonly #sigma: Sigma
+  readonly #worker: Worker
+  readonly #observer: MutationObserver
+  #theme: Theme
+  #request = 0
+  #order: string[] = []
+  #waiting: LayoutAnswer | undefined
+  #movedAt = 0
+  #click: ReturnType<typeof setTimeout> | undefined
+  #selected: string | undefined
+  #near: ReadonlySet<string> | undefined
+  #found: ReadonlySet<string> | undefined
+
+  constructor(container: HTMLElement, handlers: PictureHandlers) {
+    this.#theme = readTheme()
+    this.#sigma = new Sigma(this.#graph, container, {
+      hideEdgesOnMove: true,
+      hideLabelsOnMove: false,
+      renderEdgeLabels: false,
+      labelFont: 'system-ui, sans-serif',
+      labelSize: 12,
+      labelDensity: 0.6,
+      labelRenderedSizeThreshold: 5,
+      edgeLabelSize: 10,
+      edgeLabelFont: 'system-ui, sans-serif',
+      defaultEdgeType: 'arrow',
+      zIndex: true,
+      minCameraRatio: 0.02,
+      maxCameraRatio: 4,
+      defaultDrawNodeHover: (context, data, settings) => drawHover(context, data, settings.labelSize, this.#theme),
+      nodeReducer: (id, data) => this.#look(id, data),
+      edgeReducer: (id, data) => this.#edgeLook(id, data),
+    })
+    this.#applyTheme()
+    this.#observer = new MutationObserver(() => this.#applyTheme())
+    this.#observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
+    this.#worker = new Worker(new URL('./layout.worker.ts', import.meta.url), { type: 'module' })
+    this.#worker.addEventListener('message', (event: MessageEvent<LayoutAnswer>) => this.#receive(event.data))
+    this.#sigma.getCamera().on('updated', () => (this.#movedAt = performance.now()))
+    this.#sigma.on('clickNode', ({ node }) => {
+      clearTimeout(this.#click)
+      this.#click = setTimeout(() => handlers.onClick(node), DOUBLE_CLICK)
+    })
+    this.#sigma.on('doubleClickNode', ({ node, preventSigmaDefault }) => {
+      preventSigmaDefault()
+      clearTimeout(this.#click)
+      handlers.onDoubleClick(node)
+    })
+    this.#sigma.on('clickStage', () => handlers.onBackground())
+    container.dataset.nodes = '0'
+  }
+
+  /** Shows these nodes and edges. Those that are there already keep their place. */
+  update(root: string, nodes: readonly TraversalNode[], edges: readonly Relationship[]) {
+    const graph = this.#graph
+    const wanted = new Set(nodes.map((node) => node.id))
+    const links = new Set(edges.map((edge) => edge.id))
+    let changed = false
+    graph.forEachEdge((id) => !links.has(id) && graph.dropEdge(id))
+    graph.forEachNode((id) => {
+      if (wanted.has(id)) return
+      graph.dropNode(id)
+      changed = true
+    })
+    const places = placeNew(nodes, edges, (id) => (graph.hasNode(id) ? (graph.getNodeAttributes(id) as { x: number; y: number }) : undefined))
+    const degrees = new Map<string, number>()
+    for (const edge of edges) for (const end of [edge.fromId, edge.toId]) degrees.set(end, (degrees.get(end) ?? 0) + 1)
+    const isLarge = nodes.length > FEW
+    for (const node of nodes) {
+      const size = node.id === root ? 13 : Math.min(11, (isLarge ? 2.5 : 6) + Math.sqrt(degrees.get(node.id) ?? 0) * (isLarge ? 0.5 : 1))
+      const attributes = { label: titleOf(node), color: colourOf(node.type), size }
+      if (graph.hasNode(node.id)) graph.mergeNodeAttributes(node.id, attributes)
+      else {
+        graph.addNode(node.id, { ...places.get(node.id)!, ...attributes })
+        changed = true
+      }
+    }
+    for (const edge of edges) {
+      if (graph.hasEdge(edge.id) || !graph.hasNode(edge.fromId) || !graph.hasNode(edge.toId)) continue
+      graph.addEdgeWithKey(edge.id, edge.fromId, edge.toId, { label: words(edge.type), size: isLarge ? 0.5 : 1.5 })
+      changed = true
+    }
+    this.#sigma.setSetting('renderEdgeLabels', edges.length <= FEW_EDGES)
+    this.#sigma.getContainer().dataset.nodes = String(graph.order)
+    this.select(this.#selected)
+    if (changed) this.#layOut()
+  }
+
+  /** Marks a node and what it is connected with. */
+  select(id: string | undefined) {
+    this.#selected = id !== undefined && this.#graph.hasNode(id) ? id : undefined
+    this.#near = this.#selected ? new Set([this.#selected, ...this.#graph.neighbors(this.#selected)]) : undefined
+    this.#sigma.refresh({ skipIndexation: true, schedule: true })
+  }
+
+  /** Marks the nodes that a search within the picture found. */
+  setFound(found: ReadonlySet<string> | undefined) {
+    this.#found = found
+    this.#sigma.refresh({ skipIndexation: true, schedule: true })
+  }
+
+  focus(id: string) {
+    const place = this.#sigma.getNodeDisplayData(id)
+    const camera = this.#sigma.getCamera()
+    if (place) void camera.animate({ x: place.x, y: place.y, ratio: Math.min(camera.ratio, 0.6) }, { duration: 200 })
+  }
+
+  zoom(direction: 'in' | 'out' | 'all') {
+    const camera = this.#sigma.getCamera()
+    if (direction === 'all') void camera.animatedReset({ duration: 200 })
+    else if (direction === 'in') void camera.animatedZoom({ duration: 150 })
+    else void camera.animatedUnzoom({ duration: 150 })
+  }
+
+  destroy() {
+    clearTimeout(this.#click)
+    this.#observer.disconnect()
+    this.#worker.terminate()
+    this.#sigma.kill()
+  }
+
+  #isDimmed(id: string) {
+    return (this.#found !== undefined && !this.#found.has(id)) || (this.#found === undefined && this.#near !== undefined && !this.#near.has(id))
+  }
+
+  #look(id: string, data: Record<string, unknown>) {
+    if (this.#isDimmed(id)) return { ...data, color: this.#theme.dimmed, label: null, size: (data.size as number) * DIMMED_SIZE, zIndex: 0 }
+    if (id === this.#selected) return { ...data, highlighted: true, forceLabel: true, zIndex: 2 }
+    return this.#found ? { ...data, forceLabel: this.#found.size < 40, zIndex: 1 } : data
+  }
+
+  #edgeLook(id: string, data: Record<string, unknown>) {
+    const [from, to] = this.#graph.extremities(id)
+    if (this.#isDimmed(from) || this.#isDimmed(to)) return { ...data, hidden: this.#graph.order > FEW, color: this.#theme.faint, label: null }
+    return this.#selected && (from === this.#selected || to === this.#selected) ? { ...data, color: this.#theme.accent, zIndex: 1 } : data
+  }
+
+  #applyTheme() {
+    this.#theme = readTheme()
+    this.#sigma.setSettings({ labelColor: { color: this.#theme.text }, edgeLabelColor: { color: this.#theme.text2 }, defaultEdgeColor: this.#theme.edge })
+  }
+
+  #layOut() {
+    this.#order = this.#graph.nodes()
+    const places = new Map(this.#order.map((id, index) => [id, index]))
+    const positions = new Float32Array(this.#order.length * 2)
+    this.#graph.forEachNode((id, { x, y }) => positions.set([x as number, y as number], places.get(id)! * 2))
+    const edges = new Uint32Array(this.#graph.size * 2)
+    let next = 0
+    this.#graph.forEachEdge((_id, _data, from, to) => edges.set([places.get(from)!, places.get(to)!], 2 * next++))
+    const isLarge = this.#order.length > FEW
+    const isStill = isLarge || matchMedia('(prefers-reduced-motion: reduce)').matches
+    const request: LayoutRequest = { id: ++this.#request, positions, edges, iterations: isLarge ? 120 : 400, pause: isStill ? 1200 : 40 }
+    this.#sigma.getContainer().dataset.layout = 'running'
+    this.#worker.postMessage(request, [positions.buffer, edges.buffer])
+  }
+
+  #receive(answer: LayoutAnswer) {
+    if (answer.id !== this.#request) return
+    const isScheduled = this.#waiting !== undefined
+    this.#waiting = answer
+    if (!isScheduled) requestAnimationFrame(() => this.#place())
+  }
+
+  /** Moves the nodes, but not while somebody moves the picture. */
+  #place() {
+    const answer = this.#waiting
+    if (!answer) return
+    if (performance.now() - this.#movedAt < 150) {
+      requestAnimationFrame(() => this.#place())
+      return
+    }
+    this.#waiting = undefined
+    if (answer.id !== this.#request) return
+    const places = new Map(this.#order.map((id, index) => [id, index]))
+    this.#graph.updateEachNodeAttributes(
+      (id, data) => {
+        const index = places.get(id)! * 2
+        data.x = answer.positions[index]
+        data.y = answer.positions[index + 1]
+        return data
+      },
+      { attributes: ['x', 'y'] },
+    )
+    if (answer.isLast) this.#sigma.getContainer().dataset.layout = 'done'
+  }
+}

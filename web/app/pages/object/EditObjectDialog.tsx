@@ -1,0 +1,112 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { ApiError } from '~/api/errors'
+import { type GraphObject, packsQuery } from '~/api/graph'
+import { keys } from '~/api/keys'
+import { Button } from '~/ui/Button'
+import { Dialog } from '~/ui/Dialog'
+import { Diff } from '~/ui/Diff'
+import { InlineError } from '~/ui/ErrorState'
+import { toast } from '~/ui/toast'
+import { titleOf } from '~/util/objects'
+import { useKnownTypes } from '../graph/use-known-types'
+import { apiProblems, parseDraft, type Parsed, type Problems, propertyChanges, schemaFields, toDraft } from './object-draft'
+import { ObjectForm } from './ObjectForm'
+import { contentOf } from './shape'
+
+/** Changes an object from the version that was shown. If somebody was faster, both versions are shown. */
+export function EditObjectDialog({ object, onClose }: { object: GraphObject; onClose: () => void }) {
+  const client = useQueryClient()
+  const packs = useQuery(packsQuery)
+  const types = useKnownTypes()
+  // The version that the draft was made from; it does not move while somebody types.
+  const [base, setBase] = useState(object)
+  const [draft, setDraft] = useState(() => toDraft(object, schemaFields(client.getQueryData(packsQuery.queryKey) ?? [], object.type)))
+  const [own, setOwn] = useState<Problems>({})
+  const [conflict, setConflict] = useState<{ theirs: GraphObject; mine: Parsed }>()
+  const fields = schemaFields(packs.data ?? [], draft.type.trim()).filter((field) => field.name in draft.values || !(field.name in base.properties))
+
+  const save = useMutation({
+    mutationFn: async ({ mine, from, expected }: { mine: Parsed; from: GraphObject; expected: number }) =>
+      unwrap(
+        api.PATCH('/api/graph/objects/{id}', {
+          params: { path: { id: from.id } },
+          body: { type: mine.type, key: mine.key, status: mine.status, labels: mine.labels, properties: propertyChanges(from.properties, mine.properties), expectedVersion: expected },
+        }),
+      ),
+    onSuccess: (next) => {
+      toast(next.version === base.version ? 'Nothing was changed.' : `${titleOf(next)} is now version ${next.version}.`)
+      void client.invalidateQueries({ queryKey: keys.objects })
+      onClose()
+    },
+    onError: async (error, { mine }) => {
+      if (!(error instanceof ApiError) || error.code !== 'version_conflict') return
+      const theirs = await unwrap(api.GET('/api/graph/objects/{id}', { params: { path: { id: object.id } } }))
+      setConflict({ theirs, mine })
+    },
+  })
+  const submit = () => {
+    const { parsed, problems } = parseDraft(draft, fields)
+    setOwn(problems)
+    if (parsed) save.mutate({ mine: parsed, from: base, expected: base.version })
+  }
+  const takeTheirs = (theirs: GraphObject) => {
+    setBase(theirs)
+    setDraft(toDraft(theirs, schemaFields(packs.data ?? [], theirs.type)))
+    setConflict(undefined)
+    save.reset()
+  }
+  if (conflict) {
+    const { theirs, mine } = conflict
+    return (
+      <Dialog
+        open
+        onClose={onClose}
+        size="lg"
+        title={`Somebody else wrote version ${theirs.version} meanwhile`}
+        description={`You edited version ${base.version}. Compare both, and decide which one the next version is.`}
+        footer={
+          <>
+            <Button onClick={() => takeTheirs(theirs)}>Edit theirs</Button>
+            <Button variant="primary" busy={save.isPending} onClick={() => save.mutate({ mine, from: theirs, expected: theirs.version })}>
+              Save mine as version {theirs.version + 1}
+            </Button>
+          </>
+        }
+      >
+        <div className="grid gap-4 md:grid-cols-2">
+          <section className="min-w-0">
+            <h3 className="mb-1 text-xs font-medium text-text-2">What they changed: version {base.version} → {theirs.version}</h3>
+            <Diff before={contentOf(base)} after={contentOf(theirs)} label="What they changed" />
+          </section>
+          <section className="min-w-0">
+            <h3 className="mb-1 text-xs font-medium text-text-2">What yours would change: version {theirs.version} → yours</h3>
+            <Diff before={contentOf(theirs)} after={contentOf(mine)} label="What yours would change" />
+          </section>
+        </div>
+      </Dialog>
+    )
+  }
+  const problems = { ...apiProblems(save.error), ...own }
+  const isExplained = Object.keys(problems).length > 0 || (save.error instanceof ApiError && save.error.code === 'version_conflict')
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Edit ${titleOf(base)}`}
+      description={`From version ${base.version}. Earlier versions stay in the history.`}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="primary" busy={save.isPending} onClick={submit}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <ObjectForm draft={draft} onChange={setDraft} fields={fields} problems={problems} types={types} />
+      {save.error && !isExplained ? <InlineError error={save.error} /> : null}
+    </Dialog>
+  )
+}

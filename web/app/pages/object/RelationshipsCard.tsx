@@ -1,0 +1,145 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { ArrowLeft, ArrowRight, Plus, Trash2 } from 'lucide-react'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { MAX_NEIGHBOURS, neighboursQuery, type Relationship, type TraversalNode } from '~/api/graph'
+import { keys } from '~/api/keys'
+import { Button, IconButton } from '~/ui/Button'
+import { Card } from '~/ui/Card'
+import { ConfirmDialog } from '~/ui/ConfirmDialog'
+import { EmptyState } from '~/ui/EmptyState'
+import { ErrorState } from '~/ui/ErrorState'
+import { SkeletonRows } from '~/ui/Skeleton'
+import { toast } from '~/ui/toast'
+import { TypeTag } from '~/ui/TypeTag'
+import { formatCount, shortId, words } from '~/util/format'
+import { titleOf } from '~/util/objects'
+import { AddRelationshipDialog } from './AddRelationshipDialog'
+
+const FEW = 8
+type Direction = 'out' | 'in'
+type Group = { type: string; direction: Direction; edges: Relationship[] }
+type Props = { id: string; title: string; asOf: string | undefined; disabledReason: string | undefined }
+
+function groupsOf(id: string, edges: Relationship[]): Group[] {
+  const groups = new Map<string, Group>()
+  for (const edge of edges) {
+    if (edge.fromId !== id && edge.toId !== id) continue
+    const direction: Direction = edge.fromId === id ? 'out' : 'in'
+    const name = `${direction} ${edge.type}`
+    const group = groups.get(name) ?? { type: edge.type, direction, edges: [] }
+    group.edges.push(edge)
+    groups.set(name, group)
+  }
+  return [...groups.values()].sort((a, b) => b.direction.localeCompare(a.direction) || a.type.localeCompare(b.type))
+}
+
+/** The relationships of an object, grouped by direction and type. */
+export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
+  const query = useQuery(neighboursQuery(id, asOf))
+  const [isAdding, setAdding] = useState(false)
+  const [removing, setRemoving] = useState<Relationship>()
+  const nodes = new Map(query.data?.nodes.map((node) => [node.id, node]))
+  const groups = groupsOf(id, query.data?.edges ?? [])
+  return (
+    <Card
+      title="Relationships"
+      flush
+      action={
+        <Button size="sm" icon={<Plus aria-hidden size={14} />} disabledReason={disabledReason} onClick={() => setAdding(true)}>
+          Add
+        </Button>
+      }
+    >
+      {query.error ? (
+        <ErrorState error={query.error} what="The relationships could not be loaded." onRetry={() => void query.refetch()} />
+      ) : !query.data ? (
+        <SkeletonRows rows={3} />
+      ) : groups.length === 0 ? (
+        <EmptyState title="It has no relationships.">{disabledReason ? undefined : 'Add one to connect it with what else is known.'}</EmptyState>
+      ) : (
+        <div className="divide-y divide-line">
+          {groups.map((group) => (
+            <RelationshipGroup key={`${group.direction} ${group.type}`} group={group} nodes={nodes} asOf={asOf} disabledReason={disabledReason} onRemove={setRemoving} />
+          ))}
+        </div>
+      )}
+      {query.data?.truncated && <p className="border-t border-line px-4 py-2 text-xs text-text-2">It has more than {formatCount(MAX_NEIGHBOURS - 1)} neighbours; these are some of them.</p>}
+      {isAdding && <AddRelationshipDialog id={id} title={title} onClose={() => setAdding(false)} />}
+      {removing && <RemoveDialog edge={removing} nodes={nodes} onClose={() => setRemoving(undefined)} />}
+    </Card>
+  )
+}
+
+type GroupProps = { group: Group; nodes: Map<string, TraversalNode>; asOf: string | undefined; disabledReason: string | undefined; onRemove: (edge: Relationship) => void }
+
+function RelationshipGroup({ group, nodes, asOf, disabledReason, onRemove }: GroupProps) {
+  const [all, setAll] = useState(false)
+  const isOut = group.direction === 'out'
+  const Arrow = isOut ? ArrowRight : ArrowLeft
+  const shown = all ? group.edges : group.edges.slice(0, FEW)
+  return (
+    <section aria-label={`${words(group.type)}, ${isOut ? 'from it' : 'to it'}`} className="px-4 py-3">
+      <h3 className="mb-1 flex items-center gap-1.5 text-xs font-medium text-text-2">
+        <Arrow aria-hidden size={14} />
+        {words(group.type)}
+        <span className="font-normal text-text-3">{isOut ? 'from it to' : 'to it from'}</span>
+        <span className="ml-auto font-normal text-text-3">{formatCount(group.edges.length)}</span>
+      </h3>
+      <ul>
+        {shown.map((edge) => {
+          const otherId = isOut ? edge.toId : edge.fromId
+          const other = nodes.get(otherId)
+          const name = other ? titleOf(other) : shortId(otherId)
+          return (
+            <li key={edge.id} className="-mx-2 flex min-h-8 items-center gap-2 rounded-md px-2 hover:bg-hover">
+              <Link to="/graph/objects/$objectId" params={{ objectId: otherId }} search={{ asOf }} className="truncate font-medium hover:underline">
+                {name}
+              </Link>
+              {other && <TypeTag type={other.type} />}
+              <span className="min-w-0 flex-1 truncate text-xs text-text-2">{noteOf(edge)}</span>
+              <IconButton size="sm" label={`Remove the relationship with ${name}`} disabledReason={disabledReason} onClick={() => onRemove(edge)}>
+                <Trash2 aria-hidden size={14} />
+              </IconButton>
+            </li>
+          )
+        })}
+      </ul>
+      {shown.length < group.edges.length && (
+        <Button variant="ghost" size="sm" onClick={() => setAll(true)}>
+          Show all {formatCount(group.edges.length)}
+        </Button>
+      )}
+    </section>
+  )
+}
+
+function noteOf(edge: Relationship): string {
+  const parts = Object.entries(edge.properties).map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  if (edge.weight !== null && edge.weight !== undefined) parts.push(`weight ${edge.weight}`)
+  return parts.join(' · ')
+}
+
+function RemoveDialog({ edge, nodes, onClose }: { edge: Relationship; nodes: Map<string, TraversalNode>; onClose: () => void }) {
+  const client = useQueryClient()
+  const name = (id: string) => {
+    const node = nodes.get(id)
+    return node ? titleOf(node) : shortId(id)
+  }
+  const remove = useMutation({
+    mutationFn: () => unwrap(api.DELETE('/api/graph/relationships/{id}', { params: { path: { id: edge.id }, query: { expectedVersion: edge.version } } })),
+    onSuccess: () => {
+      toast('The relationship was removed.')
+      void client.invalidateQueries({ queryKey: keys.objects })
+      onClose()
+    },
+  })
+  return (
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title="Remove a relationship" action="Remove the relationship" danger busy={remove.isPending} error={remove.error}>
+      <p>
+        <strong className="text-text">{name(edge.fromId)}</strong> {words(edge.type)} <strong className="text-text">{name(edge.toId)}</strong>. Both objects stay, and the history keeps the relationship.
+      </p>
+    </ConfirmDialog>
+  )
+}

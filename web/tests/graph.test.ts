@@ -1,0 +1,190 @@
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { seedGraph } from './graph-seed'
+import { showEverywhere, startAll, visit } from './harness'
+
+type Found = { id: string; version: number; properties: Record<string, unknown>; deletedAt?: string }
+
+// A busy machine takes its time for four windows and axe in each.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
+
+let all: Awaited<ReturnType<typeof startAll>>
+let seeded: Awaited<ReturnType<typeof seedGraph>>
+beforeAll(async () => {
+  all = await startAll({ sample: false, env: { EMERGENT_EMBEDDINGS: 'builtin' } })
+  seeded = await seedGraph(all.server)
+  for (;;) {
+    const { pending } = await all.server.api<{ pending: number }>('GET', '/api/graph/embeddings')
+    if (pending === 0) break
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+})
+afterAll(() => all?.stop())
+
+const get = (name: string) => all.server.api<Found>('GET', `/api/graph/objects/${encodeURIComponent(name)}`)
+
+it('lists the graph everywhere', () =>
+  showEverywhere(all.browser, all.server, 'graph', '/graph', (page) => page.getByRole('row').filter({ hasText: 'Payment gateway' }).first().waitFor()))
+
+it('shows a search with its reasons everywhere', () =>
+  showEverywhere(all.browser, all.server, 'graph-search', '/graph?q=card+payments', (page) => page.getByText(/Words #1/).waitFor()))
+
+it('shows the past everywhere', () =>
+  showEverywhere(all.browser, all.server, 'graph-as-of', `/graph?asOf=${seeded.before}`, async (page) => {
+    await page.getByText(/You see the graph as of/).waitFor()
+    await page.getByRole('row').nth(1).waitFor()
+  }))
+
+it('shows an object everywhere', () =>
+  showEverywhere(all.browser, all.server, 'object', `/graph/objects/${seeded.incident}`, async (page) => {
+    await page.getByRole('link', { name: 'Payment gateway' }).waitFor()
+    await page.getByText('entities_update').waitFor()
+  }))
+
+it('shows the history of an object everywhere', () =>
+  showEverywhere(all.browser, all.server, 'object-history', `/graph/objects/${seeded.incident}?tab=history`, async (page) => {
+    await page.getByText('A certificate of the gateway expired').first().waitFor()
+    await page.getByText('entities_update').waitFor()
+  }))
+
+it('searches by words, by meaning and by both, and says why', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph`)
+  await page.getByRole('searchbox', { name: 'Search the graph' }).fill('certificate')
+  await page.getByText(/Words #1/).waitFor()
+  await page.getByText(/Meaning #1/).waitFor()
+  await page.waitForURL(/q=certificate/)
+  await page.getByLabel('Search by').selectOption('text')
+  await page.getByText(/Meaning #/).first().waitFor({ state: 'detached' })
+  await page.getByLabel('Search by').selectOption('vector')
+  await page.getByText(/Words #/).first().waitFor({ state: 'detached' })
+  await page.getByText(/Meaning #1/).waitFor()
+  await page.getByLabel('Type').selectOption('Vendor')
+  await page.waitForURL(/type=Vendor/)
+  await page.getByRole('status').filter({ hasText: '1 object' }).waitFor()
+  await page.getByRole('link', { name: 'Aurelia Certificates' }).click()
+  await page.getByRole('heading', { level: 1, name: /Aurelia Certificates/ }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('creates an object with the fields of its schema, and shows what the API refuses at the field', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
+  await page.goto(`${all.server.url}/graph`)
+  await page.getByRole('button', { name: 'New object' }).click()
+  const dialog = page.getByRole('dialog', { name: 'New object' })
+  await dialog.getByLabel('Type').fill('Incident')
+  await dialog.getByLabel(/^severity/).selectOption('high')
+  await dialog.getByLabel('Key').fill('inc-3001')
+  await dialog.getByRole('button', { name: 'Create the object' }).click()
+  await dialog.getByText('is required', { exact: false }).waitFor()
+  expect(await dialog.getByLabel(/^title/).getAttribute('aria-invalid')).toBe('true')
+  await dialog.getByLabel(/^title/).fill('Mails were not sent')
+  await dialog.getByLabel(/^minutes/).fill('41')
+  await dialog.getByLabel(/^systems/).fill('mail, push')
+  await dialog.getByLabel(/^Further properties/).fill('{ "room": "war-room-3" }')
+  await dialog.getByRole('button', { name: 'Create the object' }).click()
+  await page.getByRole('heading', { level: 1, name: /Mails were not sent/ }).waitFor()
+  expect((await get('Incident/inc-3001')).properties).toEqual({ title: 'Mails were not sent', severity: 'high', minutes: 41, systems: ['mail', 'push'], room: 'war-room-3' })
+  misbehaviour.check()
+  await context.close()
+})
+
+it('imports lines, names wrong ones, and exports', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph`)
+  await page.getByRole('button', { name: 'Import…' }).click()
+  const dialog = page.getByRole('dialog', { name: /Import/ })
+  await dialog.getByLabel('Or lines').fill('{"kind":"object","type":"Vendor","key":"kestrel-mail","properties":{"name":"Kestrel Mail"}}\nnot json')
+  await dialog.getByRole('button', { name: 'Import', exact: true }).click()
+  await dialog.getByText(/The import stopped at a wrong line/).waitFor()
+  await dialog.getByText(/^Line 2:/).waitFor()
+  await dialog.getByRole('switch').click()
+  await dialog.getByRole('button', { name: 'Import', exact: true }).click()
+  await dialog.getByText('The import is complete.').waitFor()
+  expect((await get('Vendor/kestrel-mail')).properties.name).toBe('Kestrel Mail')
+  await dialog.getByRole('button', { name: 'Close' }).first().click()
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()])
+  expect(readFileSync((await file.path())!, 'utf8')).toContain('"kestrel-mail"')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('shows both versions when two people edit at once, and writes the chosen one', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [409] } })
+  const { id } = await get('Service/notification-hub')
+  await page.goto(`${all.server.url}/graph/objects/${id}`)
+  await page.getByRole('button', { name: 'Edit' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Status').fill('degraded')
+  await all.server.api('PATCH', `/api/graph/objects/${id}`, { properties: { oncall: 'Jonas Berg' } })
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('dialog', { name: /Somebody else wrote version 2/ }).waitFor()
+  await page.getByRole('region', { name: 'What they changed' }).getByText('Jonas Berg').waitFor()
+  await page.getByRole('button', { name: 'Edit theirs' }).click()
+  await dialog.getByLabel('Status').fill('degraded')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Notification hub is now version 3.').waitFor()
+  expect(await get(id)).toMatchObject({ version: 3, status: 'degraded', properties: { oncall: 'Jonas Berg' } })
+  misbehaviour.check()
+  await context.close()
+})
+
+it('reverts to a version, deletes and restores', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  const { id } = await get('Incident/inc-2043')
+  await all.server.api('PATCH', `/api/graph/objects/${id}`, { properties: { severity: 'high', note: 'raised by mistake' } })
+  await page.goto(`${all.server.url}/graph/objects/${id}?tab=history`)
+  await page.getByRole('button', { name: 'Version 1' }).click()
+  await page.waitForURL(/v=1/)
+  await page.getByRole('button', { name: 'Revert to it…' }).click()
+  await page.getByRole('button', { name: 'Revert to version 1' }).click()
+  await page.getByText('Version 3 says what version 1 said.').waitFor()
+  expect((await get(id)).properties).toMatchObject({ severity: 'low' })
+  expect((await get(id)).properties.note).toBeUndefined()
+  await page.getByRole('tab', { name: /Object/ }).click()
+  await page.getByRole('button', { name: 'Delete…' }).click()
+  await page.getByRole('button', { name: 'Delete the object' }).click()
+  await page.getByRole('button', { name: 'Restore…' }).click()
+  await page.getByRole('button', { name: 'Restore the object' }).click()
+  await page.getByRole('link', { name: 'Notification hub' }).waitFor()
+  expect((await get(id)).deletedAt).toBeUndefined()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('adds and removes a relationship', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const { id } = await get('Service/search')
+  await page.goto(`${all.server.url}/graph/objects/${id}`)
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  const dialog = page.getByRole('dialog', { name: 'Add a relationship' })
+  await dialog.getByLabel('Direction').selectOption('in')
+  await dialog.getByLabel('Type').fill('owns')
+  await dialog.getByRole('searchbox').fill('Lucía')
+  await dialog.getByRole('button', { name: /Lucía Ferrari/ }).click()
+  await dialog.getByRole('button', { name: 'Add the relationship' }).click()
+  await page.getByRole('link', { name: 'Lucía Ferrari' }).waitFor()
+  const edges = () => all.server.api<{ type: string; toId: string }[]>('GET', `/api/graph/objects/${id}/edges`)
+  expect(await edges()).toMatchObject([{ type: 'owns', toId: id }])
+  await page.getByRole('button', { name: 'Remove the relationship with Lucía Ferrari' }).click()
+  await page.getByRole('button', { name: 'Remove the relationship', exact: true }).click()
+  await page.getByText('It has no relationships.').waitFor()
+  expect(await edges()).toEqual([])
+  misbehaviour.check()
+  await context.close()
+})
+
+it('follows a fact to its run and call, and shows changes as they happen', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph/objects/${seeded.incident}`)
+  await page.getByText('entities_update').waitFor()
+  await page.getByRole('status').filter({ hasText: 'Live' }).waitFor()
+  await all.server.api('PATCH', `/api/graph/objects/${seeded.incident}`, { properties: { minutes: 23 } })
+  await page.getByRole('heading', { name: 'Version 3' }).waitFor()
+  await page.getByRole('tab', { name: /History/ }).click()
+  await page.getByRole('link', { name: /incident-correlator, run/ }).click()
+  await page.waitForURL(`**/runs/${seeded.run}*`)
+  misbehaviour.check()
+  await context.close()
+})
