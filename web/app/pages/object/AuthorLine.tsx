@@ -54,13 +54,14 @@ function RunAuthor({ runId, toolCallId }: { runId: string; toolCallId: string | 
     queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}/runs/{runId}/tool-calls/{toolCallId}', { params: { path: { agentId: agentId!, runId, toolCallId: toolCallId! } }, signal })),
   })
   return (
-    <span className="inline-flex flex-wrap items-center gap-x-1.5">
-      <Bot aria-hidden size={14} className="text-text-3" />
+    <span>
+      <Bot aria-hidden size={14} className="mr-1.5 inline text-text-3" />
       <Link to="/runs/$runId" params={{ runId }} className="font-medium text-accent-text hover:underline">
         {run.data ? `${run.data.agentName}, run ${shortId(runId)}` : `Run ${shortId(runId)}`}
       </Link>
       {call.data && (
         <Link to="/runs/$runId" params={{ runId }} search={{ call: toolCallId }} className="text-text-2 hover:underline">
+          {' '}
           › step {call.data.stepNumber} › <code className="font-mono text-xs">{call.data.toolName}</code>
         </Link>
       )}

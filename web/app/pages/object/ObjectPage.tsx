@@ -160,10 +160,13 @@ function Facts({ object, asOf, title, reason, onAsOf }: { object: GraphObject; a
         {!object.deletedAt && <RelationshipsCard id={object.id} title={title} asOf={asOf} disabledReason={reason} />}
       </div>
       <div className="grid min-w-0 gap-4">
-        <Card title={`Version ${object.version}`} action={<AsOfField value={asOf} onChange={onAsOf} />}>
+        <Card title={`Version ${object.version}`}>
+          <p className="mb-0.5 text-xs text-text-2">Written by</p>
+          <div className="mb-3">
+            <AuthorLine author={object.author} />
+          </div>
           <KeyValue
             items={[
-              ['Written by', <AuthorLine key="author" author={object.author} />],
               ['Changed', <RelativeTime key="changed" at={object.deletedAt ?? object.updatedAt} />],
               ['Created', <RelativeTime key="created" at={object.createdAt} />],
               ['Key', object.key && <code key="key" className="font-mono text-xs">{object.key}</code>],
@@ -177,6 +180,9 @@ function Facts({ object, asOf, title, reason, onAsOf }: { object: GraphObject; a
             ]}
           />
           {object.reason && <p className="mt-3 rounded-md bg-sunken px-3 py-2 text-xs break-words text-text-2">{object.reason}</p>}
+          <div className="mt-3 border-t border-line pt-3">
+            <AsOfField value={asOf} onChange={onAsOf} />
+          </div>
         </Card>
         <SourcesCard sources={object.sources ?? []} />
       </div>

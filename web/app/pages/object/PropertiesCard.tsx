@@ -5,9 +5,11 @@ import { Card } from '~/ui/Card'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
 
+const isName = (property: string) => property === 'name' || property === 'title'
+
 /** The properties as a table; nested values as JSON. */
 export function PropertiesCard({ object, action }: { object: GraphObject; action?: ReactNode }) {
-  const entries = Object.entries(object.properties)
+  const entries = Object.entries(object.properties).sort(([a], [b]) => Number(isName(b)) - Number(isName(a)))
   return (
     <Card title="Properties" action={action}>
       {entries.length === 0 ? <p className="text-text-2">It has no properties.</p> : <KeyValue items={entries.map(([name, value]) => [name, <Value key={name} value={value} />])} />}
