@@ -71,7 +71,7 @@ function ChunkRow({ chunk, found, isMarked, isRead }: { chunk: Chunk; found: Fou
               </Link>
               <p className="text-xs text-text-2">
                 {object.type} · {words(object.outcome ?? 'written')} by{' '}
-                <Link to="/runs/$runId" params={{ runId: object.runId }} search={{ call: object.toolCallId }} className="underline">
+                <Link to="/runs/$runId" params={{ runId: object.runId }} search={{ item: object.toolCallId }} className="underline">
                   run {shortId(object.runId)}
                 </Link>
               </p>

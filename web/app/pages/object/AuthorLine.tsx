@@ -60,7 +60,7 @@ function RunAuthor({ runId, toolCallId }: { runId: string; toolCallId: string | 
         {run.data ? `${run.data.agentName}, run ${shortId(runId)}` : `Run ${shortId(runId)}`}
       </Link>
       {call.data && (
-        <Link to="/runs/$runId" params={{ runId }} search={{ call: toolCallId }} className="text-text-2 hover:underline">
+        <Link to="/runs/$runId" params={{ runId }} search={{ item: toolCallId }} className="text-text-2 hover:underline">
           {' '}
           › step {call.data.stepNumber} › <code className="font-mono text-xs">{call.data.toolName}</code>
         </Link>

@@ -103,7 +103,7 @@ function Explorer({ search, from, onChange }: { search: GraphSearch; from: strin
     <div className="grid min-h-0 flex-1 gap-4 lg:h-[calc(100dvh-180px)] lg:grid-cols-[minmax(0,1fr)_20rem]">
       <section aria-label="Picture" className="relative flex min-h-96 min-w-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card">
         <div className="flex flex-wrap items-center gap-x-3 gap-y-2 border-b border-line px-3 py-2">
-          <p role="status" className="min-w-0 flex-1 truncate text-text-2">
+          <p role="status" className="min-w-0 flex-1 truncate text-text-2 max-sm:flex-none max-sm:basis-full">
             <span className="font-medium text-text">{root && titleOf(root)}</span> · {formatCount(nodes.length)} {nodes.length === 1 ? 'object' : 'objects'}, {formatCount(edges.length)} {edges.length === 1 ? 'relationship' : 'relationships'}
           </p>
           <Select aria-label="How far" value={String(depth)} options={DEPTH_OPTIONS} onChange={(event) => onChange({ depth: event.target.value === '1' ? '' : event.target.value })} className="h-7! w-auto! text-xs!" />

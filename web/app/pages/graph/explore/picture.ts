@@ -4,7 +4,7 @@ import Sigma from 'sigma'
 import type { Relationship, TraversalNode } from '~/api/graph'
 import { words } from '~/util/format'
 import { colourOf, titleOf } from '~/util/objects'
-import { drawHover, readTheme, type Theme } from './picture-theme'
+import { drawHover, drawLabel, readTheme, type Theme } from './picture-theme'
 import { placeNew } from './place'
 import type { LayoutAnswer, LayoutRequest } from './layout.worker'
 
@@ -48,6 +48,8 @@ export class Picture {
       zIndex: true,
       minCameraRatio: 0.02,
       maxCameraRatio: 4,
+      stagePadding: 70,
+      defaultDrawNodeLabel: (context, data, settings) => drawLabel(context, data, settings.labelSize, this.#theme),
       defaultDrawNodeHover: (context, data, settings) => drawHover(context, data, settings.labelSize, this.#theme),
       nodeReducer: (id, data) => this.#look(id, data),
       edgeReducer: (id, data) => this.#edgeLook(id, data),
@@ -171,7 +173,7 @@ export class Picture {
     this.#graph.forEachEdge((_id, _data, from, to) => edges.set([places.get(from)!, places.get(to)!], 2 * next++))
     const isLarge = this.#order.length > FEW
     const isStill = isLarge || matchMedia('(prefers-reduced-motion: reduce)').matches
-    const request: LayoutRequest = { id: ++this.#request, positions, edges, iterations: isLarge ? 120 : 400, pause: isStill ? 1200 : 40 }
+    const request: LayoutRequest = { id: ++this.#request, positions, edges, iterations: isLarge ? 60 : 400, pause: isStill ? 1200 : 40 }
     this.#sigma.getContainer().dataset.layout = 'running'
     this.#worker.postMessage(request, [positions.buffer, edges.buffer])
   }
