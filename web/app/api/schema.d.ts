@@ -26,8 +26,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Returns the A2A card of the default external agent: of those of the default project that describe themselves (`acp`),
-         *     the oldest.
+         * Returns the A2A card of an external agent of the default project that describes itself (`acp`): its default agent, or
+         *     else the oldest.
          */
         get: operations["getDefaultA2aCard"];
         put?: never;
@@ -83,7 +83,7 @@ export interface paths {
         put?: never;
         /**
          * Handles a request of A2A's JSON-RPC binding: `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`,
-         *     `CancelTask` or `SubscribeToTask`. An error of the protocol is a JSON-RPC error with status 200.
+         *     `CancelTask`, `SubscribeToTask`, and the methods about push notifications. An error of the protocol is a JSON-RPC error with status 200.
          */
         post: operations["a2aRpc"];
         delete?: never;
@@ -202,10 +202,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Always refused: push notifications are not supported, as the card says. */
+        /** Lists where the updates of a task are sent. */
         get: operations["a2aListPushConfigs"];
         put?: never;
-        /** Always refused: push notifications are not supported, as the card says. */
+        /** Sets an address to which the updates of a task are sent. One with the same id is replaced. */
         post: operations["a2aCreatePushConfig"];
         delete?: never;
         options?: never;
@@ -220,11 +220,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Always refused: push notifications are not supported, as the card says. */
+        /** Returns where the updates of a task are sent, without the secrets. */
         get: operations["a2aGetPushConfig"];
         put?: never;
         post?: never;
-        /** Always refused: push notifications are not supported, as the card says. */
+        /** Deletes an address to which the updates of a task are sent. Nothing more is sent there. */
         delete: operations["a2aDeletePushConfig"];
         options?: never;
         head?: never;
@@ -919,7 +919,9 @@ export interface paths {
         /**
          * Starts an external agent and streams its events as AG-UI names them. The same `runId` of the same `threadId` follows
          *     the same run from the beginning, and never starts a second one. A run that waits for a person ends the stream with an
-         *     interrupt; a request with `resume` decides or answers, and streams the rest. A run goes on when its client disconnects.
+         *     interrupt; a request with `resume` decides or answers, and streams the rest. A run that calls `tools` of its client
+         *     ends the stream with these calls; a request whose messages end with their results streams the rest. A run goes on when
+         *     its client disconnects.
          */
         post: operations["runAgentAgui"];
         delete?: never;
@@ -1327,7 +1329,7 @@ export interface paths {
         put?: never;
         /**
          * Assigns a task to another agent. If its workflow was waiting for this decision, the workflow
-         *     continues.
+         *     continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
          */
         post: operations["reassignTask"];
         delete?: never;
@@ -1348,7 +1350,7 @@ export interface paths {
         /**
          * Retries a task that failed, was skipped or was taken by hand, or checks again whether one can start
          *     that waits for another workflow. If its workflow was waiting for this decision, the workflow
-         *     continues.
+         *     continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
          */
         post: operations["retryTask"];
         delete?: never;
@@ -1368,7 +1370,7 @@ export interface paths {
         put?: never;
         /**
          * Skips a task and the tasks that depend on it. If its workflow was waiting for this decision, the
-         *     workflow continues.
+         *     workflow continues. While the workflow is escalated, this needs the scope `approvals:decide` as well.
          */
         post: operations["skipTask"];
         delete?: never;
@@ -1460,7 +1462,7 @@ export interface paths {
         put?: never;
         /**
          * Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
-         *     request replaces the current one.
+         *     request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well.
          */
         post: operations["resumeWorkflow"];
         delete?: never;
@@ -2460,6 +2462,25 @@ export interface components {
             name?: string | null;
             parts: components["schemas"]["A2aPart"][];
         };
+        /** @description The body of an error of the HTTP+JSON binding. */
+        A2aFailure: {
+            error: components["schemas"]["A2aFailureStatus"];
+        };
+        /** @description A `google.rpc.Status`. */
+        A2aFailureStatus: {
+            /**
+             * Format: int32
+             * @description The status of the response.
+             */
+            code: number;
+            /** @description A `google.rpc.ErrorInfo` with the reason, and a `google.rpc.BadRequest` with the fields that are wrong. */
+            details: {
+                [key: string]: unknown;
+            }[];
+            message: string;
+            /** @description The name of the status in `google.rpc.Code`. */
+            status: string;
+        };
         A2aHttpAuthSecurityScheme: {
             description: string;
             scheme: string;
@@ -2478,6 +2499,7 @@ export interface components {
         };
         /** @description A part of a message or of an artifact: exactly one of `text`, `raw`, `url` and `data` is set. */
         A2aPart: {
+            /** @description Any JSON value, also `null`. */
             data?: unknown;
             filename?: string | null;
             mediaType?: string | null;
@@ -2489,8 +2511,48 @@ export interface components {
             text?: string | null;
             url?: string | null;
         };
+        /** @description What is sent in the header `Authorization`. */
+        A2aPushAuthentication: {
+            /** @description Not returned. */
+            credentials?: string | null;
+            /** @description Such as `Bearer`. */
+            scheme: string;
+        };
+        /** @description A configuration as clients send it and read it. The token and the credentials are never returned. */
+        A2aPushConfig: {
+            authentication?: components["schemas"]["A2aPushAuthentication"] | null;
+            /** @description Made by the server if the client chooses none. A second configuration with the same id replaces the first. */
+            id?: string | null;
+            taskId?: string | null;
+            /** @description Sent in the header `X-A2A-Notification-Token`. Not returned. */
+            token?: string | null;
+            /** @description Where the updates are sent, as `POST`. */
+            url: string;
+        };
+        A2aPushConfigList: {
+            configs: components["schemas"]["A2aPushConfig"][];
+            /** @description Always empty: a task has few configurations. */
+            nextPageToken: string;
+        };
         /** @enum {string} */
         A2aRole: "ROLE_UNSPECIFIED" | "ROLE_USER" | "ROLE_AGENT";
+        A2aRpcError: {
+            /** Format: int64 */
+            code: number;
+            /** @description A `google.rpc.ErrorInfo` with the reason, and a `google.rpc.BadRequest` with the fields that are wrong. */
+            data: {
+                [key: string]: unknown;
+            }[];
+            message: string;
+        };
+        /** @description The response of the JSON-RPC binding with an error. */
+        A2aRpcFailure: {
+            error: components["schemas"]["A2aRpcError"];
+            /** @description The id of the request; `null` if it is not known. */
+            id: unknown;
+            /** @description Always `2.0`. */
+            jsonrpc: string;
+        };
         A2aSecurityRequirement: {
             schemes: {
                 [key: string]: components["schemas"]["A2aStringList"];
@@ -2504,8 +2566,7 @@ export interface components {
             historyLength?: number | null;
             /** @description Returns the task as soon as it exists, instead of when it has ended or needs an input. */
             returnImmediately?: boolean | null;
-            /** @description Not supported. */
-            taskPushNotificationConfig?: unknown;
+            taskPushNotificationConfig?: components["schemas"]["A2aPushConfig"] | null;
         };
         A2aSendMessage: {
             configuration?: components["schemas"]["A2aSendConfiguration"] | null;
@@ -2902,8 +2963,16 @@ export interface components {
             state?: unknown;
             /** @description The conversation, as the client names it. */
             threadId: string;
-            /** @description Not supported: an agent has its own tools. */
-            tools?: unknown[] | null;
+            /** @description Tools of the client, which it executes itself. The agent sees them beside its own. */
+            tools?: components["schemas"]["AguiTool"][] | null;
+        };
+        /** @description A tool that a request offers to the agent. The client executes its calls. */
+        AguiTool: {
+            description?: string | null;
+            /** @description At most 64 letters, digits, `_` and `-`. No name of a tool of the agent. */
+            name: string;
+            /** @description The JSON schema of the arguments, of type `object`. Without one, the tool has none. */
+            parameters?: unknown;
         };
         /** @description The tokens of the model calls that the stream tells of. */
         AguiUsage: {
@@ -3472,7 +3541,7 @@ export interface components {
              * @description Steps with tools; then a last answer, and the run pauses.
              */
             maxSteps?: number | null;
-            model?: components["schemas"]["Model"] | null;
+            model?: components["schemas"]["ModelChoice"] | null;
             /**
              * @description Unique in the project.
              * @example researcher
@@ -3875,7 +3944,7 @@ export interface components {
              * @description Tasks at once, 8 when not said.
              */
             maxConcurrent?: number | null;
-            model?: components["schemas"]["Model"] | null;
+            model?: components["schemas"]["ModelChoice"] | null;
             onFailure?: components["schemas"]["OnFailure"] | null;
             /** @description The agent that plans, `task-planner` when not said. */
             planner?: string | null;
@@ -5262,6 +5331,8 @@ export interface components {
             /** Format: double */
             temperature?: number | null;
         };
+        /** @description The model of a request: `provider/name`, or an object. */
+        ModelChoice: components["schemas"]["Model"] | string;
         /** @description A provider of models. */
         ModelProviderState: {
             /** @description Whether its models can be called with the settings in force. */
@@ -5800,8 +5871,8 @@ export interface components {
             runId?: string | null;
             status: string;
             /**
-             * @description The tool, the question, the topic of the discussion, or why the workflow does not go on; at most 500
-             *     characters.
+             * @description The tool with the start of its input, the question, the topic of the discussion, or why the workflow does
+             *     not go on; at most 500 characters.
              */
             title?: string;
             toolName?: string | null;
@@ -5871,7 +5942,7 @@ export interface components {
          * @description Why a run is paused or failed.
          * @enum {string}
          */
-        Reason: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow";
+        Reason: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow" | "unknown_outcome";
         ReassignTask: {
             /** @description Who does it from now on. */
             agent: string;
@@ -7039,7 +7110,7 @@ export interface components {
              * @description The most tokens that the run and the runs below it may use.
              */
             maxTotalTokens?: number | null;
-            model?: components["schemas"]["Model"] | null;
+            model?: components["schemas"]["ModelChoice"] | null;
             /**
              * Format: int64
              * @description Instead of the definition's.
@@ -7111,7 +7182,7 @@ export interface components {
             isDefault?: boolean | null;
             /** Format: int32 */
             maxSteps?: number | null;
-            model?: components["schemas"]["Model"] | null;
+            model?: components["schemas"]["ModelChoice"] | null;
             name?: string | null;
             /** @description Replaces the whole schema. */
             outputSchema?: {
@@ -7613,7 +7684,7 @@ export interface operations {
     a2aRpc: {
         parameters: {
             query?: {
-                /** @description Instead of the header */
+                /** @description The version of the protocol, instead of the header. */
                 "A2A-Version"?: string;
             };
             header?: {
@@ -7657,7 +7728,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -7666,7 +7737,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `missing_scope`, or `forbidden`: the agent is not external */
@@ -7675,7 +7746,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -7684,7 +7755,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -7693,7 +7764,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -7702,7 +7773,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -7711,7 +7782,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -7720,7 +7791,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `rate_limited`: this token started this agent too often; or `overloaded` */
@@ -7729,7 +7800,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -7738,7 +7809,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["A2aRpcFailure"];
                 };
             };
         };
@@ -7813,7 +7884,10 @@ export interface operations {
     };
     a2aExtendedCard: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -7843,7 +7917,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -7852,7 +7926,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -7861,7 +7935,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -7870,7 +7944,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -7879,7 +7953,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -7888,7 +7962,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -7897,7 +7971,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -7906,7 +7980,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -7914,7 +7988,7 @@ export interface operations {
     a2aSendMessage: {
         parameters: {
             query?: {
-                /** @description Instead of the header */
+                /** @description The version of the protocol, instead of the header. */
                 "A2A-Version"?: string;
             };
             header?: {
@@ -7950,7 +8024,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -7959,7 +8033,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope`, or `forbidden`: the agent is not external */
@@ -7968,7 +8042,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -7977,7 +8051,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -7986,7 +8060,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -7995,7 +8069,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -8004,7 +8078,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8013,7 +8087,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `rate_limited`: this token started this agent too often; or `overloaded` */
@@ -8022,7 +8096,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8031,7 +8105,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8039,7 +8113,7 @@ export interface operations {
     a2aStreamMessage: {
         parameters: {
             query?: {
-                /** @description Instead of the header */
+                /** @description The version of the protocol, instead of the header. */
                 "A2A-Version"?: string;
             };
             header?: {
@@ -8075,7 +8149,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8084,7 +8158,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8093,7 +8167,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8102,7 +8176,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8111,7 +8185,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -8120,7 +8194,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -8129,7 +8203,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8138,7 +8212,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8147,7 +8221,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8156,7 +8230,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8174,6 +8248,8 @@ export interface operations {
                 /** @description Only tasks whose status is of this time or later. */
                 statusTimestampAfter?: string;
                 includeArtifacts?: boolean;
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
             };
             header?: {
                 /** @description `1.0` */
@@ -8204,7 +8280,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8213,7 +8289,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8222,7 +8298,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8231,7 +8307,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8240,7 +8316,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8249,7 +8325,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8258,7 +8334,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8267,7 +8343,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8275,8 +8351,10 @@ export interface operations {
     a2aGetTask: {
         parameters: {
             query?: {
-                /** @description How many of the newest messages are included */
+                /** @description How many of the newest messages are included. */
                 historyLength?: number;
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
             };
             header?: {
                 /** @description `1.0` */
@@ -8310,7 +8388,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8319,7 +8397,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8328,7 +8406,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8337,7 +8415,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8346,7 +8424,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8355,7 +8433,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8364,7 +8442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8373,7 +8451,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8381,7 +8459,7 @@ export interface operations {
     a2aChangeTask: {
         parameters: {
             query?: {
-                /** @description Instead of the header */
+                /** @description The version of the protocol, instead of the header. */
                 "A2A-Version"?: string;
             };
             header?: {
@@ -8416,7 +8494,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8425,7 +8503,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8434,7 +8512,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8443,7 +8521,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8452,7 +8530,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8461,7 +8539,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8470,7 +8548,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8479,14 +8557,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
     };
     a2aListPushConfigs: {
         parameters: {
-            query?: never;
+            query?: {
+                pageSize?: number;
+                pageToken?: string;
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -8500,15 +8583,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Not returned: the request is always refused */
+            /** @description All of them */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/a2a+json": components["schemas"]["A2aPushConfigList"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8517,7 +8598,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8526,7 +8607,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8535,7 +8616,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8544,7 +8625,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8553,7 +8634,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8562,7 +8643,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8571,7 +8652,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8580,14 +8661,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
     };
     a2aCreatePushConfig: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -8599,17 +8683,19 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["A2aPushConfig"];
+            };
+        };
         responses: {
-            /** @description Not returned: the request is always refused */
+            /** @description The configuration, without its secrets */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/a2a+json": components["schemas"]["A2aPushConfig"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8618,7 +8704,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8627,7 +8713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8636,7 +8722,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8645,7 +8731,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8654,7 +8740,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
+                };
+            };
+            /** @description `too_large`: the body is larger than the limit, which is named */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8663,7 +8767,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8672,7 +8776,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8681,14 +8785,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
     };
     a2aGetPushConfig: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -8703,15 +8810,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Not returned: the request is always refused */
+            /** @description The configuration */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/a2a+json": components["schemas"]["A2aPushConfig"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8720,7 +8825,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8729,7 +8834,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8738,7 +8843,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8747,7 +8852,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8756,7 +8861,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8765,7 +8870,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8774,7 +8879,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8783,14 +8888,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
     };
     a2aDeletePushConfig: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The version of the protocol, instead of the header. */
+                "A2A-Version"?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -8805,13 +8913,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Not returned: the request is always refused */
+            /** @description An empty object */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
+                    "application/a2a+json": {
                         [key: string]: unknown;
                     };
                 };
@@ -8822,7 +8930,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8831,7 +8939,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8840,7 +8948,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8849,7 +8957,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8858,7 +8966,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8867,7 +8975,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8876,7 +8984,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8885,7 +8993,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Failure"];
+                    "application/a2a+json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -9513,7 +9621,7 @@ export interface operations {
                 /** @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`. */
                 status?: string;
                 /** @description Why they are paused or failed. */
-                reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow";
+                reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow" | "unknown_outcome";
                 /** @description What started them. */
                 origin?: "trigger" | "schedule" | "event" | "spawn" | "flow" | "dispatch" | "chat" | "invoke" | "resume";
                 /** @description Only the children of this run. */
@@ -11676,6 +11784,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of the project */
                 projectId: string;
             };
             cookie?: never;
@@ -11773,7 +11882,7 @@ export interface operations {
                 /** @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`. */
                 status?: string;
                 /** @description Why they are paused or failed. */
-                reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow";
+                reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow" | "unknown_outcome";
                 /** @description What started them. */
                 origin?: "trigger" | "schedule" | "event" | "spawn" | "flow" | "dispatch" | "chat" | "invoke" | "resume";
                 /** @description Only the children of this run. */
@@ -15465,7 +15574,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
+            /** @description `conflict`: the discussion is not escalated, or was decided already */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -21372,6 +21481,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of the project */
                 id: string;
             };
             cookie?: never;
@@ -21460,6 +21570,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of the project */
                 id: string;
             };
             cookie?: never;
@@ -21557,6 +21668,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of the project */
                 id: string;
             };
             cookie?: never;
