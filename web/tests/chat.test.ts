@@ -18,9 +18,14 @@ rules:
         **Ada Lovelace** published the first algorithm meant for a machine, in her notes on the *Analytical Engine*.
 
         - She worked with Charles Babbage.
-        - Her notes appeared in 1843.
-
-        <img src=x onerror="document.title='broken'"><p style="color: red">Note G is the most famous.</p>
+        - Her notes appeared in 1843; note G is the most famous.
+`,
+  forwarder: `
+rules:
+  - when: {}
+    answer:
+      text: |
+        **Forwarded**: <img src=x onerror="document.title='broken'"><p style="color: red">Red</p> [open](javascript:alert(1)) ![logo](https://example.org/logo.png)
 `,
   archivist: `
 rules:
@@ -58,6 +63,7 @@ beforeAll(async () => {
   for (const agent of [
     { name: 'librarian', description: 'Answers questions about people and what they wrote.', tools: ['search_hybrid'], model: rehearsal('librarian') },
     { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', tools: ['entities_*'], model: rehearsal('archivist'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] },
+    { name: 'forwarder', description: 'Passes on what it was sent.', model: rehearsal('forwarder') },
     { name: 'translator', description: 'Translates letters and articles.', model: rehearsal('slow') },
   ]) agents[agent.name] = (await all.server.api<{ id: string }>('POST', '/api/admin/agents', { systemPrompt: 'You help.', ...agent })).id
   talk = await say({ message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
@@ -78,8 +84,9 @@ it('shows a conversation everywhere', () =>
     await page.getByRole('list', { name: 'Sources' }).first().waitFor()
   }))
 
-it('begins a conversation, shows calls as they happen, renders safely, and opens a source', async () => {
+it('begins a conversation, shows its calls, and opens a source', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=librarian`)
   await page.getByLabel('Message').fill('Who was Ada?')
   await page.keyboard.press('Enter')
@@ -88,15 +95,28 @@ it('begins a conversation, shows calls as they happen, renders safely, and opens
   await answer.getByRole('strong').filter({ hasText: 'Ada Lovelace' }).waitFor()
   await page.getByRole('button', { name: /search_hybrid/ }).or(page.getByRole('button', { name: 'Show tool calls' })).first().click()
   await page.getByText(/Input|search_hybrid/).first().waitFor()
-  expect(await answer.locator('img,[style],script').count()).toBe(0)
   await answer.getByRole('list', { name: 'Sources' }).getByRole('link', { name: /Ada Lovelace/ }).click()
   await page.waitForURL(/\/graph\/objects\//)
   misbehaviour.check()
   await context.close()
 })
 
+it('shows what could run, load or style as plain text', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
+  await page.goto(`${all.server.url}/chat?agent=forwarder`)
+  await page.getByLabel('Message').fill('What did they send?')
+  await page.keyboard.press('Enter')
+  const answer = page.getByRole('article', { name: 'Answer', exact: true })
+  await answer.getByRole('strong').filter({ hasText: 'Forwarded' }).waitFor()
+  expect(await answer.locator('img,[style],script,a[href^=javascript]').count()).toBe(0)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('edits a message into a branch, switches between branches, and answers again', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat/${talk}`)
   await page.getByText('When did her notes appear?').waitFor()
   const before = await messagesOf(talk)
@@ -120,6 +140,7 @@ it('edits a message into a branch, switches between branches, and answers again'
 
 it('approves a call inside the conversation, while another tab follows', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=archivist`)
   await page.getByLabel('Message').fill('Remove what is outdated')
   await page.keyboard.press('Enter')
@@ -141,6 +162,7 @@ it('approves a call inside the conversation, while another tab follows', async (
 
 it('stops an answer with Escape', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=translator`)
   const field = page.getByLabel('Message')
   await field.fill('Dear Sir,')
@@ -160,6 +182,7 @@ it('stops an answer with Escape', async () => {
 
 it('goes on without loss after the connection was lost', async () => {
   const { page, context } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=archivist`)
   await page.getByLabel('Message').fill('Remove it once more')
   await page.keyboard.press('Enter')
@@ -176,6 +199,7 @@ it('goes on without loss after the connection was lost', async () => {
 
 it('searches, renames and deletes conversations', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat`)
   await page.getByLabel('Search the conversations').fill('Babbage')
   await page.waitForURL(/q=Babbage/)

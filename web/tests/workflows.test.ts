@@ -1,3 +1,5 @@
+import axe from 'axe-core'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal } from './seed'
@@ -25,15 +27,25 @@ it('shows the workflows everywhere', () =>
     if ((page.viewportSize()?.width ?? 0) > 768) await page.getByText('5 / 5').waitFor()
   }))
 
-it('shows the dispatch dialog with its plan everywhere', () =>
-  showEverywhere(all.browser, all.server, 'dispatch', '/workflows?dispatch=demo', async (page) => {
+it('shows the dispatch dialog with its plan, without a violation in it', async () => {
+  for (const [size, theme] of [['wide', 'light'], ['narrow', 'dark']] as const) {
+    const { page, context, misbehaviour } = await visit(all.browser, all.server, { size, theme })
+    await page.goto(`${all.server.url}/workflows?dispatch=demo`)
     const plan = page.getByRole('region', { name: 'Plan' })
     await plan.getByText('Write the guide to tagging').first().waitFor()
+    await page.screenshot({ path: fileURLToPath(new URL(`./screenshots/dispatch-${theme}-${page.viewportSize()!.width}.png`, import.meta.url)), animations: 'disabled' })
     await plan.scrollIntoViewIfNeeded()
-  }))
+    await page.screenshot({ path: fileURLToPath(new URL(`./screenshots/dispatch-plan-${theme}-${page.viewportSize()!.width}.png`, import.meta.url)), animations: 'disabled' })
+    await page.evaluate(axe.source)
+    expect(await page.evaluate('axe.run("[role=dialog]", { resultTypes: ["violations"] }).then(({ violations }) => violations.map(({ id, nodes }) => id + " " + nodes[0].html))')).toEqual([])
+    misbehaviour.check()
+    await context.close()
+  }
+})
 
 it('filters by status in the URL, and shows a new workflow without a reload', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/workflows`)
   await page.getByRole('row').nth(1).waitFor()
   await page.getByLabel('Status').selectOption('escalated')
@@ -88,6 +100,7 @@ it('shows problems at their fields, then the plan, then dispatches exactly that'
 
 it('takes JSON, and runs the demo workflow', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/workflows?dispatch=new`)
   const dialog = page.getByRole('dialog', { name: 'Dispatch a workflow' })
   await dialog.getByRole('tab', { name: 'JSON' }).click()

@@ -11,6 +11,7 @@ import { EmptyState } from '~/ui/EmptyState'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Select } from '~/ui/Field'
 import { PageHeader } from '~/ui/PageHeader'
+import { SkeletonRows } from '~/ui/Skeleton'
 import { randomKey } from '~/util/random-key'
 import { ConversationList } from './ConversationList'
 
@@ -21,7 +22,8 @@ export function ChatPage() {
   const [{ agent, q }, change] = useUrlState(parse)
   const { allowed, reason } = useScope('chat:use')
   const readsAgents = useScope('agents:read').allowed
-  const agents = (useQuery({ ...agentsQuery, enabled: allowed && readsAgents }).data?.items ?? []).filter(({ visibility }) => visibility !== 'internal')
+  const known = useQuery({ ...agentsQuery, enabled: allowed && readsAgents })
+  const agents = (known.data?.items ?? []).filter(({ visibility }) => visibility !== 'internal')
   const client = useQueryClient()
   const navigate = useNavigate()
   const chosen = agent === SEARCH ? undefined : (agents.find(({ name }) => name === agent) ?? agents.find(({ name }) => name === 'graph-query-agent') ?? agents[0])
@@ -55,9 +57,10 @@ export function ChatPage() {
             <Field label="Who answers" hint={chosen ? chosen.description || 'An agent with its tools.' : 'A model reads what a search finds, without tools. It needs a model for the whole server.'}>
               {(ids) => <Select {...ids} value={chosen?.name ?? SEARCH} onChange={(event) => change({ agent: event.target.value })} options={[...agents.map(({ name }) => ({ value: name, label: name })), { value: SEARCH, label: 'Search, without an agent' }]} />}
             </Field>
-            <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onSend={(message) => send.mutateAsync(message)} />
+            {/* Before the agents are known, a message would go to none of them. */}
+            {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onSend={(message) => send.mutateAsync(message)} />}
             <InlineError error={send.error} />
-            {agents.length === 0 && readsAgents && (
+            {agents.length === 0 && known.isSuccess && (
               <p className="text-center text-text-2">
                 There is no agent yet. <Link to="/products" className="text-accent-text underline">Install a product</Link> that brings some.
               </p>
