@@ -31,7 +31,7 @@ rules:
   unhurried: `
 rules:
   - when: {}
-    delay_ms: 1500
+    delay_ms: 6000
     answer: { text: "Done as described; the details are in the report." }
 `,
   asleep: `
