@@ -96,9 +96,11 @@ async function record(cdp: CDPSession, work: () => Promise<void>) {
   const ended = new Promise((resolve) => cdp.once('Tracing.tracingComplete', resolve))
   await cdp.send('Tracing.end')
   await ended
-  const main = events.find((event) => event.name === 'thread_name' && event.args.name === 'CrRendererMain' && events.some((other) => other.tid === event.tid && other.pid === event.pid && other.name === 'FireAnimationFrame'))
-  const own = events.filter((event) => event.tid === main?.tid && event.pid === main?.pid)
-  const tasks = own.filter((event) => event.name === 'RunTask' || event.name === 'ThreadControllerImpl::RunTask').map((event) => ({ wall: (event.dur ?? 0) / 1000, cpu: (event.tdur ?? event.dur ?? 0) / 1000 }))
+  // The thread that draws frames; renderers of other pages draw none.
+  const main = events.find((event) => event.name === 'FireAnimationFrame')
+  if (!main) throw new Error(`no frame was drawn; ${events.length} events were recorded`)
+  const own = events.filter((event) => event.tid === main.tid && event.pid === main.pid)
+  const tasks = own.filter((event) => event.name === 'RunTask').map((event) => ({ wall: (event.dur ?? 0) / 1000, cpu: (event.tdur ?? event.dur ?? 0) / 1000 }))
   return { tasks, frames: own.filter((event) => event.name === 'FireAnimationFrame').length }
 }
 

@@ -17,8 +17,10 @@ const FEW_EDGES = 80
 const DOUBLE_CLICK = 260
 const DIMMED_SIZE = 0.6
 
+const emptyGraph = () => new Graph({ multi: true, type: 'directed' })
+
 export class Picture {
-  readonly #graph = new Graph({ multi: true, type: 'directed' })
+  #graph = emptyGraph()
   readonly #sigma: Sigma
   readonly #worker: Worker
   readonly #observer: MutationObserver
@@ -75,38 +77,29 @@ export class Picture {
 
   /** Shows these nodes and edges. Those that are there already keep their place. */
   update(root: string, nodes: readonly TraversalNode[], edges: readonly Relationship[]) {
-    const graph = this.#graph
-    const wanted = new Set(nodes.map((node) => node.id))
-    const links = new Set(edges.map((edge) => edge.id))
-    let changed = false
-    graph.forEachEdge((id) => !links.has(id) && graph.dropEdge(id))
-    graph.forEachNode((id) => {
-      if (wanted.has(id)) return
-      graph.dropNode(id)
-      changed = true
-    })
-    const places = placeNew(nodes, edges, (id) => (graph.hasNode(id) ? (graph.getNodeAttributes(id) as { x: number; y: number }) : undefined))
+    // A new graph, because sigma would draw after each node that is added to the one it has.
+    const old = this.#graph
+    const graph = emptyGraph()
+    const places = placeNew(nodes, edges, (id) => (old.hasNode(id) ? (old.getNodeAttributes(id) as { x: number; y: number }) : undefined))
     const degrees = new Map<string, number>()
     for (const edge of edges) for (const end of [edge.fromId, edge.toId]) degrees.set(end, (degrees.get(end) ?? 0) + 1)
     const isLarge = nodes.length > FEW
     for (const node of nodes) {
       const size = node.id === root ? 13 : Math.min(11, (isLarge ? 2.5 : 6) + Math.sqrt(degrees.get(node.id) ?? 0) * (isLarge ? 0.5 : 1))
-      const attributes = { label: titleOf(node), color: colourOf(node.type), size }
-      if (graph.hasNode(node.id)) graph.mergeNodeAttributes(node.id, attributes)
-      else {
-        graph.addNode(node.id, { ...places.get(node.id)!, ...attributes })
-        changed = true
-      }
+      const { x, y } = places.get(node.id)!
+      graph.addNode(node.id, { x, y, label: titleOf(node), color: colourOf(node.type), size })
     }
     for (const edge of edges) {
-      if (graph.hasEdge(edge.id) || !graph.hasNode(edge.fromId) || !graph.hasNode(edge.toId)) continue
       graph.addEdgeWithKey(edge.id, edge.fromId, edge.toId, { label: words(edge.type), size: isLarge ? 0.5 : 1.5 })
-      changed = true
     }
+    const isSame = graph.order === old.order && graph.size === old.size && old.everyNode((id) => graph.hasNode(id)) && old.everyEdge((id) => graph.hasEdge(id))
+    this.#graph = graph
+    // First the graph: every other change may draw at once, and what is drawn has to be in it.
+    this.#sigma.setGraph(graph)
     this.#sigma.setSetting('renderEdgeLabels', edges.length <= FEW_EDGES)
     this.#sigma.getContainer().dataset.nodes = String(graph.order)
     this.select(this.#selected)
-    if (changed) this.#layOut()
+    if (!isSame) this.#layOut()
   }
 
   /** Marks a node and what it is connected with. */
