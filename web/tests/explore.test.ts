@@ -106,7 +106,7 @@ async function record(cdp: CDPSession, work: () => Promise<void>) {
 
 const script = async (cdp: CDPSession) => (await cdp.send('Performance.getMetrics')).metrics.find(({ name }) => name === 'ScriptDuration')!.value * 1000
 
-// Software graphics on a busy machine draw no frame in time, so this is measured only where it is asked for.
+// Has not passed yet: on a busy machine with software graphics no frame was recorded while panning. Run it on request.
 it.skipIf(!process.env.EMERGENT_TEST_SPEED)('moves 5,000 nodes within 8 ms of script for each frame and without a task over 50 ms', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/graph?view=explore&from=${hub}&depth=2`)
