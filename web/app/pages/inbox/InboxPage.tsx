@@ -1,7 +1,8 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { ArrowLeft, InboxIcon } from 'lucide-react'
-import { useCallback, useEffect, useMemo } from 'react'
+import { useCallback, useEffect, useMemo, useState } from 'react'
 import { useScope } from '~/api/session'
+import type { InboxItem } from '~/api/types'
 import { useMinWidths } from '~/hooks/use-min-width'
 import { useShortcut } from '~/hooks/use-shortcut'
 import { useUrlState } from '~/hooks/use-url-state'
@@ -21,13 +22,17 @@ import { ItemDetail } from './ItemDetail'
 const STATUS_OPTIONS = [{ value: '', label: 'Open' }, ...STATUSES.map((value) => ({ value, label: capitalised(value) }))]
 const KIND_OPTIONS = [{ value: '', label: 'Any kind' }, ...KINDS.map((value) => ({ value, label: `${capitalised(value)}s` }))]
 
+const nameOf = (item: InboxItem) => `${item.id} ${item.createdAt}`
+
 export function InboxPage() {
   const [search, change] = useUrlState(parseInbox)
   const { allowed, reason } = useScope('approvals:decide')
   const isWide = useMinWidths().lg
   const query = useInfiniteQuery({ ...inboxQuery(search), enabled: allowed })
   const { rows, hasMore, isLoadingMore, onMore } = useRows(query)
-  const items = useMemo(() => (search.status === 'pending' ? [...rows].sort(byUrgency) : rows), [rows, search.status])
+  // What was decided here leaves the list at once. A workflow that needs a person again has another time.
+  const [done, setDone] = useState<ReadonlySet<string>>(new Set())
+  const items = useMemo(() => (search.status === 'pending' ? rows.filter((item) => !done.has(nameOf(item))).sort(byUrgency) : rows), [rows, search.status, done])
   const index = items.findIndex((item) => item.id === search.item)
 
   const select = useCallback((id: string | undefined, push = false) => change({ item: id ?? '' }, { push }), [change])
@@ -48,6 +53,8 @@ export function InboxPage() {
   const goOn = useCallback(() => {
     if (search.status !== 'pending') return
     const next = items[index + 1] ?? items[index - 1]
+    const decided = items[index]
+    if (decided) setDone((known) => new Set(known).add(nameOf(decided)))
     select(isWide ? next?.id : undefined)
   }, [index, isWide, items, search.status, select])
 

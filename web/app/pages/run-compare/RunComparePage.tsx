@@ -9,7 +9,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { Switch } from '~/ui/Field'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
-import { type RunDetail, runQuery } from '../run/run-queries'
+import { isOver, type RunDetail, runQuery } from '../run/run-queries'
 import { useRunRecord } from '../run/use-run-record'
 import { FactsTable } from './FactsTable'
 import { RunPicker } from './RunPicker'
@@ -66,10 +66,12 @@ function Compared({ left, right, all }: { left: RunDetail; right: RunDetail; all
   const a = useRunRecord(left, { keepsValues: true })
   const b = useRunRecord(right, { keepsValues: true })
   const version = a.version + b.version
+  // Half of a record would look like a difference.
+  const isComplete = (a.record.ended || !isOver(left.status)) && (b.record.ended || !isOver(right.status))
   return (
     <div className="grid grid-cols-1 gap-4">
       <FactsTable left={left} right={right} all={all} />
-      <StepsCompare left={a.record} right={b.record} version={version} all={all} />
+      <StepsCompare left={a.record} right={b.record} version={version} isComplete={isComplete} all={all} />
       <WritesCompare left={left} right={right} leftRecord={a.record} rightRecord={b.record} all={all} />
     </div>
   )

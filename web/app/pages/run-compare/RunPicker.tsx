@@ -20,7 +20,7 @@ export function RunPicker({ label, value, other, onChange }: { label: string; va
           {value && (
             <>
               {' · '}
-              <Link to="/runs/$runId" params={{ runId: value }} className="text-accent-text hover:underline">
+              <Link to="/runs/$runId" params={{ runId: value }} className="text-accent-text underline">
                 open
               </Link>
             </>

@@ -10,13 +10,13 @@ import type { CallItem, RunRecord } from '../run/run-record'
 import { callsDiffer, inputOf, type Pair, pairCalls, pairSteps, stable, type Step, stepsDiffer, stepsOf } from './compare'
 
 /** The steps of both runs in pairs, with what differs in their answers, inputs and outputs. */
-export function StepsCompare({ left, right, version, all }: { left: RunRecord; right: RunRecord; version: number; all: boolean }) {
+export function StepsCompare({ left, right, version, isComplete, all }: { left: RunRecord; right: RunRecord; version: number; isComplete: boolean; all: boolean }) {
   // The records are changed in place; the version says when.
   // oxlint-disable-next-line react/exhaustive-deps
   const pairs = useMemo(() => pairSteps(stepsOf(left), stepsOf(right)), [left, right, version])
   const [a, b] = [inputOf(left), inputOf(right)]
   const shown = pairs.map((pair, index) => ({ pair, index })).filter(({ pair }) => all || stepsDiffer(pair))
-  if (left.events === 0 || right.events === 0) return <SkeletonRows rows={6} />
+  if (!isComplete) return <SkeletonRows rows={6} />
   return (
     <Card title="Steps" flush action={<span className="text-xs text-text-2">{pairs.filter(stepsDiffer).length} of {pairs.length} differ</span>}>
       {(all || a !== b) && (
