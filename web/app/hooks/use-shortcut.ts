@@ -7,7 +7,7 @@ export function isTyping(event: KeyboardEvent): boolean {
   return target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName)
 }
 
-export const isDialogOpen = () => document.querySelector('[role=dialog],[role=alertdialog],[role=menu]') !== null
+export const isDialogOpen = () => document.querySelector('[role=dialog]:not([data-toast]),[role=alertdialog]:not([data-toast]),[role=menu]') !== null
 
 /** Calls `handler` for a key without modifiers, while nobody types and no dialog is open. */
 export function useShortcut(key: string, handler: (event: KeyboardEvent) => void, enabled = true) {

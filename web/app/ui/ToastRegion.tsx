@@ -14,7 +14,7 @@ const ICONS: Record<ToastKind, ReactNode> = {
 function Toasts() {
   const { toasts } = Base.useToastManager()
   return toasts.map((one) => (
-    <Base.Root key={one.id} toast={one} className="animate-rise flex items-start gap-2 rounded-lg border border-line bg-raised p-3 shadow-pop">
+    <Base.Root key={one.id} toast={one} data-toast className="animate-rise flex items-start gap-2 rounded-lg border border-line bg-raised p-3 shadow-pop">
       <span className="mt-0.5">{ICONS[(one.type as ToastKind | undefined) ?? 'done']}</span>
       <div className="min-w-0 flex-1">
         <Base.Title className="font-medium text-text" />
