@@ -54,3 +54,8 @@ export const projectsQuery = queryOptions({
   queryKey: keys.projects,
   queryFn: ({ signal }) => unwrapPage(api.GET('/api/projects', { params: { query: { limit: 100 } }, signal })),
 })
+
+export const toolsQuery = queryOptions({
+  queryKey: [...keys.tools, 'list'],
+  queryFn: ({ signal }) => unwrap(api.GET('/api/admin/tools', { signal })),
+})

@@ -1,5 +1,90 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Plug, Plus } from 'lucide-react'
+import { api, unwrapPage } from '~/api/client'
+import { keys } from '~/api/keys'
+import { useScope } from '~/api/session'
+import type { Schemas } from '~/api/types'
+import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { Badge } from '~/ui/Badge'
+import { Button } from '~/ui/Button'
+import { EmptyState } from '~/ui/EmptyState'
+import { type ListColumn, ListTable } from '~/ui/ListTable'
+import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
+import { Panel } from '~/ui/Panel'
+import { RelativeTime } from '~/ui/Values'
+import { ServerDialog } from './ServerDialog'
+import { ServerHealth } from './ServerHealth'
+
+type Server = Schemas['McpServer']
+const parse = (raw: RawSearch) => ({ dialog: oneOf(['new'], raw.dialog) })
+
+const COLUMNS: ListColumn<Server>[] = [
+  {
+    key: 'name',
+    head: 'Server',
+    cell: (server) => (
+      <>
+        <Link to="/mcp-servers/$name" params={{ name: server.name }} className="font-medium break-all hover:underline">
+          {server.name}
+        </Link>
+        <p className="line-clamp-1 text-xs break-all text-text-2">{server.description || server.url || [server.command, ...(server.args ?? [])].join(' ')}</p>
+      </>
+    ),
+  },
+  { key: 'health', head: 'Health', className: 'w-28', cell: (server) => <ServerHealth status={server.status} /> },
+  {
+    key: 'tools',
+    head: 'Tools',
+    align: 'end',
+    cell: (server) => (
+      <span className="inline-flex flex-wrap justify-end gap-1.5">
+        {server.heldBack > 0 && <Badge tone="wait">{server.heldBack} held back</Badge>}
+        {server.toolCount}
+      </span>
+    ),
+  },
+  { key: 'transport', head: 'Transport', from: 'md', cell: (server) => <span className="text-text-2">{server.transport}</span> },
+  { key: 'listed', head: 'Last listed', from: 'md', align: 'end', cell: (server) => <RelativeTime at={server.listedAt} className="text-text-2" /> },
+]
 
 export function McpServersPage() {
-  return <PageHeader title="MCP servers" />
+  const [search, change] = useUrlState(parse)
+  const { allowed, reason } = useScope('admin:read')
+  const write = useScope('admin:write')
+  const servers = useQuery({
+    queryKey: [...keys.mcpServers, 'list'],
+    enabled: allowed,
+    refetchInterval: 15_000,
+    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/mcp-servers', { params: { query: { limit: 100 } }, signal })),
+  })
+  const add = (
+    <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'new' }, { push: true })}>
+      Add a server
+    </Button>
+  )
+  return (
+    <>
+      <PageHeader title="MCP servers" description="Programs and services whose tools the agents of this project can use." actions={add} />
+      <Panel>
+        {!allowed ? (
+          <EmptyState title="You cannot see servers.">{reason}</EmptyState>
+        ) : (
+          <Loaded query={servers} what="The servers could not be loaded.">
+            {({ items }) =>
+              items.length > 0 ? (
+                <ListTable label="MCP servers" columns={COLUMNS} rows={items} rowKey={(server) => server.id} />
+              ) : (
+                <EmptyState icon={<Plug aria-hidden size={18} />} title="There is no MCP server yet." action={add}>
+                  Add one by its address or as a program that is started here. Its tools are pinned as they are first listed; later changes wait until you accept them.
+                </EmptyState>
+              )
+            }
+          </Loaded>
+        )}
+      </Panel>
+      {search.dialog === 'new' && <ServerDialog onClose={() => change({ dialog: '' })} />}
+    </>
+  )
 }

@@ -1,0 +1,37 @@
+import { Field, Input } from '~/ui/Field'
+import type { PartProps } from './AgentForm'
+import { asNumber } from './numbers'
+
+/** Which model answers, and the limits of a run. */
+export function ModelFields({ draft, set, problem }: PartProps) {
+  const { model } = draft
+  const setModel = (change: Partial<NonNullable<typeof model>>) => {
+    const next = { ...model, name: model?.name ?? '', ...change }
+    for (const key of Object.keys(next) as (keyof typeof next)[]) if (next[key] === undefined || next[key] === null || (key === 'provider' && next[key] === '')) delete next[key]
+    set({ model: next.name || next.provider ? next : null })
+  }
+  return (
+    <>
+      <div className="grid grid-cols-2 gap-4 sm:grid-cols-[1fr_2fr_1fr_1fr]">
+        <Field label="Provider">{(ids) => <Input {...ids} placeholder="google" value={model?.provider ?? ''} onChange={(event) => setModel({ provider: event.target.value })} />}</Field>
+        <Field label="Model" problem={problem('model')} hint="Empty: the default of the server.">
+          {(ids) => <Input {...ids} placeholder="gemini-2.5-flash" value={model?.name ?? ''} onChange={(event) => setModel({ name: event.target.value })} />}
+        </Field>
+        <Field label="Temperature">
+          {(ids) => <Input {...ids} type="number" step="0.1" min="0" max="2" value={model?.temperature ?? ''} onChange={(event) => setModel({ temperature: asNumber(event.target.value) })} />}
+        </Field>
+        <Field label="Tokens per answer">
+          {(ids) => <Input {...ids} type="number" min="1" value={model?.maxTokens ?? ''} onChange={(event) => setModel({ maxTokens: asNumber(event.target.value) })} />}
+        </Field>
+      </div>
+      <div className="grid grid-cols-2 gap-4">
+        <Field label="Most steps" problem={problem('maxSteps')} hint="Then a last answer, and the run pauses.">
+          {(ids) => <Input {...ids} type="number" min="1" value={draft.maxSteps ?? ''} onChange={(event) => set({ maxSteps: asNumber(event.target.value) ?? null })} />}
+        </Field>
+        <Field label="Timeout in seconds" problem={problem('defaultTimeout')}>
+          {(ids) => <Input {...ids} type="number" min="1" value={draft.defaultTimeout ?? ''} onChange={(event) => set({ defaultTimeout: asNumber(event.target.value) ?? null })} />}
+        </Field>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,47 @@
+import type { Agent, Schemas } from '~/api/types'
+
+export type Draft = Schemas['CreateAgent']
+type Tool = Schemas['Tool']
+
+/** The fields of a definition, in the order in which they are shown. */
+export const FIELDS = ['name', 'description', 'systemPrompt', 'model', 'tools', 'visibility', 'isDefault', 'maxSteps', 'defaultTimeout', 'trigger', 'flowType', 'flowConfig', 'approvals', 'outputSchema', 'acp', 'config'] as const
+
+export const EMPTY: Draft = { name: '', description: '', systemPrompt: '', tools: [], visibility: 'project' }
+
+/** The definition of an agent as a request that would create it. */
+export function draftOf(agent: Agent): Draft {
+  const draft: Record<string, unknown> = {}
+  for (const field of FIELDS) {
+    const value = agent[field]
+    if (value !== null && value !== undefined) draft[field] = value
+  }
+  return draft as unknown as Draft
+}
+
+/** What a request has to say to make `before` into `after`. Null takes a field away. */
+export function changesBetween(before: Draft, after: Draft): Record<string, unknown> {
+  const changes: Record<string, unknown> = {}
+  for (const field of FIELDS) {
+    const [old, next] = [before[field] ?? null, after[field] ?? null]
+    if (JSON.stringify(old) !== JSON.stringify(next)) changes[field] = next
+  }
+  return changes
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/
+const KNOWN_MODEL = /^(gemini-|gpt-|o\d|claude-)/
+
+/** What is wrong with a draft, as far as it can be said before it is saved. */
+export function checkDraft(draft: Draft, tools: Tool[] | undefined): Record<string, string> {
+  const problems: Record<string, string> = {}
+  if (draft.name && !NAME.test(draft.name)) problems.name = 'Use 1 to 100 letters, digits, “-”, “_” or “.”, and start with a letter or digit.'
+  if (draft.model && !draft.model.name) problems.model = 'Name the model, or leave the provider empty as well.'
+  else if (draft.model && !draft.model.provider && !KNOWN_MODEL.test(draft.model.name)) problems.model = 'Name the provider of this model as well.'
+  if (draft.maxSteps != null && draft.maxSteps < 1) problems.maxSteps = 'Use at least 1.'
+  if (draft.defaultTimeout != null && draft.defaultTimeout < 1) problems.defaultTimeout = 'Use at least 1.'
+  const unknown = tools && draft.tools?.filter((name) => !name.includes('*') && !name.includes('?') && !isKnown(name, tools))
+  if (unknown && unknown.length > 0) problems.tools = `There is no tool ${unknown.map((name) => `“${name}”`).join(', ')}.`
+  return problems
+}
+
+const isKnown = (name: string, tools: Tool[]) => tools.some((tool) => tool.name === name || tool.calledAs === name || tool.qualifiedName === name || tool.aliases.includes(name))

@@ -1,0 +1,116 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { otherProblem, problemAt } from '~/api/problems'
+import type { Schemas } from '~/api/types'
+import { Button } from '~/ui/Button'
+import { Dialog } from '~/ui/Dialog'
+import { InlineError } from '~/ui/ErrorState'
+import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
+import { toast } from '~/ui/toast'
+
+type Server = Schemas['McpServer']
+const FIELDS = ['name', 'description', 'transport', 'url', 'command', 'args', 'env', 'headers', 'toolFilter', 'pinPolicy', 'timeoutSeconds', 'trust']
+const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter(Boolean)
+const pairs = (text: string, separator: string) => Object.fromEntries(lines(text).map((line) => [line.split(separator, 1)[0]!.trim(), line.slice(line.indexOf(separator) + 1).trim()]))
+const asLines = (map: Record<string, string> | null | undefined, separator: string) => Object.entries(map ?? {}).map(([name, value]) => `${name}${separator}${value}`).join('\n')
+
+/** Adds a server, or changes the one that is given. */
+export function ServerDialog({ server, onClose }: { server?: Server; onClose: () => void }) {
+  const client = useQueryClient()
+  const navigate = useNavigate()
+  const [form, setForm] = useState({
+    name: server?.name ?? '',
+    description: server?.description ?? '',
+    transport: server?.transport ?? 'http',
+    url: server?.url ?? '',
+    command: server?.command ?? '',
+    args: (server?.args ?? []).join('\n'),
+    env: asLines(server?.env, '='),
+    headers: asLines(server?.headers, ': '),
+    toolFilter: (server?.toolFilter ?? []).join('\n'),
+    pinPolicy: server?.pinPolicy ?? 'pin',
+    timeoutSeconds: String(server?.timeoutSeconds ?? 60),
+    trust: server?.trust ?? false,
+  })
+  const set = (change: Partial<typeof form>) => setForm({ ...form, ...change })
+  const isProgram = form.transport === 'stdio'
+  const save = useMutation({
+    mutationFn: () => {
+      const own = {
+        description: form.description,
+        name: form.name,
+        transport: form.transport,
+        ...(isProgram ? { command: form.command, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url, headers: pairs(form.headers, ':') }),
+      }
+      const common = { toolFilter: lines(form.toolFilter), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds) || 60, trust: form.trust }
+      if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: { ...own, ...common } }))
+      const body = server.product ? { pinPolicy: form.pinPolicy, trust: form.trust } : { ...own, ...common }
+      return unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body }))
+    },
+    onSuccess: (saved) => {
+      toast(server ? `The server ${saved.name} was changed.` : `The server ${saved.name} was added.`)
+      void client.invalidateQueries({ queryKey: keys.mcpServers })
+      void client.invalidateQueries({ queryKey: ['mcp-server'] })
+      if (server && saved.name === server.name) onClose()
+      else void navigate({ to: '/mcp-servers/$name', params: { name: saved.name } })
+    },
+  })
+  const text = (field: 'name' | 'description' | 'url' | 'command' | 'timeoutSeconds', label: string, hint?: string, placeholder?: string) => (
+    <Field label={label} hint={hint} problem={problemAt(save.error, field)}>
+      {(ids) => <Input {...ids} placeholder={placeholder} value={form[field]} onChange={(event) => set({ [field]: event.target.value })} />}
+    </Field>
+  )
+  const area = (field: 'args' | 'env' | 'headers' | 'toolFilter', label: string, hint: string) => (
+    <Field label={label} hint={hint} problem={problemAt(save.error, field)}>
+      {(ids) => <Textarea {...ids} rows={2} value={form[field]} onChange={(event) => set({ [field]: event.target.value })} className="font-mono text-xs!" />}
+    </Field>
+  )
+  const secretHint = 'One on each line. ${NAME} stands for a secret of the project.'
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={server ? `Edit ${server.name}` : 'Add an MCP server'}
+      description={server?.product ? `The product ${server.product} brought it: only its trust can be changed here.` : 'It is contacted when it is first needed, or when you inspect it.'}
+      footer={
+        <>
+          <Button onClick={onClose}>Discard</Button>
+          <Button variant="primary" busy={save.isPending} disabledReason={form.name ? undefined : 'Give the server a name.'} onClick={() => save.mutate()}>
+            {server ? 'Save the server' : 'Add the server'}
+          </Button>
+        </>
+      }
+    >
+      <div className="grid gap-4">
+        {!server?.product && (
+          <>
+            <div className="grid gap-4 sm:grid-cols-2">
+              {text('name', 'Name', 'Unique in the project.')}
+              <Field label="Transport" problem={problemAt(save.error, 'transport')}>
+                {(ids) => (
+                  <Select {...ids} value={form.transport} onChange={(event) => set({ transport: event.target.value as Server['transport'] })} options={[{ value: 'http', label: 'HTTP' }, { value: 'sse', label: 'HTTP with server-sent events' }, { value: 'stdio', label: 'A program that is started here' }, { value: 'a2a', label: 'An agent of another system (A2A)' }]} />
+                )}
+              </Field>
+            </div>
+            {text('description', 'Description')}
+            {isProgram ? text('command', 'Program', undefined, 'npx') : text('url', 'Address', undefined, 'https://example.com/mcp')}
+            {isProgram && area('args', 'Arguments', 'One on each line.')}
+            {isProgram ? area('env', 'Environment', `NAME=value. ${secretHint}`) : area('headers', 'Headers', `Name: value. ${secretHint}`)}
+            <div className="grid gap-4 sm:grid-cols-2">
+              {area('toolFilter', 'Only these tools', 'Names or patterns, one on each line. Empty: all.')}
+              {text('timeoutSeconds', 'Timeout of a call in seconds')}
+            </div>
+          </>
+        )}
+        <Field label="When a tool changes" problem={problemAt(save.error, 'pinPolicy')}>
+          {(ids) => <Select {...ids} value={form.pinPolicy} onChange={(event) => set({ pinPolicy: event.target.value as Server['pinPolicy'] })} options={[{ value: 'pin', label: 'Hold it back until somebody accepts it' }, { value: 'warn', label: 'Offer it, and say that it changed' }, { value: 'off', label: 'Offer it' }]} />}
+        </Field>
+        <Switch label="Accept new tools as they come" checked={form.trust} onChange={(trust) => set({ trust })} />
+      </div>
+      <InlineError error={save.error && otherProblem(save.error, FIELDS)} />
+    </Dialog>
+  )
+}
