@@ -13,11 +13,14 @@ beforeAll(async () => {
 afterAll(() => all?.stop())
 const agent = (name: string) => all.server.api<Agent>('GET', `/api/admin/agents/${name}`)
 
-it('shows the agents and one of them everywhere', async () => {
-  await showEverywhere(all.browser, all.server, 'agents', '/agents', (page) => page.getByRole('link', { name: 'note-cleaner' }).waitFor())
-  await showEverywhere(all.browser, all.server, 'agent', '/agents/note-cleaner', (page) => page.getByText('You keep the notes').waitFor())
-  await showEverywhere(all.browser, all.server, 'agent-edit', '/agents/note-cleaner?dialog=edit', (page) => page.getByRole('button', { name: /Save/ }).waitFor())
-})
+it('shows the agents everywhere', () =>
+  showEverywhere(all.browser, all.server, 'agents', '/agents', (page) => page.getByRole('link', { name: 'note-cleaner' }).waitFor()))
+
+it('shows an agent everywhere', () =>
+  showEverywhere(all.browser, all.server, 'agent', '/agents/note-cleaner', (page) => page.getByText('You keep the notes').waitFor()))
+
+it('shows the form of an agent everywhere', () =>
+  showEverywhere(all.browser, all.server, 'agent-edit', '/agents/note-cleaner?dialog=edit', (page) => page.getByRole('button', { name: /Save/ }).waitFor()))
 
 it('creates an agent, shows problems at their fields, and edits it', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })

@@ -43,7 +43,7 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
         description: form.description,
         name: form.name,
         transport: form.transport,
-        ...(isProgram ? { command: form.command, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url, headers: pairs(form.headers, ':') }),
+        ...(isProgram ? { command: form.command || null, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url || null, headers: pairs(form.headers, ':') }),
       }
       const common = { toolFilter: lines(form.toolFilter), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds) || 60, trust: form.trust }
       if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: { ...own, ...common } }))

@@ -1,5 +1,109 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { otherProblem, problemAt } from '~/api/problems'
+import { useScope } from '~/api/session'
+import { Button } from '~/ui/Button'
+import { ConfirmDialog } from '~/ui/ConfirmDialog'
+import { Dialog } from '~/ui/Dialog'
+import { EmptyState } from '~/ui/EmptyState'
+import { InlineError } from '~/ui/ErrorState'
+import { Field, Input } from '~/ui/Field'
+import { ListTable } from '~/ui/ListTable'
+import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
+import { Panel } from '~/ui/Panel'
+import { toast } from '~/ui/toast'
+import { RelativeTime } from '~/ui/Values'
 
 export function SecretsPage() {
-  return <PageHeader title="Secrets" />
+  const { allowed, reason } = useScope('admin:read')
+  const write = useScope('admin:write')
+  const [setting, setSetting] = useState<string>()
+  const [deleting, setDeleting] = useState<string>()
+  const secrets = useQuery({ queryKey: keys.secrets, enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/admin/secrets', { signal })) })
+  const add = <Button variant="primary" disabledReason={write.reason} onClick={() => setSetting('')}>Set a secret</Button>
+  return (
+    <>
+      <PageHeader title="Secrets" description="Keys that external servers need. They are stored encrypted, and nobody can read them here." actions={add} />
+      <Panel>
+        {!allowed ? (
+          <EmptyState title="You cannot see secrets.">{reason}</EmptyState>
+        ) : (
+          <Loaded query={secrets} what="The secrets could not be loaded.">
+            {(items) =>
+              items.length === 0 ? (
+                <EmptyState title="There is no secret yet." action={add}>MCP servers name a secret as {'${NAME}'} in their headers or environment.</EmptyState>
+              ) : (
+                <ListTable
+                  label="Secrets"
+                  rows={items}
+                  rowKey={(one) => one.name}
+                  columns={[
+                    { key: 'name', head: 'Secret', cell: (one) => <code className="font-mono text-xs break-all">{one.name}</code> },
+                    { key: 'used', head: 'Used by', cell: (one) => <span className="text-text-2">{one.usedBy.join(', ') || 'No server'}</span> },
+                    { key: 'updated', head: 'Set', from: 'sm', cell: (one) => <RelativeTime at={one.updatedAt} className="text-text-2" /> },
+                    {
+                      key: 'actions',
+                      head: <span className="sr-only">Actions</span>,
+                      align: 'end',
+                      cell: (one) => (
+                        <span className="inline-flex flex-wrap justify-end gap-1">
+                          <Button size="sm" aria-label={`Replace ${one.name}`} disabledReason={write.reason} onClick={() => setSetting(one.name)}>Replace…</Button>
+                          <Button size="sm" aria-label={`Delete ${one.name}`} disabledReason={write.reason} onClick={() => setDeleting(one.name)}>Delete…</Button>
+                        </span>
+                      ),
+                    },
+                  ]}
+                />
+              )
+            }
+          </Loaded>
+        )}
+      </Panel>
+      {setting !== undefined && <SetDialog known={setting} onClose={() => setSetting(undefined)} />}
+      {deleting && <DeleteDialog name={deleting} onClose={() => setDeleting(undefined)} />}
+    </>
+  )
+}
+
+function SetDialog({ known, onClose }: { known: string; onClose: () => void }) {
+  const client = useQueryClient()
+  const [name, setName] = useState(known)
+  const [value, setValue] = useState('')
+  const save = useMutation({
+    mutationFn: () => unwrap(api.PUT('/api/admin/secrets/{name}', { params: { path: { name } }, body: { value } })),
+    onSuccess: () => {
+      toast(`The secret ${name} was set.`)
+      void client.invalidateQueries({ queryKey: keys.secrets })
+      onClose()
+    },
+  })
+  return (
+    <Dialog open onClose={onClose} size="sm" title={known ? `Replace ${known}` : 'Set a secret'} footer={<><Button onClick={onClose}>Discard</Button><Button variant="primary" busy={save.isPending} disabledReason={!name ? 'Name the secret.' : !value ? 'Enter its value.' : undefined} onClick={() => save.mutate()}>Set the secret</Button></>}>
+      <div className="grid gap-4">
+        {!known && <Field label="Name" hint="Such as GITHUB_TOKEN." problem={problemAt(save.error, 'name')}>{(ids) => <Input {...ids} value={name} onChange={(event) => setName(event.target.value)} />}</Field>}
+        <Field label="Value" hint="It is used from the next connection on." problem={problemAt(save.error, 'value')}>{(ids) => <Input {...ids} type="password" autoComplete="new-password" value={value} onChange={(event) => setValue(event.target.value)} />}</Field>
+      </div>
+      <InlineError error={save.error && otherProblem(save.error, ['name', 'value'])} />
+    </Dialog>
+  )
+}
+
+function DeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const client = useQueryClient()
+  const remove = useMutation({
+    mutationFn: () => unwrap(api.DELETE('/api/admin/secrets/{name}', { params: { path: { name } } })),
+    onSuccess: () => {
+      toast(`The secret ${name} was deleted.`)
+      void client.invalidateQueries({ queryKey: keys.secrets })
+      onClose()
+    },
+  })
+  return (
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${name}`} action="Delete the secret" danger busy={remove.isPending} error={remove.error}>
+      <p>Servers that use it cannot be connected to any more. Its value cannot be restored.</p>
+    </ConfirmDialog>
+  )
 }

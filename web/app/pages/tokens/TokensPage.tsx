@@ -1,5 +1,132 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, unwrap, unwrapPage } from '~/api/client'
+import { keys } from '~/api/keys'
+import { otherProblem, problemAt } from '~/api/problems'
+import { useScope, useSession } from '~/api/session'
+import type { Schemas, Scope } from '~/api/types'
+import { Badge } from '~/ui/Badge'
+import { Button } from '~/ui/Button'
+import { ConfirmDialog } from '~/ui/ConfirmDialog'
+import { CopyButton } from '~/ui/CopyButton'
+import { Dialog } from '~/ui/Dialog'
+import { EmptyState } from '~/ui/EmptyState'
+import { InlineError } from '~/ui/ErrorState'
+import { Field, Input } from '~/ui/Field'
+import { ListTable } from '~/ui/ListTable'
+import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
+import { Panel } from '~/ui/Panel'
+import { toast } from '~/ui/toast'
+import { RelativeTime } from '~/ui/Values'
+
+type Token = Schemas['Token']
+const SCOPES: [Scope, string][] = [
+  ['graph:read', 'Read objects, relationships and documents'],
+  ['graph:write', 'Write them'],
+  ['agents:read', 'See agents, tools and budgets'],
+  ['agents:write', 'Create and change agents'],
+  ['agents:invoke', 'Start agents and workflows'],
+  ['chat:use', 'Chat with agents'],
+  ['approvals:decide', 'Decide what waits in the inbox'],
+  ['admin:read', 'See runs, servers, tokens and the audit'],
+  ['admin:write', 'Change servers, products, secrets, tokens and settings'],
+]
 
 export function TokensPage() {
-  return <PageHeader title="Tokens" />
+  const { allowed, reason } = useScope('admin:read')
+  const write = useScope('admin:write')
+  const session = useSession()
+  const [isNew, setNew] = useState(false)
+  const [revoking, setRevoking] = useState<Token>()
+  const tokens = useQuery({ queryKey: keys.tokens, enabled: allowed, queryFn: ({ signal }) => unwrapPage(api.GET('/api/tokens', { params: { query: { limit: 100 } }, signal })) })
+  return (
+    <>
+      <PageHeader title="Tokens" description="Who may use the API of this server, and for what." actions={<Button variant="primary" disabledReason={write.reason} onClick={() => setNew(true)}>Create a token</Button>} />
+      <Panel>
+        {!allowed ? (
+          <EmptyState title="You cannot see tokens.">{reason}</EmptyState>
+        ) : (
+          <Loaded query={tokens} what="The tokens could not be loaded.">
+            {({ items }) => (
+              <ListTable
+                label="Tokens"
+                rows={items}
+                rowKey={(one) => one.id}
+                columns={[
+                  { key: 'name', head: 'Token', cell: (one) => <><span className="font-medium break-all">{one.name}</span> {one.id === session?.tokenId && <Badge tone="run">Yours</Badge>}</> },
+                  { key: 'scopes', head: 'Scopes', from: 'md', cell: (one) => <span className="text-xs text-text-2">{one.scopes.length === SCOPES.length ? 'All' : one.scopes.join(', ')}</span> },
+                  { key: 'expires', head: 'Expires', from: 'sm', cell: (one) => (one.expiresAt ? <RelativeTime at={one.expiresAt} /> : 'Never') },
+                  { key: 'created', head: 'Created', from: 'sm', cell: (one) => <RelativeTime at={one.createdAt} /> },
+                  { key: 'revoke', head: <span className="sr-only">Actions</span>, align: 'end', cell: (one) => (one.revokedAt ? <Badge>Revoked</Badge> : <Button size="sm" aria-label={`Revoke ${one.name}`} disabledReason={write.reason} onClick={() => setRevoking(one)}>Revoke…</Button>) },
+                ]}
+              />
+            )}
+          </Loaded>
+        )}
+      </Panel>
+      {isNew && <CreateDialog onClose={() => setNew(false)} />}
+      {revoking && <RevokeDialog token={revoking} onClose={() => setRevoking(undefined)} />}
+    </>
+  )
+}
+
+function CreateDialog({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient()
+  const [name, setName] = useState('')
+  const [days, setDays] = useState('90')
+  const [scopes, setScopes] = useState<Scope[]>(['graph:read', 'agents:read'])
+  const create = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/tokens', { body: { name, scopes, ...(days ? { expiresAt: new Date(Date.now() + Number(days) * 86_400_000).toISOString() } : {}) } })),
+    onSuccess: () => void client.invalidateQueries({ queryKey: keys.tokens }),
+  })
+  const secret = create.data?.token
+  if (secret) {
+    return (
+      <Dialog open onClose={onClose} title={`The token ${name}`} description="Copy it now: it is not shown again." footer={<Button variant="primary" onClick={onClose}>I have copied it</Button>}>
+        <p className="flex items-center gap-2 rounded-md bg-sunken p-3"><code className="min-w-0 flex-1 font-mono text-xs break-all">{secret}</code><CopyButton text={secret} label="Copy the token" /></p>
+      </Dialog>
+    )
+  }
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title="Create a token"
+      footer={<><Button onClick={onClose}>Discard</Button><Button variant="primary" busy={create.isPending} disabledReason={!name ? 'Give the token a name.' : scopes.length === 0 ? 'Choose at least one scope.' : undefined} onClick={() => create.mutate()}>Create the token</Button></>}
+    >
+      <div className="grid gap-4">
+        <Field label="Name" hint="Who or what will use it." problem={problemAt(create.error, 'name')}>{(ids) => <Input {...ids} value={name} onChange={(event) => setName(event.target.value)} />}</Field>
+        <Field label="Valid for days" hint="Empty: until it is revoked." problem={problemAt(create.error, 'expiresAt')}>{(ids) => <Input {...ids} type="number" min="1" value={days} onChange={(event) => setDays(event.target.value)} />}</Field>
+        <fieldset className="grid gap-2">
+          <legend className="mb-1 text-xs font-medium text-text-2">Scopes</legend>
+          {SCOPES.map(([scope, text]) => (
+            <label key={scope} className="flex items-start gap-2 text-sm">
+              <input type="checkbox" className="mt-0.5 size-3.5 accent-accent" checked={scopes.includes(scope)} onChange={(event) => setScopes(event.target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))} />
+              <span><code className="font-mono text-xs">{scope}</code> <span className="text-text-2">{text}</span></span>
+            </label>
+          ))}
+        </fieldset>
+      </div>
+      <InlineError error={create.error && otherProblem(create.error, ['name', 'expiresAt'])} />
+    </Dialog>
+  )
+}
+
+function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
+  const client = useQueryClient()
+  const session = useSession()
+  const revoke = useMutation({
+    mutationFn: () => unwrap(api.DELETE('/api/tokens/{id}', { params: { path: { id: token.id } } })),
+    onSuccess: () => {
+      toast(`The token ${token.name} was revoked.`)
+      void client.invalidateQueries({ queryKey: keys.tokens })
+      onClose()
+    },
+  })
+  return (
+    <ConfirmDialog open onClose={onClose} onConfirm={() => revoke.mutate()} title={`Revoke ${token.name}`} action="Revoke the token" danger busy={revoke.isPending} error={revoke.error}>
+      <p>It stops working at once, and browsers that use it are logged out. This cannot be undone. {token.id === session?.tokenId && 'This is your own token: you will be logged out.'}</p>
+    </ConfirmDialog>
+  )
 }
