@@ -101,8 +101,8 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
         <fieldset className="grid gap-2">
           <legend className="mb-1 text-xs font-medium text-text-2">Scopes</legend>
           {SCOPES.map(([scope, text]) => (
-            <label key={scope} className="flex items-start gap-2 text-sm">
-              <input type="checkbox" className="mt-0.5 size-3.5 accent-accent" checked={scopes.includes(scope)} onChange={(event) => setScopes(event.target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))} />
+            <label key={scope} aria-label={scope} className="flex items-start gap-2 text-sm">
+              <input type="checkbox" aria-label={`${scope}: ${text}`} className="mt-0.5 size-3.5 accent-accent" checked={scopes.includes(scope)} onChange={(event) => setScopes(event.target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))} />
               <span><code className="font-mono text-xs">{scope}</code> <span className="text-text-2">{text}</span></span>
             </label>
           ))}
