@@ -103,7 +103,7 @@ function ToolsField({ draft, set, problem, names }: Omit<PartProps, 'problem'> &
             <Input {...ids} list={list} value={added} onChange={(event) => add(event.target.value)} placeholder="Type to find one" />
             <datalist id={list}>
               {names.map((name) => (
-                <option key={name} value={name} />
+                <option key={name} value={name}>{name}</option>
               ))}
             </datalist>
           </>
