@@ -15,7 +15,7 @@ beforeAll(async () => {
   for (let step = 1; step <= STEPS; step++) {
     const calls = Array.from({ length: CALLS }, (_, call) => ({ tool: 'entities_get', input: { id: `Part/${key(step, call)}` } }))
     rules.push({ when: { agent: 'stock-taker', step }, answer: { text: `I count shelf ${step}.`, calls } })
-    await all.server.api('POST', '/api/graph/objects/bulk', { items: calls.map((_, call) => ({ type: 'Part', key: key(step, call), properties: { name: `Bearing ${step}-${call}`, stock: step * call } })) })
+    await all.server.api('POST', '/api/graph/objects/bulk', { objects: calls.map((_, call) => ({ type: 'Part', key: key(step, call), properties: { name: `Bearing ${step}-${call}`, stock: step * call } })) })
   }
   rules.push({ when: {}, answer: { text: 'Everything is counted.' } })
   writeScripts(all.server, { stock: JSON.stringify({ rules }) })
