@@ -181,7 +181,8 @@ fn new_conversation(run: &Run, input: &str, now: Timestamp) -> Conversation {
 
 /// The input that a run was started with: the message of a person that is not of what was said before.
 fn input_of(tx: &mut Tx<'_>, run: RunId) -> Result<String> {
-    let first = runs::timeline::messages_with_calls(tx, run, 0, MAX_FIRST_MESSAGES)?;
+    let first =
+        runs::timeline::messages_with_calls(tx, run, runs::timeline::SeqRange::after(0), MAX_FIRST_MESSAGES)?;
     let input = first.into_iter().find(|message| message.role == MessageRole::User && message.step > 0);
     Ok(match input.map(|message| message.content) {
         Some(MessageContent::Text { text, .. }) => text,

@@ -26,7 +26,7 @@ use crate::{
 /// How often the database is polled for events that another server recorded.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The recorded events that are in memory while a follower does not read.
-const PAGE_SIZE: usize = 25;
+const PAGE_SIZE: usize = 250;
 /// The size of these events. A larger one is a page of its own.
 const PAGE_BYTES: usize = 64 << 10;
 

@@ -276,7 +276,9 @@ impl Executor {
     pub async fn text_in_progress(&self, run: RunId) -> Result<Option<String>> {
         let Some(live) = self.live_text(run, None, 0) else { return Ok(None) };
         let after = live.after;
-        let read = move |tx: &mut Tx<'_>| runs::timeline::messages_with_calls(tx, run, after, 10);
+        let read = move |tx: &mut Tx<'_>| {
+            runs::timeline::messages_with_calls(tx, run, runs::timeline::SeqRange::after(after), 10)
+        };
         let later = self.db().read(read).await?;
         // Messages of step 0 are what was said before. A flow records no answers itself.
         let is_recorded =

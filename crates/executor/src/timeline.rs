@@ -16,7 +16,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    runs::timeline::{self as rows, EventRow, TimelineItem},
+    runs::timeline::{self as rows, EventRow, SeqRange, TimelineItem},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -152,9 +152,14 @@ impl Executor {
         self.db()
             .snapshot(move |tx| {
                 let run = get_run(tx, project, id)?;
-                let (fitting, is_last) = rows::count_fitting(tx, id, after, limit, max_bytes)?;
-                let events = if fitting == 0 { Vec::new() } else { events(tx, &run, after, fitting)? };
-                Ok(EventPage { events, is_last })
+                let fitting = rows::find_fitting(tx, id, after, limit, max_bytes)?;
+                // Without the end, each page would read the calls of many later messages, and drop them.
+                let range = SeqRange { after, up_to: fitting.last_seq };
+                let events = match fitting.count {
+                    0 => Vec::new(),
+                    count => events_in(tx, &run, range, count)?,
+                };
+                Ok(EventPage { events, is_last: fitting.is_last })
             })
             .await
     }
@@ -190,18 +195,27 @@ pub(crate) struct EventPage {
 
 /// Returns the events of a run after a `seq`. The caller reads from a snapshot.
 pub fn events(tx: &mut Tx<'_>, run: &Run, after: i64, limit: usize) -> emergent_store::Result<Vec<RunEvent>> {
+    events_in(tx, run, SeqRange::after(after), limit)
+}
+
+fn events_in(
+    tx: &mut Tx<'_>,
+    run: &Run,
+    range: SeqRange,
+    limit: usize,
+) -> emergent_store::Result<Vec<RunEvent>> {
     let mut events: Vec<(i64, Timestamp, RunEventBody)> = Vec::new();
-    for message in rows::messages_with_calls(tx, run.id, after, limit)? {
+    for message in rows::messages_with_calls(tx, run.id, range, limit)? {
         events.push((message.seq, message.at, RunEventBody::Message(message)));
     }
-    for call in rows::calls_started_after(tx, run.id, after, limit)? {
+    for call in rows::calls_started_in(tx, run.id, range, limit)? {
         events.push((call.seq, call.at, RunEventBody::ToolStarted(as_started(call))));
     }
-    for call in rows::calls_ended_after(tx, run.id, after, limit)? {
+    for call in rows::calls_ended_in(tx, run.id, range, limit)? {
         let seq = call.result_seq.unwrap_or(call.seq);
         events.push((seq, ended_at(&call), RunEventBody::ToolCompleted(call)));
     }
-    for event in rows::list_events(tx, run.id, after, limit)? {
+    for event in rows::list_events(tx, run.id, range, limit)? {
         let (seq, at) = (event.seq, event.at);
         // Every kind of event is known here, because a database of a newer version is not opened.
         events.extend(event_body(run, event).map(|body| (seq, at, body)));

@@ -57,7 +57,7 @@ pub async fn load(db: &Db) -> Vec<Recorded> {
             for (project, id) in ids {
                 let run = runs::get(tx, project, id)?.expect("it was there");
                 let talk = conversation::load(tx, id)?;
-                let events = timeline::list_events(tx, id, 0, 10_000)?;
+                let events = timeline::list_events(tx, id, timeline::SeqRange::after(0), 10_000)?;
                 let input = talk.messages.iter().find(|message| message.role == MessageRole::User);
                 let task = Task::read(&plain(input.expect("every run is message something")));
                 all.push(Recorded { run, task, talk, events });

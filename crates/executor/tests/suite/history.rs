@@ -462,15 +462,16 @@ both_engines! {
         harness.conversation(run).await;
         let fitting = async |after, limit, max_bytes| {
             let count = move |tx: &mut emergent_store::Tx<'_>| {
-                runs::timeline::count_fitting(tx, run, after, limit, max_bytes)
+                runs::timeline::find_fitting(tx, run, after, limit, max_bytes)
             };
-            harness.executor.graph().db().read(count).await.unwrap()
+            let found = harness.executor.graph().db().read(count).await.unwrap();
+            (found.count, found.last_seq, found.is_last)
         };
-        assert_eq!(fitting(0, 100, usize::MAX).await, (11, true), "all events are counted");
-        assert_eq!(fitting(0, 11, usize::MAX).await, (11, false), "there may be more");
-        assert_eq!(fitting(0, 100, 0).await, (1, false), "the first event is not refused");
-        assert_eq!(fitting(10, 100, 0).await, (1, true));
-        assert_eq!(fitting(11, 100, 0).await, (0, true));
+        assert_eq!(fitting(0, 100, usize::MAX).await, (11, 11, true), "all events are counted");
+        assert_eq!(fitting(0, 11, usize::MAX).await, (11, 11, false), "there may be more");
+        assert_eq!(fitting(0, 100, 0).await, (1, 1, false), "the first event is not refused");
+        assert_eq!(fitting(10, 100, 0).await, (1, 11, true));
+        assert_eq!(fitting(11, 100, 0).await, (0, 11, true));
     }
 
     async fn a_run_of_another_project_is_not_found(db: TestDb) {

@@ -26,6 +26,22 @@ use crate::{
 const CALL_COLUMNS: &str = RecordedToolCall::COLUMNS;
 const MESSAGE_COLUMNS: &str = MessageRow::COLUMNS;
 
+/// A part of the sequence of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeqRange {
+    /// The part begins after this one.
+    pub after: i64,
+    /// The part ends with this one.
+    pub up_to: i64,
+}
+
+impl SeqRange {
+    /// Everything after a `seq`.
+    pub fn after(after: i64) -> Self {
+        Self { after, up_to: i64::MAX }
+    }
+}
+
 /// Which items of a conversation to list; a field that is `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageFilter {
@@ -226,19 +242,20 @@ pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<Re
     tx.query_opt(&sql, params![run, id], RecordedToolCall::from_row)
 }
 
-/// The messages of a run after a `seq`, with their tool calls and the inputs of these.
+/// The messages of a run in a range, with their tool calls and the inputs of these.
 pub fn messages_with_calls(
     tx: &mut Tx<'_>,
     run: RunId,
-    after: i64,
+    range: SeqRange,
     limit: usize,
 ) -> Result<Vec<RecordedMessage>> {
     let sql = |columns: &str| {
         format!(
-            "SELECT {columns} FROM agent_run_messages WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+            "SELECT {columns} FROM agent_run_messages
+             WHERE run_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
         )
     };
-    let params = params![run, after, limit];
+    let params = params![run, range.after, range.up_to, limit];
     let roles_by_id = tx.query(&sql("id, role"), params, |row| Ok((row.get(0)?, row.get::<String>(1)?)))?;
     let assistant_ids: Vec<MessageId> = roles_by_id
         .into_iter()
@@ -257,24 +274,24 @@ pub fn messages_with_calls(
     tx.query(&sql(MESSAGE_COLUMNS), params, |row| MessageRow::from_row(row)?.into_message(Some(&by_id)))
 }
 
-/// The tool calls that were recorded after a `seq`, in their order.
-pub fn calls_started_after(
+/// The tool calls that were recorded in a range, in their order.
+pub fn calls_started_in(
     tx: &mut Tx<'_>,
     run: RunId,
-    after: i64,
+    range: SeqRange,
     limit: usize,
 ) -> Result<Vec<RecordedToolCall>> {
-    select_calls(tx, "seq", run, after, limit)
+    select_calls(tx, "seq", run, range, limit)
 }
 
-/// The tool calls whose result was recorded after a `seq`, in the order of the results.
-pub fn calls_ended_after(
+/// The tool calls whose result was recorded in a range, in the order of the results.
+pub fn calls_ended_in(
     tx: &mut Tx<'_>,
     run: RunId,
-    after: i64,
+    range: SeqRange,
     limit: usize,
 ) -> Result<Vec<RecordedToolCall>> {
-    select_calls(tx, "result_seq", run, after, limit)
+    select_calls(tx, "result_seq", run, range, limit)
 }
 
 /// `seq_column` is `seq` or `result_seq`.
@@ -282,13 +299,14 @@ fn select_calls(
     tx: &mut Tx<'_>,
     seq_column: &str,
     run: RunId,
-    after: i64,
+    range: SeqRange,
     limit: usize,
 ) -> Result<Vec<RecordedToolCall>> {
     let sql = format!(
-        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {seq_column} > $2 ORDER BY {seq_column} LIMIT $3"
+        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
+         WHERE run_id = $1 AND {seq_column} > $2 AND {seq_column} <= $3 ORDER BY {seq_column} LIMIT $4"
     );
-    tx.query(&sql, params![run, after, limit], RecordedToolCall::from_row)
+    tx.query(&sql, params![run, range.after, range.up_to, limit], RecordedToolCall::from_row)
 }
 
 /// An event of a run, as it is stored.
@@ -309,13 +327,13 @@ read_row! {
     }
 }
 
-/// The events of a run after a `seq`, in order. Messages and tool calls are not among them.
-pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
+/// The events of a run in a range, in order. Messages and tool calls are not among them.
+pub fn list_events(tx: &mut Tx<'_>, run: RunId, range: SeqRange, limit: usize) -> Result<Vec<EventRow>> {
     let sql = format!(
-        "SELECT {} FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        "SELECT {} FROM agent_run_events WHERE run_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
         EventRow::COLUMNS
     );
-    tx.query(&sql, params![run, after, limit], EventRow::from_row)
+    tx.query(&sql, params![run, range.after, range.up_to, limit], EventRow::from_row)
 }
 
 /// Like [`list_events`], only those that change the status of the run.
@@ -328,15 +346,25 @@ pub fn list_status_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize)
     tx.query(&sql, params![run, after, limit], EventRow::from_row)
 }
 
-/// Returns how many of the next `limit` events after a `seq`, with messages and tool calls, have at most `max_bytes`
-/// together, and whether these are all that there are. The first event always counts, whatever its size is.
-pub fn count_fitting(
+/// The next events of a run that fit a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FittingEvents {
+    pub count: usize,
+    /// The `seq` of the last one, or the `seq` after which there are none.
+    pub last_seq: i64,
+    /// Whether there are no further events.
+    pub is_last: bool,
+}
+
+/// Returns which of the next `limit` events after a `seq`, messages and tool calls included, have at most `max_bytes`
+/// together. The first event always counts, whatever its size is.
+pub fn find_fitting(
     tx: &mut Tx<'_>,
     run: RunId,
     after: i64,
     limit: usize,
     max_bytes: usize,
-) -> Result<(usize, bool)> {
+) -> Result<FittingEvents> {
     let part = |table: &str, seq: &str, large: &str| {
         format!(
             "SELECT * FROM (SELECT {seq} AS event_seq, length(CAST({large} AS text)) AS size FROM {table}
@@ -350,17 +378,18 @@ pub fn count_fitting(
         part("agent_run_events", "seq", "data"),
     ];
     let sql = format!(
-        "SELECT CAST(COALESCE(size, 0) AS bigint) FROM ({}) AS events ORDER BY event_seq LIMIT $3",
+        "SELECT event_seq, CAST(COALESCE(size, 0) AS bigint) FROM ({}) AS events ORDER BY event_seq LIMIT $3",
         parts.join(" UNION ALL ")
     );
-    let sizes: Vec<i64> = tx.query(&sql, params![run, after, limit], |row| row.get(0))?;
-    let (mut bytes, mut fitting) = (0, 0);
-    for size in &sizes {
+    let sizes: Vec<(i64, i64)> =
+        tx.query(&sql, params![run, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (mut bytes, mut count, mut last_seq) = (0, 0, after);
+    for (seq, size) in &sizes {
         bytes += usize::try_from(*size).unwrap_or(0);
-        if fitting > 0 && bytes > max_bytes {
-            return Ok((fitting, false));
+        if count > 0 && bytes > max_bytes {
+            return Ok(FittingEvents { count, last_seq, is_last: false });
         }
-        fitting += 1;
+        (count, last_seq) = (count + 1, *seq);
     }
-    Ok((fitting, sizes.len() < limit))
+    Ok(FittingEvents { count, last_seq, is_last: sizes.len() < limit })
 }

@@ -204,7 +204,7 @@ both_engines! {
             check(&db, "agent_run_messages", "content", "{", load).await;
             check(&db, "agent_run_tool_calls", "input", "{", load).await;
             check(&db, "agent_run_tool_calls", "output", "{", load).await;
-            check(&db, "agent_run_events", "data", "{", move |tx| timeline::list_events(tx, id, 0, 9)).await;
+            check(&db, "agent_run_events", "data", "{", move |tx| timeline::list_events(tx, id, timeline::SeqRange::after(0), 9)).await;
         }
     }
 
