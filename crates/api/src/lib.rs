@@ -96,8 +96,8 @@ pub mod limits {
     /// project may use half of them.
     pub const UNREAD_ANSWERS: usize = 256 << 20;
     /// The maximum number of bytes of rows that requests have in memory until their answers are built. One project may
-    /// use half of them.
-    pub const ROWS: usize = 128 << 20;
+    /// use a quarter of them.
+    pub const ROWS: usize = 64 << 20;
     /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
     /// The timeout of a request that waits for the end of a run.

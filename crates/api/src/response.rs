@@ -7,9 +7,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::cursor::{Cursor, ResultPage};
-use emergent_store::idempotency::Answer;
+use emergent_store::{idempotency::Answer, read_memory::has_large_rows};
 pub(crate) use emergent_wire::envelope::Envelope;
 use serde::Serialize;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 
 use crate::{error::ApiError, views::IntoView};
 
@@ -70,10 +74,19 @@ impl<T: Serialize> ApiResponse<T> {
     }
 }
 
+/// Builds the answer of the current request. While a large one is built, another thread goes on with the requests of
+/// this one.
+pub(crate) fn build_answer<T>(build: impl FnOnce() -> T) -> T {
+    let is_multi_threaded =
+        || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if has_large_rows() && is_multi_threaded() { block_in_place(build) } else { build() }
+}
+
 impl<T: Serialize> IntoResponse for ApiResponse<T> {
     fn into_response(self) -> Response {
         let mut bytes = Vec::with_capacity(512);
-        if let Err(error) = serde_json::to_writer(&mut bytes, &Envelope { success: true, data: self.data }) {
+        let envelope = Envelope { success: true, data: self.data };
+        if let Err(error) = build_answer(|| serde_json::to_writer(&mut bytes, &envelope)) {
             return ApiError::internal(&error).into_response();
         }
         // The client may take long to receive a large answer, so the capacity that it does not need is freed.

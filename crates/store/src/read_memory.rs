@@ -1,8 +1,8 @@
 //! Limits the memory of rows that were read for requests.
 //!
 //! What a request reads stays in memory until its answer is built, and many requests for a large row can be at that
-//! point at once, and so can many event streams. So the rows of a request are counted until it ends, by its requester. While a requester has as much
-//! in memory as it may, its other requests wait before they read. A request that has rows in memory never waits: it
+//! point at once, and so can many event streams. So the rows of a request are counted until it ends, by its requester.
+//! While a requester has as much in memory as it may, its other requests wait before they read. A request that has rows in memory never waits: it
 //! could be the one that the others wait for.
 
 use std::{collections::HashMap, pin::Pin, sync::Arc, time::Duration};
@@ -18,6 +18,8 @@ use crate::{
 
 /// Smaller reads are not counted: the limit of requests is sufficient for them.
 const MIN_COUNTED_BYTES: usize = 64 << 10;
+/// Reads from this size on make answers that take milliseconds to build.
+const LARGE_BYTES: usize = 1 << 20;
 /// How long a request waits until others have ended.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
@@ -53,6 +55,11 @@ pub(crate) fn current() -> Option<Arc<RequestRows>> {
     CURRENT.try_with(Arc::clone).ok()
 }
 
+/// Whether the current request has read so much that building its answer takes long.
+pub fn has_large_rows() -> bool {
+    current().is_some_and(|rows| *rows.bytes.lock() >= LARGE_BYTES)
+}
+
 /// Ends the count of what the current request has read so far. A request that waits for a long time calls it, when it
 /// has dropped what it read.
 pub fn release_rows() {
@@ -62,9 +69,9 @@ pub fn release_rows() {
 }
 
 impl ReadMemory {
-    /// One requester may use half of the total.
+    /// One requester may use a quarter of the total.
     pub fn new(max_total: usize) -> Arc<Self> {
-        Arc::new(Self { max_total, max_own: max_total / 2, used: Mutex::default(), released: Notify::new() })
+        Arc::new(Self { max_total, max_own: max_total / 4, used: Mutex::default(), released: Notify::new() })
     }
 
     /// Runs a request. What it reads is counted until it ends. Tasks that it spawns are not included.
@@ -184,7 +191,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_waits_while_others_of_its_project_have_too_much_in_memory() {
-        let memory = ReadMemory::new(8 * MIN_COUNTED_BYTES);
+        let memory = ReadMemory::new(16 * MIN_COUNTED_BYTES);
         let (one, two) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
         let (first, second, third) = (request(&memory, one), request(&memory, one), request(&memory, one));
         first.count(100);

@@ -67,7 +67,7 @@ async fn stored_schemas(home: Home) {
     let doctor = text(&home.run(&["doctor"]).stdout);
     assert!(doctor.contains("`stored`: the schema of `Hostile0`"), "{doctor}");
     assert!(doctor.contains("emergent pack unassign stored"), "{doctor}");
-    assert_eq!(attacker.post(&format!("/api/template-packs/{id}/unassign"), &json!({})).await.status, 200);
+    assert_eq!(attacker.delete(&format!("/api/template-packs/{id}/assign")).await.status, 200);
     let object = json!({ "type": "Hostile0", "properties": {} });
     assert_eq!(attacker.post(OBJECTS, &object).await.status, 201);
 }

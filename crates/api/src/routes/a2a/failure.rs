@@ -16,7 +16,7 @@ use emergent_surfaces::a2a::{
 use emergent_wire::envelope::{Failure, FailureBody};
 use serde_json::Value;
 
-use crate::ApiError;
+use crate::{ApiError, response::build_answer};
 
 /// The errors of the API are shorter.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -131,7 +131,7 @@ async fn split_error(response: Response) -> std::result::Result<(A2aError, Respo
 
 fn json_body(value: &impl serde::Serialize) -> Body {
     // Texts and JSON values can always be written.
-    Body::from(serde_json::to_vec(value).unwrap_or_default())
+    Body::from(build_answer(|| serde_json::to_vec(value)).unwrap_or_default())
 }
 
 /// Writes errors as those of JSON-RPC. An error of the protocol is a response like any other; what all surfaces refuse

@@ -28,7 +28,9 @@ use crate::{
     ApiError,
     error::Failure,
     extract::{Path, has_content_type, parse_body, read_limited},
-    limits, sse,
+    limits,
+    response::build_answer,
+    sse,
 };
 
 /// Sends a message to an external agent and returns its task, when it has ended or needs an input.
@@ -244,7 +246,8 @@ async fn read_body<T: DeserializeOwned + Send + 'static>(request: Request) -> Re
 }
 
 fn respond(value: &impl Serialize) -> Result<Response> {
-    let body = serde_json::to_vec(value).map_err(|error| ApiError::internal_text(&error.to_string()))?;
+    let body = build_answer(|| serde_json::to_vec(value));
+    let body = body.map_err(|error| ApiError::internal_text(&error.to_string()))?;
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     Ok(response)
