@@ -1,7 +1,13 @@
 //! Extracts the project that a path names: by its id or by its name.
 
-use axum::{extract::FromRequestParts, http::request::Parts};
-use emergent_domain::ids::ProjectId;
+use axum::{
+    extract::{FromRequestParts, RawPathParams},
+    http::request::Parts,
+};
+use emergent_domain::{
+    ids::{InvalidId, ProjectId},
+    project::check_name,
+};
 
 use super::Path;
 use crate::{ApiError, App, auth::Caller};
@@ -18,6 +24,12 @@ impl FromRequestParts<App> for ProjectPath {
         let Path(named) = Path::<String>::from_request_parts(parts, app).await?;
         let id = match named.parse() {
             Ok(id) => id,
+            Err(_) if check_name(&named).is_err() => {
+                let params = RawPathParams::from_request_parts(parts, app).await.ok();
+                let field =
+                    params.as_ref().and_then(|params| params.iter().next()).map_or("id", |(name, _)| name);
+                return Err(ApiError::invalid(field, format!("{InvalidId}, or the name of a project")));
+            }
             Err(_) => app.project(&named).await?,
         };
         match caller.bound_project() {

@@ -181,7 +181,7 @@ both_engines! {
         let listed = world.admin.get("/api/approvals?status=pending&kind=client_tool").await;
         let path = format!("/api/approvals/{}", listed.is(200)[0]["id"].as_str().unwrap());
         let call = world.admin.get(&path).await.is(200)["toolCallId"].clone();
-        succeeds_with(&world.run(&with_results("r2", &offer("r1"), &[call.clone()], &["sun"])).await, "Sunny.");
+        succeeds_with(&world.run(&with_results("r2", &offer("r1"), std::slice::from_ref(&call), &["sun"])).await, "Sunny.");
         assert_eq!(pending(&world.run(&offer("r1")).await), [call], "the first part ended where the second began");
     }
 

@@ -228,7 +228,7 @@ both_engines! {
         }
         for (body, field) in [
             (json!({}), "name"), (json!({ "name": "has space" }), "name"), (json!({ "name": "a\u{0}" }), "name"), (json!({ "name": "a", "description": "\u{0}" }), "description"),
-            (json!({ "name": "a", "systemPrompt": "\u{0}" }), "systemPrompt"), (json!({ "name": "a", "systemPrompt": 1 }), "systemPrompt"), (json!({ "name": "a", "model": "google/x" }), "model"),
+            (json!({ "name": "a", "systemPrompt": "\u{0}" }), "systemPrompt"), (json!({ "name": "a", "systemPrompt": 1 }), "systemPrompt"), (json!({ "name": "a", "model": "google" }), "model"),
             (json!({ "name": "a", "model": ["google", "x"] }), "model"), (json!({ "name": "a", "model": { "provider": "google" } }), "model.name"), (json!({ "name": "a", "model": { "provider": "google", "name": "\u{0}" } }), "model.name"),
             (json!({ "name": "a", "model": { "provider": "google", "name": "x", "temperature": 3 } }), "model.temperature"), (json!({ "name": "a", "model": { "provider": "google", "name": "x", "size": 3 } }), "model.size"),
             (json!({ "name": "a", "tools": "all" }), "tools"), (json!({ "name": "a", "tools": ["entities_serch"] }), "tools[0]"), (json!({ "name": "a", "tools": ["\u{0}*"] }), "tools[0]"), (json!({ "name": "a", "maxSteps": 0 }), "maxSteps"), (json!({ "name": "a", "maxSteps": -1 }), "maxSteps"),
@@ -247,7 +247,7 @@ both_engines! {
         }
         for (body, field) in [
             (json!({}), "input"), (json!({ "input": "" }), "input"), (json!({ "input": "  " }), "input"), (json!({ "input": 1 }), "input"), (json!({ "input": "a\u{0}" }), "input"), (json!({ "input": "x", "maxSteps": 0 }), "maxSteps"), (json!({ "input": "x", "maxSteps": 1.5 }), "maxSteps"),
-            (json!({ "input": "x", "timeoutSeconds": -1 }), "timeoutSeconds"), (json!({ "input": "x", "model": "google/x" }), "model"), (json!({ "input": "x", "model": { "provider": "rehearsal", "name": "echo\u{0}" } }), "model.name"), (json!({ "input": "x".repeat((1 << 20) + 1) }), "input"),
+            (json!({ "input": "x", "timeoutSeconds": -1 }), "timeoutSeconds"), (json!({ "input": "x", "model": "google" }), "model"), (json!({ "input": "x", "model": { "provider": "rehearsal", "name": "echo\u{0}" } }), "model.name"), (json!({ "input": "x".repeat((1 << 20) + 1) }), "input"),
         ] {
             check("POST", &format!("{agent}/trigger"), body, field).await;
         }
@@ -313,8 +313,9 @@ both_engines! {
             for id in ["x", "1", "-1", "%00", "%FF", "..%2f..%2fetc", "01890000-0000-7000-8000", &"9".repeat(2_000), "'%20OR%201=1--"] {
                 let path = format!("{path}/{id}");
                 let answer = client.get(&path).await;
-                if field == "agentId" && matches!(id, "x" | "1" | "01890000-0000-7000-8000") {
-                    // An agent can have this name.
+                let has_name = field == "agentId" || path.starts_with("/api/projects/");
+                if has_name && matches!(id, "x" | "1" | "01890000-0000-7000-8000") {
+                    // An agent or a project can have this name.
                     answer.refused(404, "not_found");
                     continue;
                 }

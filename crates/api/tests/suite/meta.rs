@@ -37,7 +37,7 @@ async fn the_page_of_a_program_without_the_web_ui_says_who_is_logged_in_and_unti
     let client = server.client(None);
     let login = serde_json::json!({ "token": server.admin });
     let answer = client.post("/api/session", login).await;
-    answer.is(200);
+    answer.is(201);
     let cookie = answer.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let page = async |cookie: &str| {
         let request = client.request(Method::GET, "/").header("accept", "text/html").header("cookie", cookie);

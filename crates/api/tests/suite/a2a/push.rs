@@ -173,7 +173,8 @@ both_engines! {
         let sent = rpc(&caller, "SendMessage", with_push(message("m1", "Go."), receiver.config())).await;
         let task = result(&sent)["task"].clone();
         admin.ended(task["id"].as_str().unwrap()).await;
-        (drop(runner), drop(server));
+        drop(runner);
+        drop(server);
         let (_other, _, _, _stops) = serve(&db, &model).await;
         let lines = receiver.until("task COMPLETED").await;
         assert_eq!(lines, ["task COMPLETED"]);

@@ -171,7 +171,8 @@ both_engines! {
             let mut ids: Vec<_> = result(&listed)["tasks"].as_array().unwrap().iter().map(|task| task["id"].to_string()).collect();
             let shown = all.iter().filter(|task| state(task) == wanted);
             let mut shown: Vec<_> = shown.map(|task| task["id"].to_string()).collect();
-            (ids.sort(), shown.sort());
+            ids.sort();
+            shown.sort();
             assert_eq!((&ids, ids.len()), (&shown, count), "{wanted}");
         }
     }
