@@ -95,15 +95,15 @@ mod tests {
         let at = "2026-11-15T10:20:30.000000Z";
         let id = "0198f3a2-7c41-7b52-9a3e-5d1c2b7f8e90";
         let run = json!({ "type": "run", "runId": id, "agent": "writer", "status": "paused", "reason": "timeout", "at": at });
-        assert_eq!(shown(run), format!("10:20:30  run       writer paused (timeout)  {id}"));
+        assert_eq!(shown(run), format!("10:20:30  run           writer paused (timeout)  {id}"));
         let change = json!({ "type": "graph", "change": { "position": "0-1", "type": "object_created", "entityId": id,
             "entityType": "Note", "version": 1, "at": at, "author": { "type": "system" } } });
         let item = json!({ "type": "approval", "approvalId": id, "kind": "approval", "title": "t", "agent": "cleaner",
             "status": "pending", "overdue": true, "at": at });
-        assert_eq!(shown(item), format!("10:20:30  approval  cleaner overdue  {id}"));
+        assert_eq!(shown(item), format!("10:20:30  approval      cleaner overdue  {id}"));
         let item = json!({ "type": "approval", "approvalId": id, "kind": "escalation", "title": "It failed.",
             "status": "decided", "at": at });
-        assert_eq!(shown(item), format!("10:20:30  escalation  It failed. decided  {id}"));
-        assert_eq!(shown(change), format!("10:20:30  graph     object created  Note {id}"));
+        assert_eq!(shown(item), format!("10:20:30  escalation    It failed. decided  {id}"));
+        assert_eq!(shown(change), format!("10:20:30  graph         object created  Note {id}"));
     }
 }

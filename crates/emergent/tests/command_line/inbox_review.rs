@@ -51,7 +51,7 @@ fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
                 ("[a]nswer [p] accept the proposal", "?"),
                 ("a  give the discussion its outcome", ""),
                 ("[a]nswer [p] accept the proposal", "r"),
-                ("`r` is none of the keys", ""),
+                ("`r` is none of the keys: [1-9] an option [a]nswer [p] accept the proposal [l]ater", ""),
                 ("[a]nswer [p] accept the proposal", "a"),
                 ("outcome: ", "APPROVED\r"),
                 ("answered", ""),

@@ -89,7 +89,8 @@ fn a_long_operation_shows_on_a_terminal_what_it_does() {
     std::fs::write(home.folder().join("page.md"), "# A page\n\nWith a text.\n").expect("a file");
     let shown = command_output(on_terminal(&home, (24, 80), "", &["document", "add", "page.md"]));
     assert!(shown.contains("adding page.md"), "{shown}");
-    let piped = home.run(&["document", "add", "page.md"]);
+    std::fs::write(home.folder().join("other.md"), "# Another page\n\nWith another text.\n").expect("a file");
+    let piped = home.run(&["document", "add", "other.md"]);
     assert_eq!(text(&piped.stderr), "", "a pipe gets the result only");
 }
 

@@ -186,7 +186,7 @@ async fn everything_that_is_listed_or_shown_fits_a_terminal_of_40_columns() {
 
 #[test]
 fn an_id_that_is_shown_can_be_copied_at_any_width() {
-    let home = Home::sqlite();
+    let home = Home::sqlite().with("EMERGENT_MODEL", "rehearsal/echo");
     let name = "a-project-with-a-rather-long-name-that-nobody-wants-to-type";
     command_output(home.run(&["project", "create", name]));
     command_output(home.run(&["chat", "Hello"]));
