@@ -72,7 +72,7 @@ function login(browser: Browser, server: Server): Promise<Login> {
 export async function visit(browser: Browser, server: Server, options: { logIn?: boolean; size?: keyof typeof WIDTHS; theme?: 'light' | 'dark'; expected?: Expectations } = {}): Promise<Visitor> {
   const storageState = (options.logIn ?? true) ? await login(browser, server) : undefined
   const context = await browser.newContext({ viewport: WIDTHS[options.size ?? 'wide'], colorScheme: options.theme ?? 'light', storageState })
-  context.setDefaultTimeout(15_000)
+  context.setDefaultTimeout(45_000)
   const page = await context.newPage()
   const misbehaviour = new Misbehaviour()
   misbehaviour.watch(page, server.url, options.expected ?? {})

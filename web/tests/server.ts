@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const BINARY = process.env.EMERGENT_BIN ? resolve(process.env.EMERGENT_BIN) : fileURLToPath(new URL('../../target/debug/emergent', import.meta.url))
-const PATIENCE = 30_000
+const PATIENCE = 90_000
 
 export type ServerOptions = {
   /** Further environment variables, such as `EMERGENT_REHEARSAL_SCRIPT`. */

@@ -30,7 +30,8 @@ afterAll(async () => {
   await all?.stop()
 })
 
-const tool = async () => (await all.server.api<{ name: string; status: string; heldBack: boolean }[]>('GET', '/api/admin/mcp-servers/invoices/tools')).find((one) => one.name === 'invoice_read')
+const invoices = async () => (await all.server.api<{ id: string; name: string; enabled: boolean }[]>('GET', '/api/admin/mcp-servers')).find((one) => one.name === 'invoices')
+const tool = async () => (await all.server.api<{ name: string; status: string; heldBack: boolean }[]>('GET', `/api/admin/mcp-servers/${(await invoices())?.id}/tools`)).find((one) => one.name === 'invoice_read')
 
 it('adds a server, inspects it, and accepts a changed tool after showing the difference', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
@@ -59,7 +60,7 @@ it('adds a server, inspects it, and accepts a changed tool after showing the dif
 
   await page.getByRole('button', { name: 'Disable' }).click()
   await page.getByRole('button', { name: 'Enable' }).waitFor()
-  expect((await all.server.api<{ enabled: boolean }>('GET', '/api/admin/mcp-servers/invoices')).enabled).toBe(false)
+  expect((await invoices())?.enabled).toBe(false)
   await page.getByRole('button', { name: 'Enable' }).click()
   await page.getByRole('button', { name: 'Disable' }).waitFor()
   misbehaviour.check()

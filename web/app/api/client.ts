@@ -61,3 +61,16 @@ export async function unwrapPage<T>(answer: Promise<Answer<T>>): Promise<Page<T>
   if (!response.ok || data === undefined) throw ApiError.from(response, error)
   return { items: data.data, cursor: response.headers.get('x-next-cursor') ?? undefined }
 }
+
+const MOST_PAGES = 20
+
+/** Reads a list to its end, page by page. If it is longer than a person would look through, the cursor says so. */
+export async function unwrapAll<T>(read: (cursor: string | undefined) => Promise<Answer<T[]>>): Promise<Page<T[]>> {
+  let page = await unwrapPage(read(undefined))
+  const items = page.items
+  for (let count = 1; page.cursor && count < MOST_PAGES; count++) {
+    page = await unwrapPage(read(page.cursor))
+    items.push(...page.items)
+  }
+  return { items, cursor: page.cursor }
+}

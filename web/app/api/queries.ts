@@ -1,6 +1,6 @@
 // Queries that several pages use. A page that reads something of its own defines the query beside itself.
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
-import { api, unwrap, unwrapPage } from './client'
+import { api, unwrap, unwrapAll, unwrapPage } from './client'
 import { keys } from './keys'
 import type { paths } from './schema'
 
@@ -47,7 +47,7 @@ export const budgetsQuery = queryOptions({
 
 export const agentsQuery = queryOptions({
   queryKey: [...keys.agents, 'list'],
-  queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/agents', { params: { query: { limit: 100 } }, signal })),
+  queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/admin/agents', { params: { query: { limit: PAGE, cursor } }, signal })),
 })
 
 export const projectsQuery = queryOptions({

@@ -1,6 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useRef } from 'react'
 import { classes } from '~/util/classes'
 import { IconButton } from './Button'
 
@@ -18,11 +18,14 @@ type Props = {
 const WIDTHS = { sm: 'sm:max-w-md', md: 'sm:max-w-xl', lg: 'sm:max-w-4xl' }
 
 export function Dialog({ open, onClose, title, description, children, footer, size = 'md' }: Props) {
+  const popup = useRef<HTMLDivElement>(null)
   return (
     <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
         <Base.Popup
+          ref={popup}
+          initialFocus={(type) => (type === 'touch' ? null : popup.current?.querySelector<HTMLElement>('[data-body] :is(input, select, textarea):not(:disabled)')) ?? popup.current}
           className={classes(
             'animate-rise fixed inset-x-3 top-[8vh] z-50 mx-auto flex max-h-[84vh] flex-col rounded-xl border border-line bg-raised text-text shadow-pop outline-none',
             WIDTHS[size],
@@ -37,7 +40,7 @@ export function Dialog({ open, onClose, title, description, children, footer, si
               <X aria-hidden size={16} />
             </IconButton>
           </header>
-          {children && <div className="min-h-0 flex-1 overflow-auto px-4 py-2">{children}</div>}
+          {children && <div data-body className="min-h-0 flex-1 overflow-auto px-4 py-2">{children}</div>}
           {footer && <footer className="flex flex-wrap justify-end gap-2 px-4 pt-2 pb-4">{footer}</footer>}
         </Base.Popup>
       </Base.Portal>

@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, unwrapPage } from '~/api/client'
+import { api, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { Schemas } from '~/api/types'
 import { Card } from '~/ui/Card'
 import { Diff } from '~/ui/Diff'
 import { JsonView } from '~/ui/JsonView'
+import { ListEnd } from '~/ui/ListEnd'
 import { Loaded } from '~/ui/Loaded'
 import { RelativeTime } from '~/ui/Values'
 import { classes } from '~/util/classes'
@@ -16,11 +17,12 @@ type Version = Schemas['AgentVersion']
 export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; chosen: string | undefined; onChoose: (version: string) => void }) {
   const history = useQuery({
     queryKey: [...keys.agent(agentId), 'history'],
-    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/agents/{agentId}/history', { params: { path: { agentId }, query: { limit: 100 } }, signal })),
+    queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/admin/agents/{agentId}/history', { params: { path: { agentId }, query: { limit: 100, cursor } }, signal })),
   })
   return (
     <Loaded query={history} what="The versions could not be loaded.">
-      {({ items }) => {
+      {(page) => {
+        const { items } = page
         const index = Math.max(0, items.findIndex((one) => String(one.version) === chosen))
         const [version, before] = [items[index], items[index + 1]]
         return (
@@ -36,6 +38,7 @@ export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; 
                   </li>
                 ))}
               </ul>
+              <ListEnd page={page} />
             </Card>
             {version && (
               <Card title={before ? `What version ${version.version} changed` : `Version ${version.version}`}>

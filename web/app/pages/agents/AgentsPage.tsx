@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Bot, Plus } from 'lucide-react'
 import { useMemo } from 'react'
-import { api, unwrapPage } from '~/api/client'
+import { api, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
 import { recentRunsQuery, runStatsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
@@ -13,6 +13,7 @@ import { Badge, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { Switch } from '~/ui/Field'
+import { ListEnd } from '~/ui/ListEnd'
 import { type ListColumn, ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
@@ -40,7 +41,7 @@ export function AgentsPage() {
   const agents = useQuery({
     queryKey: [...keys.agents, 'page', withInternal],
     enabled: allowed,
-    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/agents', { params: { query: { limit: 100, include_internal: withInternal } }, signal })),
+    queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/admin/agents', { params: { query: { limit: 100, cursor, include_internal: withInternal } }, signal })),
   })
   const stats = useQuery({ ...runStatsQuery, enabled: readsRuns }).data
   const recent = useQuery({ ...recentRunsQuery({}, 100), enabled: readsRuns }).data
@@ -66,9 +67,9 @@ export function AgentsPage() {
               <Switch label={<span className="text-xs text-text-2">With internal ones</span>} checked={withInternal} onChange={(on) => change({ internal: on ? 'true' : undefined })} />
             </FilterBar>
             <Loaded query={agents} what="The agents could not be loaded.">
-              {({ items }) => {
-                const rows = items.filter((agent) => matches(agent, search.q) && (!search.visibility || agent.visibility === search.visibility))
-                if (rows.length > 0) return <ListTable label="Agents" columns={columns} rows={rows} rowKey={(agent) => agent.id} />
+              {(page) => {
+                const rows = page.items.filter((agent) => matches(agent, search.q) && (!search.visibility || agent.visibility === search.visibility))
+                if (rows.length > 0) return <><ListTable label="Agents" columns={columns} rows={rows} rowKey={(agent) => agent.id} /><ListEnd page={page} /></>
                 return isFiltered ? (
                   <EmptyState title="No agent matches these filters." action={<Button onClick={() => change({ q: '', visibility: '' })}>Clear the filters</Button>} />
                 ) : (

@@ -1,10 +1,11 @@
 import { Field, Input } from '~/ui/Field'
 import type { PartProps } from './AgentForm'
+import { modelOf } from './agent-draft'
 import { asNumber } from './numbers'
 
 /** Which model answers, and the limits of a run. */
 export function ModelFields({ draft, set, problem }: PartProps) {
-  const { model } = draft
+  const model = modelOf(draft.model)
   const setModel = (change: Partial<NonNullable<typeof model>>) => {
     const next = { ...model, name: model?.name ?? '', ...change }
     for (const key of Object.keys(next) as (keyof typeof next)[]) if (next[key] === undefined || next[key] === null || (key === 'provider' && next[key] === '')) delete next[key]

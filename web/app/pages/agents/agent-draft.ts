@@ -3,6 +3,13 @@ import type { Agent, Schemas } from '~/api/types'
 export type Draft = Schemas['CreateAgent']
 type Tool = Schemas['Tool']
 
+/** A model as its parts. The API also takes one text, `provider/name`. */
+export function modelOf(choice: Draft['model']): Schemas['Model'] | undefined {
+  if (typeof choice !== 'string') return choice ?? undefined
+  const at = choice.indexOf('/')
+  return at < 0 ? { name: choice } : { provider: choice.slice(0, at), name: choice.slice(at + 1) }
+}
+
 /** The fields of a definition, in the order in which they are shown. */
 export const FIELDS = ['name', 'description', 'systemPrompt', 'model', 'tools', 'visibility', 'isDefault', 'maxSteps', 'defaultTimeout', 'trigger', 'flowType', 'flowConfig', 'approvals', 'outputSchema', 'acp', 'config'] as const
 
@@ -35,8 +42,9 @@ const KNOWN_MODEL = /^(gemini-|gpt-|o\d|claude-)/
 export function checkDraft(draft: Draft, tools: Tool[] | undefined): Record<string, string> {
   const problems: Record<string, string> = {}
   if (draft.name && !NAME.test(draft.name)) problems.name = 'Use 1 to 100 letters, digits, “-”, “_” or “.”, and start with a letter or digit.'
-  if (draft.model && !draft.model.name) problems.model = 'Name the model, or leave the provider empty as well.'
-  else if (draft.model && !draft.model.provider && !KNOWN_MODEL.test(draft.model.name)) problems.model = 'Name the provider of this model as well.'
+  const model = modelOf(draft.model)
+  if (model && !model.name) problems.model = 'Name the model, or leave the provider empty as well.'
+  else if (model && !model.provider && !KNOWN_MODEL.test(model.name)) problems.model = 'Name the provider of this model as well.'
   if (draft.maxSteps != null && draft.maxSteps < 1) problems.maxSteps = 'Use at least 1.'
   if (draft.defaultTimeout != null && draft.defaultTimeout < 1) problems.defaultTimeout = 'Use at least 1.'
   const unknown = tools && draft.tools?.filter((name) => !name.includes('*') && !name.includes('?') && !isKnown(name, tools))

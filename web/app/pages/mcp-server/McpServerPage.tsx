@@ -3,6 +3,7 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { Pencil, Power, RefreshCw, Trash2 } from 'lucide-react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
+import { mcpServerQuery } from '~/api/mcp-servers'
 import { useScope } from '~/api/session'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
@@ -31,8 +32,10 @@ export function McpServerPage() {
   const navigate = useNavigate()
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
-  const path = { id: name }
-  const server = useQuery({ queryKey: keys.mcpServer(name), enabled: allowed, refetchInterval: 15_000, queryFn: ({ signal }) => unwrap(api.GET('/api/admin/mcp-servers/{id}', { params: { path }, signal })) })
+  const server = useQuery({ ...mcpServerQuery(name), enabled: allowed, refetchInterval: 15_000 })
+  const { data } = server
+  const path = { id: data?.id ?? '' }
+  const unknown = data ? undefined : 'The server is not known yet.'
   const refresh = () => {
     void client.invalidateQueries({ queryKey: ['mcp-server'] })
     void client.invalidateQueries({ queryKey: keys.mcpServers })
@@ -60,7 +63,6 @@ export function McpServerPage() {
       void client.invalidateQueries({ queryKey: keys.mcpServers })
     },
   })
-  const { data } = server
   const productReason = data?.product ? `It belongs to the product ${data.product} and is removed with it.` : undefined
   return (
     <>
@@ -71,10 +73,10 @@ export function McpServerPage() {
         above={<Link to="/mcp-servers" className="hover:underline">MCP servers</Link>}
         actions={
           <>
-            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={write.reason ?? productReason} onClick={() => change({ dialog: 'remove' })}>Remove…</Button>
-            <Button icon={<Power aria-hidden size={14} />} disabledReason={write.reason} busy={toggle.isPending} onClick={() => toggle.mutate(!data?.enabled)}>{data?.enabled === false ? 'Enable' : 'Disable'}</Button>
-            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'edit' }, { push: true })}>Edit…</Button>
-            <Button variant="primary" icon={<RefreshCw aria-hidden size={14} />} disabledReason={write.reason ?? (data?.enabled === false ? 'Enable the server first.' : undefined)} busy={inspect.isPending} onClick={() => inspect.mutate()}>Inspect</Button>
+            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={write.reason ?? unknown ?? productReason} onClick={() => change({ dialog: 'remove' })}>Remove…</Button>
+            <Button icon={<Power aria-hidden size={14} />} disabledReason={write.reason ?? unknown} busy={toggle.isPending} onClick={() => toggle.mutate(!data?.enabled)}>{data?.enabled === false ? 'Enable' : 'Disable'}</Button>
+            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={write.reason ?? unknown} onClick={() => change({ dialog: 'edit' }, { push: true })}>Edit…</Button>
+            <Button variant="primary" icon={<RefreshCw aria-hidden size={14} />} disabledReason={write.reason ?? unknown ?? (data?.enabled === false ? 'Enable the server first.' : undefined)} busy={inspect.isPending} onClick={() => inspect.mutate()}>Inspect</Button>
           </>
         }
       />
@@ -84,7 +86,7 @@ export function McpServerPage() {
         <Loaded query={server} what="The server could not be loaded.">
           {(one) => (
             <div className="grid items-start gap-4 xl:grid-cols-[3fr_2fr]">
-              <ServerTools server={one.name} chosen={search.tool} onChoose={(tool) => change({ tool })} onChanged={refresh} />
+              <ServerTools server={one} chosen={search.tool} onChoose={(tool) => change({ tool })} onChanged={refresh} />
               <Card title="Settings">
                 {one.lastError && <p className="mb-3 rounded-md bg-fail-soft px-3 py-2 text-sm break-words text-fail">The last contact failed: {one.lastError}{one.leftAloneUntil && <> It is tried again <RelativeTime at={one.leftAloneUntil} />.</>}</p>}
                 <KeyValue
@@ -109,7 +111,7 @@ export function McpServerPage() {
           )}
         </Loaded>
       )}
-      <ConfirmDialog open={search.dialog === 'remove'} onClose={() => change({ dialog: '' })} onConfirm={() => remove.mutate()} title={`Remove ${name}`} action="Remove the server" danger busy={remove.isPending} error={remove.error}>
+      <ConfirmDialog open={search.dialog === 'remove'} onClose={() => change({ dialog: '' })} onConfirm={() => remove.mutate()} title={`Remove ${name}`} action="Remove the server" danger busy={remove.isPending} error={remove.error} disabledReason={unknown}>
         <p>Its tools are removed with it. Agents that name them keep running without them.</p>
       </ConfirmDialog>
     </>

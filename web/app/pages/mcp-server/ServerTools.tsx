@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
-import { keys } from '~/api/keys'
+import { mcpServerToolsQuery } from '~/api/mcp-servers'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
 import { Badge, type Tone } from '~/ui/Badge'
@@ -14,12 +14,13 @@ import { JsonView } from '~/ui/JsonView'
 import { Loaded } from '~/ui/Loaded'
 import { toast } from '~/ui/toast'
 
+type Server = Schemas['McpServer']
 type Tool = Schemas['McpServerTool']
 const LOOK: Record<Tool['status'], [Tone, string]> = { live: ['ok', 'Accepted'], new: ['wait', 'New'], changed: ['wait', 'Changed'], gone: ['idle', 'Gone'] }
 
 /** The tools of a server as they were last listed; those that are held back first. */
-export function ServerTools({ server, chosen, onChoose, onChanged }: { server: string; chosen: string | undefined; onChoose: (tool: string | undefined) => void; onChanged: () => void }) {
-  const tools = useQuery({ queryKey: [...keys.mcpServer(server), 'tools'], queryFn: ({ signal }) => unwrap(api.GET('/api/admin/mcp-servers/{id}/tools', { params: { path: { id: server } }, signal })) })
+export function ServerTools({ server, chosen, onChoose, onChanged }: { server: Server; chosen: string | undefined; onChoose: (tool: string | undefined) => void; onChanged: () => void }) {
+  const tools = useQuery(mcpServerToolsQuery(server))
   const open = tools.data?.find((tool) => tool.name === chosen)
   return (
     <Card title="Tools" flush>
@@ -49,10 +50,10 @@ export function ServerTools({ server, chosen, onChoose, onChanged }: { server: s
 }
 
 /** What a tool says of itself and what it said when it was accepted. Exactly what is shown here is accepted. */
-function ToolReview({ server, tool, onClose, onChanged }: { server: string; tool: Tool; onClose: () => void; onChanged: () => void }) {
+function ToolReview({ server, tool, onClose, onChanged }: { server: Server; tool: Tool; onClose: () => void; onChanged: () => void }) {
   const write = useScope('admin:write')
   const accept = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/admin/mcp-servers/{id}/tools/{tool}/accept', { params: { path: { id: server, tool: tool.name } }, body: { digest: tool.digest } })),
+    mutationFn: () => unwrap(api.POST('/api/admin/mcp-servers/{id}/tools/{tool}/accept', { params: { path: { id: server.id, tool: tool.name } }, body: { digest: tool.digest } })),
     onSuccess: () => {
       toast(`${tool.name} was accepted.`)
       onChanged()

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Plug, Plus } from 'lucide-react'
-import { api, unwrapPage } from '~/api/client'
-import { keys } from '~/api/keys'
+import { mcpServersQuery } from '~/api/mcp-servers'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
+import { ListEnd } from '~/ui/ListEnd'
 import { type ListColumn, ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
@@ -53,12 +53,7 @@ export function McpServersPage() {
   const [search, change] = useUrlState(parse)
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
-  const servers = useQuery({
-    queryKey: [...keys.mcpServers, 'list'],
-    enabled: allowed,
-    refetchInterval: 15_000,
-    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/mcp-servers', { params: { query: { limit: 100 } }, signal })),
-  })
+  const servers = useQuery({ ...mcpServersQuery, enabled: allowed, refetchInterval: 15_000 })
   const add = (
     <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'new' }, { push: true })}>
       Add a server
@@ -72,9 +67,12 @@ export function McpServersPage() {
           <EmptyState title="You cannot see servers.">{reason}</EmptyState>
         ) : (
           <Loaded query={servers} what="The servers could not be loaded.">
-            {({ items }) =>
-              items.length > 0 ? (
-                <ListTable label="MCP servers" columns={COLUMNS} rows={items} rowKey={(server) => server.id} />
+            {(page) =>
+              page.items.length > 0 ? (
+                <>
+                  <ListTable label="MCP servers" columns={COLUMNS} rows={page.items} rowKey={(server) => server.id} />
+                  <ListEnd page={page} />
+                </>
               ) : (
                 <EmptyState icon={<Plug aria-hidden size={18} />} title="There is no MCP server yet." action={add}>
                   Add one by its address or as a program that is started here. Its tools are pinned as they are first listed; later changes wait until you accept them.

@@ -87,7 +87,7 @@ function UninstallDialog({ name, onClose }: { name: string; onClose: () => void 
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Uninstall ${name}`} action="Uninstall the product" danger busy={remove.isPending || plan.isPending} error={remove.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Uninstall ${name}`} action="Uninstall the product" danger busy={remove.isPending || plan.isPending} error={remove.error} disabledReason={plan.error ? 'The server refuses it, see above.' : undefined}>
       <p>What its agents wrote stays.</p>
       <Loaded query={plan} what="The server could not say what would happen.">{(outcome) => <PlanView plan={outcome.plan} />}</Loaded>
     </ConfirmDialog>

@@ -3,6 +3,7 @@ import { Badge } from '~/ui/Badge'
 import { words } from '~/util/format'
 
 type Plan = Schemas['ProductPlan']
+const DIRECTIONS: Record<string, string> = { install: 'Install', upgrade: 'Upgrade', downgrade: 'Downgrade', same: 'Same version', uninstall: 'Uninstall' }
 const TONES = { add: 'ok', update: 'run', remove: 'fail' } as const
 
 /** What a change of a product will do to the project, and what it will use. */
@@ -20,10 +21,11 @@ export function PlanView({ plan }: { plan: Plan }) {
   return (
     <div className="space-y-4 text-sm">
       <p>
-        <strong>{plan.name}</strong> {plan.from && `${plan.from} → `}{plan.to} <Badge>{plan.direction}</Badge>
+        <strong>{plan.name}</strong> {[plan.from, plan.to].filter(Boolean).join(' → ')} <Badge>{DIRECTIONS[plan.direction] ?? plan.direction}</Badge>
       </p>
       <div>
         <h3 className="mb-1 font-medium">What will be done</h3>
+        {plan.steps.length === 0 && <p className="text-text-2">Nothing: the project has all of it already.</p>}
         <ul className="space-y-1">
           {plan.steps.map((step) => (
             <li key={`${step.what} ${step.name}`} className="break-words">

@@ -57,6 +57,7 @@ export function ProductDialog({ upgrade, onClose }: { upgrade?: string; onClose:
       footer={
         <>
           <Button onClick={onClose}>Close</Button>
+          {plan.data && <Button onClick={changed}>Back</Button>}
           {plan.data ? (
             <Button variant="primary" busy={apply.isPending} onClick={() => apply.mutate()}>{plan.data.plan.consent ? 'Accept and ' : ''}{upgrade ? 'upgrade' : 'install'}</Button>
           ) : (

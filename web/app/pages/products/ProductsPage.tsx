@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Package, Plus } from 'lucide-react'
+import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
@@ -12,6 +13,7 @@ import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { RelativeTime } from '~/ui/Values'
+import { CheckUpdates, type Update, VersionCell } from './CheckUpdates'
 import { ProductDialog } from './ProductDialog'
 
 const parse = (raw: RawSearch) => ({ dialog: oneOf(['install'], raw.dialog) })
@@ -21,10 +23,11 @@ export function ProductsPage() {
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
   const products = useQuery({ queryKey: [...keys.products, 'list'], enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/products', { signal })) })
+  const [updates, setUpdates] = useState<Update[]>([])
   const install = <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'install' }, { push: true })}>Install a product</Button>
   return (
     <>
-      <PageHeader title="Products" description="Agents, tools, prompts and jobs that belong together, installed as one." actions={install} />
+      <PageHeader title="Products" description="Agents, tools, prompts and jobs that belong together, installed as one." actions={<><CheckUpdates onFound={setUpdates} />{install}</>} />
       <Panel>
         {!allowed ? (
           <EmptyState title="You cannot see products.">{reason}</EmptyState>
@@ -40,7 +43,7 @@ export function ProductsPage() {
                   rowKey={(one) => one.name}
                   columns={[
                     { key: 'name', head: 'Product', cell: (one) => <><Link to="/products/$name" params={{ name: one.name }} className="font-medium hover:underline">{one.name}</Link><p className="line-clamp-1 text-xs text-text-2">{one.description}</p></> },
-                    { key: 'version', head: 'Version', cell: (one) => one.version },
+                    { key: 'version', head: 'Version', cell: (one) => <VersionCell version={one.version} update={updates.find((update) => update.name === one.name)} /> },
                     { key: 'agents', head: 'Agents', align: 'end', from: 'sm', cell: (one) => one.agents.length },
                     { key: 'servers', head: 'Servers', align: 'end', from: 'md', cell: (one) => one.servers.length },
                     { key: 'updated', head: 'Installed', align: 'end', cell: (one) => <RelativeTime at={one.updatedAt} className="text-text-2" /> },

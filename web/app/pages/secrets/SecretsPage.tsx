@@ -16,6 +16,7 @@ import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { toast } from '~/ui/toast'
 import { RelativeTime } from '~/ui/Values'
+import { SecretUses } from './SecretUses'
 
 export function SecretsPage() {
   const { allowed, reason } = useScope('admin:read')
@@ -42,7 +43,7 @@ export function SecretsPage() {
                   rowKey={(one) => one.name}
                   columns={[
                     { key: 'name', head: 'Secret', cell: (one) => <code className="font-mono text-xs break-all">{one.name}</code> },
-                    { key: 'used', head: 'Used by', cell: (one) => <span className="text-text-2">{one.usedBy.join(', ') || 'No server'}</span> },
+                    { key: 'used', head: 'Used by', cell: (one) => <SecretUses secret={one} /> },
                     { key: 'updated', head: 'Set', from: 'sm', cell: (one) => <RelativeTime at={one.updatedAt} className="text-text-2" /> },
                     {
                       key: 'actions',

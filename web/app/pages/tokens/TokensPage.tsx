@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, unwrap, unwrapPage } from '~/api/client'
+import { api, unwrap, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
 import { useScope, useSession } from '~/api/session'
@@ -13,6 +13,7 @@ import { Dialog } from '~/ui/Dialog'
 import { EmptyState } from '~/ui/EmptyState'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input } from '~/ui/Field'
+import { ListEnd } from '~/ui/ListEnd'
 import { ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
@@ -39,7 +40,7 @@ export function TokensPage() {
   const session = useSession()
   const [isNew, setNew] = useState(false)
   const [revoking, setRevoking] = useState<Token>()
-  const tokens = useQuery({ queryKey: keys.tokens, enabled: allowed, queryFn: ({ signal }) => unwrapPage(api.GET('/api/tokens', { params: { query: { limit: 100 } }, signal })) })
+  const tokens = useQuery({ queryKey: keys.tokens, enabled: allowed, queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/tokens', { params: { query: { limit: 100, cursor } }, signal })) })
   return (
     <>
       <PageHeader title="Tokens" description="Who may use the API of this server, and for what." actions={<Button variant="primary" disabledReason={write.reason} onClick={() => setNew(true)}>Create a token</Button>} />
@@ -48,10 +49,11 @@ export function TokensPage() {
           <EmptyState title="You cannot see tokens.">{reason}</EmptyState>
         ) : (
           <Loaded query={tokens} what="The tokens could not be loaded.">
-            {({ items }) => (
+            {(page) => (
+              <>
               <ListTable
                 label="Tokens"
-                rows={items}
+                rows={page.items}
                 rowKey={(one) => one.id}
                 columns={[
                   { key: 'name', head: 'Token', cell: (one) => <><span className="font-medium break-all">{one.name}</span> {one.id === session?.tokenId && <Badge tone="run">Yours</Badge>}</> },
@@ -61,6 +63,8 @@ export function TokensPage() {
                   { key: 'revoke', head: <span className="sr-only">Actions</span>, align: 'end', cell: (one) => (one.revokedAt ? <Badge>Revoked</Badge> : <Button size="sm" aria-label={`Revoke ${one.name}`} disabledReason={write.reason} onClick={() => setRevoking(one)}>Revoke…</Button>) },
                 ]}
               />
+              <ListEnd page={page} />
+              </>
             )}
           </Loaded>
         )}

@@ -17,6 +17,7 @@ import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { capitalised, formatCount } from '~/util/format'
+import { ToolPinning } from './ToolPinning'
 
 type Tool = Schemas['Tool']
 const EFFECTS: Record<Tool['effect'], Tone> = { reads: 'ok', writes: 'run', destroys: 'fail', external: 'wait', coordinates: 'pause' }
@@ -101,7 +102,7 @@ function ToolDialog({ tool, onClose }: { tool: Tool; onClose: () => void }) {
           items={[
             ['Source', <Source key="s" tool={tool} />],
             ['Effect', <Badge key="e" tone={EFFECTS[tool.effect]}>{capitalised(tool.effect)}</Badge>],
-            ['Pinned', tool.server ? 'Yes: this is the definition that was accepted' : null],
+            ['Pinned', tool.server ? <ToolPinning key="p" server={tool.server} tool={tool.name} /> : null],
             ['Called as', <code key="c" className="font-mono text-xs">{tool.calledAs}</code>],
             ['Also', tool.aliases.length > 0 ? tool.aliases.join(', ') : null],
             ['Scope', tool.scope ?? null],
