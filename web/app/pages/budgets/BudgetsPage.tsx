@@ -39,7 +39,7 @@ export function BudgetsPage() {
                 rows={[data.project, ...data.agents]}
                 rowKey={(row) => row.agent ?? ''}
                 columns={[
-                  { key: 'who', head: 'Of', cell: (row) => <span className="font-medium break-all">{row.agent ?? 'The project'}</span> },
+                  { key: 'who', head: 'Of', className: 'min-w-30', cell: (row) => <span className="font-medium wrap-anywhere">{row.agent ?? 'The project'}</span> },
                   { key: 'limit', head: 'Limit a day', cell: (row) => [row.limit.usd != null && formatMoney(row.limit.usd), row.limit.tokens != null && `${formatCompact(row.limit.tokens)} tokens`].filter(Boolean).join(', ') || 'None' },
                   { key: 'spent', head: 'Spent today', cell: (row) => (row.today ? `${formatMoney(row.today.spent.usd)}, ${formatCompact(row.today.spent.tokens)} tokens` : '–') },
                   { key: 'reserved', head: 'Reserved', from: 'md', cell: (row) => (row.today ? `${formatMoney(row.today.reserved.usd)}, ${formatCompact(row.today.reserved.tokens)} tokens` : '–') },

@@ -42,7 +42,7 @@ export function SecretsPage() {
                   rows={items}
                   rowKey={(one) => one.name}
                   columns={[
-                    { key: 'name', head: 'Secret', cell: (one) => <code className="font-mono text-xs break-all">{one.name}</code> },
+                    { key: 'name', head: 'Secret', className: 'min-w-36', cell: (one) => <code className="font-mono text-xs wrap-anywhere">{one.name}</code> },
                     { key: 'used', head: 'Used by', cell: (one) => <SecretUses secret={one} /> },
                     { key: 'updated', head: 'Set', from: 'sm', cell: (one) => <RelativeTime at={one.updatedAt} className="text-text-2" /> },
                     {
