@@ -5,7 +5,7 @@ import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal } from './seed'
 import { dispatch, outage, prepareWorkflows, untilWorkflow, walkthrough, workflowOf } from './workflow-seed'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
 
 let all: Awaited<ReturnType<typeof startAll>>
 beforeAll(async () => {
@@ -45,7 +45,7 @@ it('shows the dispatch dialog with its plan, without a violation in it', async (
 
 it('filters by status in the URL, and shows a new workflow without a reload', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
-  context.setDefaultTimeout(40_000)
+  context.setDefaultTimeout(60_000)
   await page.goto(`${all.server.url}/workflows`)
   await page.getByRole('row').nth(1).waitFor()
   await page.getByLabel('Status').selectOption('escalated')
@@ -100,7 +100,7 @@ it('shows problems at their fields, then the plan, then dispatches exactly that'
 
 it('takes JSON, and runs the demo workflow', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
-  context.setDefaultTimeout(40_000)
+  context.setDefaultTimeout(60_000)
   await page.goto(`${all.server.url}/workflows?dispatch=new`)
   const dialog = page.getByRole('dialog', { name: 'Dispatch a workflow' })
   await dialog.getByRole('tab', { name: 'JSON' }).click()
