@@ -54,7 +54,13 @@ test: web
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
-	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests
+	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests tests/session.test.ts tests/overview.test.ts
+
+## web-tests  every screen of the web UI in a browser, with screenshots; it takes minutes
+.PHONY: web-tests
+web-tests: web
+	$(CARGO) build --locked -p emergent
+	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests $(ARGS)
 
 ## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
 .PHONY: attack

@@ -47,7 +47,7 @@ fn no_two_pages_create_an_agent_of_the_same_name() {
             );
         }
     }
-    for expected in ["scribe", "assistant", "greeter", "clerk", "cleaner"] {
+    for expected in ["scribe", "secretary", "greeter", "clerk", "cleaner"] {
         assert!(creators.contains_key(expected), "{expected} is not found: {creators:?}");
     }
 }
