@@ -173,7 +173,7 @@ pub(crate) fn run_changed(tx: &mut Tx<'_>, run: RunId, origin: Origin, now: Time
     }
 }
 
-/// Like [`run_changed`], for a caller that does not know what started the run.
+/// Like `run_changed`, for a caller that does not know what started the run.
 pub fn run_changed_in_chain(tx: &mut Tx<'_>, run: RunId, now: Timestamp) -> Result<()> {
     let sql = "WITH RECURSIVE chain (id) AS (
                    SELECT id FROM agent_runs WHERE id = $1
