@@ -228,7 +228,7 @@ both_engines! {
         }
         for (body, field) in [
             (json!({}), "name"), (json!({ "name": "has space" }), "name"), (json!({ "name": "a\u{0}" }), "name"), (json!({ "name": "a", "description": "\u{0}" }), "description"),
-            (json!({ "name": "a", "systemPrompt": "\u{0}" }), "systemPrompt"), (json!({ "name": "a", "systemPrompt": 1 }), "systemPrompt"), (json!({ "name": "a", "model": "google" }), "model"),
+            (json!({ "name": "a", "systemPrompt": "\u{0}" }), "systemPrompt"), (json!({ "name": "a", "systemPrompt": 1 }), "systemPrompt"), (json!({ "name": "a", "model": 5 }), "model"),
             (json!({ "name": "a", "model": ["google", "x"] }), "model"), (json!({ "name": "a", "model": { "provider": "google" } }), "model.name"), (json!({ "name": "a", "model": { "provider": "google", "name": "\u{0}" } }), "model.name"),
             (json!({ "name": "a", "model": { "provider": "google", "name": "x", "temperature": 3 } }), "model.temperature"), (json!({ "name": "a", "model": { "provider": "google", "name": "x", "size": 3 } }), "model.size"),
             (json!({ "name": "a", "tools": "all" }), "tools"), (json!({ "name": "a", "tools": ["entities_serch"] }), "tools[0]"), (json!({ "name": "a", "tools": ["\u{0}*"] }), "tools[0]"), (json!({ "name": "a", "maxSteps": 0 }), "maxSteps"), (json!({ "name": "a", "maxSteps": -1 }), "maxSteps"),
@@ -247,7 +247,7 @@ both_engines! {
         }
         for (body, field) in [
             (json!({}), "input"), (json!({ "input": "" }), "input"), (json!({ "input": "  " }), "input"), (json!({ "input": 1 }), "input"), (json!({ "input": "a\u{0}" }), "input"), (json!({ "input": "x", "maxSteps": 0 }), "maxSteps"), (json!({ "input": "x", "maxSteps": 1.5 }), "maxSteps"),
-            (json!({ "input": "x", "timeoutSeconds": -1 }), "timeoutSeconds"), (json!({ "input": "x", "model": "google" }), "model"), (json!({ "input": "x", "model": { "provider": "rehearsal", "name": "echo\u{0}" } }), "model.name"), (json!({ "input": "x".repeat((1 << 20) + 1) }), "input"),
+            (json!({ "input": "x", "timeoutSeconds": -1 }), "timeoutSeconds"), (json!({ "input": "x", "model": 5 }), "model"), (json!({ "input": "x", "model": { "provider": "rehearsal", "name": "echo\u{0}" } }), "model.name"), (json!({ "input": "x".repeat((1 << 20) + 1) }), "input"),
         ] {
             check("POST", &format!("{agent}/trigger"), body, field).await;
         }

@@ -15,7 +15,6 @@ mod internal_agents;
 mod large_results;
 mod listener;
 mod mcp_names;
-mod parallel_results;
 mod programs;
 mod reads;
 mod schemas;
