@@ -42,8 +42,9 @@ both_engines! {
         assert_eq!((&changed.is(200)["id"], &changed.is(200)["strict"]), (&id, &json!(true)));
         admin.post("/api/admin/projects/research/install-default-agents", json!({})).await.is(200);
         assert!(!admin.in_project("research").get("/api/products").await.is(200).as_array().unwrap().is_empty());
-        for path in ["/api/projects/nowhere", "/api/projects/%00", "/api/projects/no%20spaces"] {
-            admin.get(path).await.refused(404, "not_found");
+        admin.get("/api/projects/nowhere").await.refused(404, "not_found");
+        for path in ["/api/projects/%00", "/api/projects/no%20spaces"] {
+            admin.get(path).await.refused(400, "invalid");
         }
         // A token of another project does not learn which names there are.
         let bound = server.client(Some(&server.token(&[Scope::AdminRead, Scope::AdminWrite], Some(server.default_project)).await));

@@ -1,9 +1,13 @@
 //! Opens the connections to SQLite.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rusqlite::{
-    Connection, OpenFlags,
+    Connection, ErrorCode, OpenFlags,
     config::DbConfig,
     functions::{Context, FunctionFlags},
 };
@@ -12,6 +16,8 @@ use crate::error::Result;
 
 /// How long a connection waits for a lock before the statement fails.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection waits before it tries again what SQLite does not wait for.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// Opens the file, and creates it if it does not exist.
@@ -29,7 +35,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     // Rows of runs have about a kilobyte. With the default page size of 4096 bytes, a fifth of a page would
     // stay empty.
     conn.pragma_update(None, "page_size", 8_192)?;
-    conn.pragma_update(None, "journal_mode", "wal")?;
+    use_write_ahead_log(&conn)?;
     // With FULL in WAL mode, an acknowledged commit is on disk, not only in the system's cache.
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "temp_store", "memory")?;
@@ -41,6 +47,21 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     crate::search::sqlite::register(&conn)?;
     register_lower(&conn)?;
     Ok(conn)
+}
+
+/// Sets the journal mode of a new file. The change needs the file for itself alone, and SQLite does not wait for
+/// that: two servers that open a new file together would both hold a lock that the other one needs, so one of them
+/// is told at once that the file is busy. That one tries again.
+fn use_write_ahead_log(conn: &Connection) -> Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match conn.pragma_update(None, "journal_mode", "wal") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < deadline => {
+                thread::sleep(BUSY_PAUSE);
+            }
+            result => return Ok(result?),
+        }
+    }
 }
 
 /// Adds the function of [`Engine::lower_function`](super::Engine::lower_function).
