@@ -185,6 +185,23 @@ async fn everything_that_is_listed_or_shown_fits_a_terminal_of_40_columns() {
 }
 
 #[test]
+fn an_id_that_is_shown_can_be_copied_at_any_width() {
+    let home = Home::sqlite().with("EMERGENT_MODEL", "rehearsal/echo");
+    let name = "a-project-with-a-rather-long-name-that-nobody-wants-to-type";
+    command_output(home.run(&["project", "create", name]));
+    command_output(home.run(&["chat", "Hello"]));
+    for args in [&["project", "show", name][..], &["conversation", "show", "last"]] {
+        for columns in [120, 80, 60, 40] {
+            let shown = text(&on_terminal(&home, (24, columns), "", args).stdout);
+            let lines = written_lines(&shown);
+            let has_id = |line: &String| line.split_whitespace().any(is_uuid);
+            assert!(lines.iter().any(has_id), "{args:?} {columns}: {shown}");
+            assert!(lines.iter().all(|line| console_width(line) <= columns), "{args:?} {columns}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn a_list_of_runs_shows_the_whole_status_at_any_width() {
     let home = Home::sqlite();
     let folder = home.data().join("rehearsals");
