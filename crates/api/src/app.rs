@@ -19,7 +19,7 @@ use emergent_products::Products;
 use emergent_secrets::Secrets;
 use emergent_store::{read_memory::ReadMemory, requester::Requester};
 use emergent_web::WebUi;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     answer_memory::AnswerMemory,
@@ -81,6 +81,8 @@ pub struct Inner {
     pub(crate) invoke_rate: Arc<InvokeRate>,
     /// The cards of projects, which anybody may ask for.
     pub(crate) cards: TtlCache<ProjectId, CachedCard>,
+    /// Reads of agents for cards. Whoever waits mostly finds the card when its turn comes.
+    pub(crate) card_reads: Semaphore,
     /// First lookups of tokens, and those from addresses that presented too many unknown ones.
     pub(crate) first_lookups: TokenLookups,
     pub(crate) doubted_lookups: TokenLookups,
@@ -181,6 +183,7 @@ impl App {
             login_rate: login_rate(),
             invoke_rate,
             cards: TtlCache::default(),
+            card_reads: Semaphore::new(limits::CARD_READS),
             first_lookups: TokenLookups::new(Requester::Authentication),
             doubted_lookups: TokenLookups::new(Requester::DoubtedAuthentication),
             keys_in_progress: KeysInProgress::default(),

@@ -77,21 +77,28 @@ impl HeldBytes {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
-}
 
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        if self.bytes == 0 {
+    /// Counts at most this many bytes from now on. With 0, the count ends.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        if freed == 0 {
             return;
         }
+        self.bytes -= freed;
         let mut used = self.used.lock();
-        used.total -= self.bytes;
+        used.total -= freed;
         if let Some(own) = used.by_requester.get_mut(&self.requester) {
-            *own -= self.bytes;
+            *own -= freed;
             if *own == 0 {
                 used.by_requester.remove(&self.requester);
             }
         }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.shrink(0);
     }
 }
 

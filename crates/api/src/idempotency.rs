@@ -33,7 +33,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     ApiError, App,
     auth::{Caller, InProject},
-    extract::read_limited,
+    extract::{parse_body_with, read_limited},
     limits,
     response::{Result as ApiResult, accepted},
     views::run::StartedRun,
@@ -129,7 +129,8 @@ pub(crate) async fn handle_once(
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
     let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
     let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
-    let key = RequestKey { project, token, key, digest: digest(&parts, &canonical_body(&body)) };
+    let canonical = parse_body_with(&parts, body.clone(), |bytes| Ok(canonical_body(bytes).into_owned())).await?;
+    let key = RequestKey { project, token, key, digest: digest(&parts, &canonical) };
     let Some(_in_progress) = app.keys_in_progress.enter(&key) else {
         return Err(ApiError::key_in_progress());
     };

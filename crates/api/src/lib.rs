@@ -76,6 +76,8 @@ pub mod limits {
     /// The maximum number of bytes of request bodies that are in memory, with what their values need. One project
     /// may use half of them.
     pub const REQUEST_BODIES: usize = 256 << 20;
+    /// The maximum number of cards that are made at the same time: anybody may ask for one, without a token.
+    pub const CARD_READS: usize = 2;
     /// The maximum number of requests without a token that are handled concurrently.
     pub const PUBLIC_REQUESTS: usize = 64;
     /// The maximum number of requests without a token that one address may have at once.

@@ -68,6 +68,11 @@ impl RequestContext {
         }
     }
 
+    /// Returns the count of the body, for a stream that holds a part of it after the request has ended.
+    pub(crate) fn take_body(&self) -> Option<HeldBytes> {
+        self.0.body.lock().take()
+    }
+
     /// Ends the count of a body that is discarded.
     pub(crate) fn release_body(&self) {
         self.0.body.lock().take();

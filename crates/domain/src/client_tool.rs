@@ -9,6 +9,7 @@ use crate::{
     approval::{Approval, ApprovalStatus, Choice, Decision},
     ids::{ApprovalId, TokenId, ToolCallId},
     invalid::{Invalid, Problem},
+    json::JsonText,
     time::Timestamp,
 };
 
@@ -32,7 +33,7 @@ pub struct ClientTool {
     #[serde(default)]
     pub description: String,
     /// The JSON schema of the input, which is an object.
-    pub input_schema: Value,
+    pub input_schema: JsonText,
 }
 
 /// The result of one call, as the caller sends it.
@@ -52,8 +53,8 @@ impl ClientResult {
 }
 
 /// The schema of a tool without parameters.
-pub fn empty_schema() -> Value {
-    json!({ "type": "object", "properties": {} })
+pub fn empty_schema() -> JsonText {
+    JsonText::from(&json!({ "type": "object", "properties": {} }))
 }
 
 /// Checks the client tools of a new run. The fields of the problems begin with `clientTools`.
@@ -76,8 +77,8 @@ pub fn check_tools(tools: &[ClientTool]) -> Result<(), Invalid> {
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
             refuse("description", format!("is longer than {MAX_DESCRIPTION_BYTES} bytes"));
         }
-        let schema_bytes = tool.input_schema.to_string().len();
-        if !is_object_schema(&tool.input_schema) {
+        let schema_bytes = tool.input_schema.as_str().len();
+        if !is_object_schema(&tool.input_schema.to_value()) {
             refuse("inputSchema", "must be a JSON schema of type `object`".to_owned());
         } else if schema_bytes > MAX_SCHEMA_BYTES {
             refuse("inputSchema", format!("is longer than {MAX_SCHEMA_BYTES} bytes"));
@@ -181,7 +182,7 @@ mod tests {
             assert_eq!(first_field(&[tool(name)]).as_deref(), Some("clientTools[0].name"), "{name}");
         }
         assert_eq!(first_field(&[tool("a"), tool("a")]).as_deref(), Some("clientTools[1].name"));
-        let with_schema = |input_schema| ClientTool { input_schema, ..tool("a") };
+        let with_schema = |schema: Value| ClientTool { input_schema: (&schema).into(), ..tool("a") };
         for schema in
             [json!(true), json!([]), json!({ "type": "string" }), json!({ "x": "y".repeat(40_000) })]
         {

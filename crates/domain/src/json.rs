@@ -47,6 +47,43 @@ impl std::fmt::Debug for JsonObject {
         f.write_str(self.as_str())
     }
 }
+
+/// Any JSON value, stored as its text. What many readers hold at once costs its text, and not the hundred times that a
+/// text of small maps can take as a value.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JsonText(Box<RawValue>);
+
+impl JsonText {
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(self.0.get()).unwrap_or_default()
+    }
+}
+
+impl From<&Value> for JsonText {
+    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
+    fn from(value: &Value) -> Self {
+        Self(serde_json::value::to_raw_value(value).expect("a JSON value serialises"))
+    }
+}
+
+impl PartialEq for JsonText {
+    /// Compares the values rather than the texts, because PostgreSQL reorders keys and whitespace.
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str() || self.to_value() == other.to_value()
+    }
+}
+
+impl std::fmt::Debug for JsonText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// A JSON schema. Its original text is passed on unchanged, and its parsed value is available for
 /// inspection. Clones share both.
 #[derive(Clone)]

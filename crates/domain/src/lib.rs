@@ -30,6 +30,7 @@ pub mod inbox;
 pub mod indexed_text;
 pub mod invalid;
 pub mod json;
+pub mod json_cost;
 pub mod loops;
 pub mod mcp_server;
 pub mod merge;

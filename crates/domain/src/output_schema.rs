@@ -7,7 +7,9 @@ use serde_json::Value;
 
 mod compiled;
 
-use crate::{agent::json_has_nul, invalid::Invalid, pack::ValueSchema, patch::check_depth};
+use crate::{
+    agent::json_has_nul, invalid::Invalid, json_cost::JsonCost, pack::ValueSchema, patch::check_depth,
+};
 
 /// The maximum size of an output schema as JSON, in bytes. The schema is a part of every request to the model.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
@@ -15,6 +17,8 @@ pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
 pub const MAX_SCHEMA_DEPTH: usize = 32;
 /// The maximum size of the text of a typed output, in bytes.
 pub const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// The maximum memory of the values of an output, which everybody who reads the run holds.
+const MAX_OUTPUT_MEMORY: usize = 16 << 20;
 /// The maximum nesting depth of a typed output. The properties of a task have the same limit.
 pub const MAX_OUTPUT_DEPTH: usize = 60;
 
@@ -81,6 +85,9 @@ impl OutputSchema {
         let text = json_text(answer);
         if text.len() > MAX_OUTPUT_BYTES {
             return Err(format!("is longer than {MAX_OUTPUT_BYTES} bytes"));
+        }
+        if JsonCost::estimate(text.as_bytes()).bytes > MAX_OUTPUT_MEMORY {
+            return Err(format!("has too many values: they need more than {MAX_OUTPUT_MEMORY} bytes of memory"));
         }
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("is not one JSON value: {error}"))?;

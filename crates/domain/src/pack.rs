@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::invalid::{Invalid, Problem};
+use crate::json_cost::JsonCost;
 use crate::object::{check_chars, check_nul, check_type};
 use crate::patch::check_depth;
 use schema::CompiledSchema;
@@ -44,6 +45,8 @@ pub mod limits {
     /// The size of all schemas together in bytes. The same limit applies to `uiConfigs` and to
     /// `extractionPrompts`.
     pub const TOTAL: usize = 4 * 1024 * 1024;
+    /// The number of values in `uiConfigs` and in `extractionPrompts`.
+    pub const EXTRA_VALUES: usize = 20_000;
     /// The nesting depth of a schema.
     pub const DEPTH: usize = 64;
     /// How many steps the validation of one value may take: about one for each keyword that is applied to
@@ -159,6 +162,10 @@ impl TemplatePack {
         {
             if let Some(value) = value {
                 collect(check_size(value, limits::TOTAL).map(drop), field);
+                if JsonCost::estimate(value.to_string().as_bytes()).values > limits::EXTRA_VALUES {
+                    let reason = format!("has more than {} values", limits::EXTRA_VALUES);
+                    collect(Err(Invalid::new("", reason)), field);
+                }
             }
         }
         Invalid::if_any(problems)

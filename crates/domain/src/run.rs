@@ -10,6 +10,7 @@ use crate::{
     approval::ApprovalKind,
     client_tool::ClientTool,
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
+    json::JsonText,
     time::Timestamp,
     workflow::{Limit, WorkflowLink},
 };
@@ -161,7 +162,7 @@ pub struct RunTerms {
     /// The JSON schema that the final answer of this run must match, instead of that of the definition. Only a run
     /// that resumes this one inherits it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<JsonText>,
     /// The tools of the caller, which executes their calls itself. No other run has them: neither a child nor a run
     /// that resumes this one, because its caller is another request.
     #[serde(skip_serializing_if = "Vec::is_empty")]

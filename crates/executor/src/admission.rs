@@ -298,7 +298,8 @@ fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> Resu
         // What a parent has to answer says nothing about the answers of its children.
         output_schema: start
             .output_schema
-            .clone()
+            .as_ref()
+            .map(Into::into)
             .or_else(|| resumed.and_then(|terms| terms.output_schema.clone())),
         client_tools: start.client_tools.clone(),
     })

@@ -105,9 +105,9 @@ impl Executor {
             let found = runs::get_for_update(tx, actor.project, run)?;
             let found = found.ok_or_else(|| Error::not_found("run", run))?;
             if found.started_by != author_token(actor) {
-                return Err(Error::Forbidden(format!(
-                    "run `{run}` was started by somebody else, who sends the results of its tools"
-                )));
+                return Err(Error::Forbidden(
+                    "this run was started by somebody else, who sends the results of its tools".to_owned(),
+                ));
             }
             let requests = rows::list_client_calls(tx, run)?;
             let (token, first_call) = (author_token(actor), results.first().map(|result| result.call));

@@ -2,7 +2,7 @@
 //! model itself; each of its parts is a child run. The parts are recorded in the database, so a
 //! recovered flow continues where it was.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowType, Until},
@@ -117,7 +117,7 @@ impl Flow {
             self.finished_parts = self.load_finished_parts().await?;
         }
         let input = first_user_text(earlier.first().unwrap_or(own));
-        self.output_schema = output_schema::schema_of(&self.run, definition).cloned();
+        self.output_schema = output_schema::schema_of(&self.run, definition).map(Cow::into_owned);
         // A flow only waits, so it leaves its slot to runs that work.
         self.slot.release();
         let end = match definition.flow_type {

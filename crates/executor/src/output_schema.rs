@@ -14,8 +14,11 @@ use serde_json::Value;
 use tracing::debug;
 
 /// Returns the schema that the final answer of a run must match.
-pub(crate) fn schema_of<'a>(run: &'a Run, definition: &'a AgentDefinition) -> Option<&'a Value> {
-    run.terms.output_schema.as_ref().or(definition.output_schema.as_ref())
+pub(crate) fn schema_of<'a>(run: &'a Run, definition: &'a AgentDefinition) -> Option<Cow<'a, Value>> {
+    match &run.terms.output_schema {
+        Some(schema) => Some(Cow::Owned(schema.to_value())),
+        None => definition.output_schema.as_ref().map(Cow::Borrowed),
+    }
 }
 
 /// Compiles the schema of a run where other schemas are compiled. The error is the end of a run whose schema can no longer be used: schemas are checked
@@ -26,12 +29,12 @@ pub(crate) async fn compile(
     definition: &AgentDefinition,
 ) -> Result<Option<OutputSchema>, RunEnd> {
     let schema = schema_of(run, definition);
-    if let Some(schema) = schema {
-        let schemas = vec![("outputSchema".to_owned(), schema.clone())];
+    if let Some(schema) = &schema {
+        let schemas = vec![("outputSchema".to_owned(), schema.clone().into_owned())];
         // Compiling it again below returns it, or says what is wrong with it.
         let _ = graph.compile_output_schemas(run.project, schemas).await;
     }
-    schema.map(OutputSchema::compile).transpose().map_err(|invalid| {
+    schema.as_deref().map(OutputSchema::compile).transpose().map_err(|invalid| {
         let error = format!("the output schema cannot be used: {invalid}; save the agent with another one");
         RunEnd::failed(Reason::Definition, error)
     })
@@ -57,7 +60,7 @@ pub(crate) async fn read_ahead(
 /// Returns the system prompt of a run, with its output schema if it has one.
 pub(crate) fn system_prompt<'a>(run: &Run, definition: &'a AgentDefinition) -> Cow<'a, str> {
     match schema_of(run, definition) {
-        Some(schema) => typed_output::system_prompt(&definition.system_prompt, schema).into(),
+        Some(schema) => typed_output::system_prompt(&definition.system_prompt, &schema).into(),
         None => definition.system_prompt.as_str().into(),
     }
 }

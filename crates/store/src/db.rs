@@ -170,8 +170,9 @@ impl Db {
             let (work, rows) = (Arc::clone(&pending_work), Arc::clone(&rows));
             let attempt: ReadWork = Box::new(move |tx: &mut Tx<'_>| {
                 // Many requests can have waited for a connection since they were admitted, so this is checked again.
-                let work = if rows.may_read() { work.lock().take() } else { None };
-                if let Some(work) = work {
+                let Some(_reading) = rows.begin() else { return };
+                if let Some(work) = work.lock().take() {
+                    tx.counts_values = true;
                     work(tx);
                     rows.count(tx.read_bytes);
                 }

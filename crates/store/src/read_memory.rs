@@ -20,6 +20,8 @@ use crate::{
 const MIN_COUNTED_BYTES: usize = 64 << 10;
 /// Reads from this size on make answers that take milliseconds to build.
 const LARGE_BYTES: usize = 1 << 20;
+/// The least that is counted for a read while it is under way.
+const MIN_EXPECTED_BYTES: usize = 256 << 10;
 /// How long a request waits until others have ended.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
@@ -35,6 +37,41 @@ pub struct ReadMemory {
 struct UsedBytes {
     total: usize,
     by_requester: HashMap<Requester, usize>,
+    /// What the next read of a requester may be as large as: its largest one, and less with each smaller one. Nobody
+    /// knows the size of a read that is under way, and as many as there are connections could be large at the same
+    /// moment. Requesters whose reads are small are not included.
+    expected: HashMap<Requester, usize>,
+}
+
+impl UsedBytes {
+    fn expected(&self, requester: Requester) -> usize {
+        self.expected.get(&requester).copied().unwrap_or(MIN_EXPECTED_BYTES)
+    }
+
+    fn learn(&mut self, requester: Requester, read_bytes: usize) {
+        let expected = self.expected(requester);
+        let expected = read_bytes.max(expected - expected / 8);
+        if expected > MIN_EXPECTED_BYTES {
+            self.expected.insert(requester, expected);
+        } else {
+            self.expected.remove(&requester);
+        }
+    }
+
+    fn add(&mut self, requester: Requester, bytes: usize) {
+        self.total += bytes;
+        *self.by_requester.entry(requester).or_default() += bytes;
+    }
+
+    fn remove(&mut self, requester: Requester, bytes: usize) {
+        self.total -= bytes;
+        if let Some(own) = self.by_requester.get_mut(&requester) {
+            *own -= bytes;
+            if *own == 0 {
+                self.by_requester.remove(&requester);
+            }
+        }
+    }
 }
 
 /// The rows of one request. They are counted until the last clone is dropped.
@@ -109,7 +146,10 @@ impl ReadMemory {
     /// Whether the requester may read. One that has nothing in memory always may: others cannot keep it from
     /// reading, whatever they have in memory.
     fn has_capacity(&self, requester: Requester) -> bool {
-        let used = self.used.lock();
+        self.admits(&self.used.lock(), requester)
+    }
+
+    fn admits(&self, used: &UsedBytes, requester: Requester) -> bool {
         let own = used.by_requester.get(&requester).copied().unwrap_or_default();
         own == 0 || (own < self.max_own && used.total < self.max_total)
     }
@@ -119,6 +159,18 @@ impl RequestRows {
     /// Whether this request may read now.
     pub(crate) fn may_read(&self) -> bool {
         *self.bytes.lock() > 0 || self.memory.has_capacity(self.requester)
+    }
+
+    /// Counts a read that is under way until the guard is dropped; `None` if this request may not read now.
+    pub(crate) fn begin(&self) -> Option<Reading<'_>> {
+        let has_rows = *self.bytes.lock() > 0;
+        let mut used = self.memory.used.lock();
+        if !has_rows && !self.memory.admits(&used, self.requester) {
+            return None;
+        }
+        let bytes = used.expected(self.requester);
+        used.add(self.requester, bytes);
+        Some(Reading { rows: self, bytes })
     }
 
     /// Waits until this request may read.
@@ -139,14 +191,13 @@ impl RequestRows {
 
     /// Counts what a read has returned.
     pub(crate) fn count(&self, read_bytes: usize) {
+        self.memory.used.lock().learn(self.requester, read_bytes);
         let mut bytes = self.bytes.lock();
         if read_bytes < MIN_COUNTED_BYTES || read_bytes <= *bytes {
             return;
         }
         let further = read_bytes - std::mem::replace(&mut *bytes, read_bytes);
-        let mut used = self.memory.used.lock();
-        used.total += further;
-        *used.by_requester.entry(self.requester).or_default() += further;
+        self.memory.used.lock().add(self.requester, further);
     }
 
     fn release(&self) {
@@ -154,17 +205,22 @@ impl RequestRows {
         if bytes == 0 {
             return;
         }
-        {
-            let mut used = self.memory.used.lock();
-            used.total -= bytes;
-            if let Some(own) = used.by_requester.get_mut(&self.requester) {
-                *own -= bytes;
-                if *own == 0 {
-                    used.by_requester.remove(&self.requester);
-                }
-            }
-        }
+        self.memory.used.lock().remove(self.requester, bytes);
         self.memory.released.notify_waiters();
+    }
+}
+
+/// A read that is under way.
+pub(crate) struct Reading<'a> {
+    rows: &'a RequestRows,
+    bytes: usize,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let RequestRows { memory, requester, .. } = self.rows;
+        memory.used.lock().remove(*requester, self.bytes);
+        memory.released.notify_waiters();
     }
 }
 
@@ -209,6 +265,26 @@ mod tests {
         done.unwrap();
         drop((first, other));
         assert!(memory.used.lock().by_requester.is_empty() && memory.used.lock().total == 0);
+    }
+
+    #[test]
+    fn reads_that_are_under_way_are_counted_as_the_largest_one_before() {
+        let memory = ReadMemory::new(4 * 6 * MIN_EXPECTED_BYTES);
+        let (one, two) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
+        let requests: Vec<RequestRows> = (0..8).map(|_| request(&memory, one)).collect();
+        let begin = || requests.iter().filter_map(RequestRows::begin).collect::<Vec<_>>();
+        assert_eq!(begin().len(), 6, "nothing is known of them");
+        request(&memory, one).count(3 * MIN_EXPECTED_BYTES);
+        let reading = begin();
+        assert_eq!(reading.len(), 2, "they may be as large");
+        assert!(request(&memory, two).begin().is_some(), "another project does not wait");
+        drop(reading);
+        for _ in 0..20 {
+            request(&memory, one).count(0);
+        }
+        assert_eq!(begin().len(), 6, "the others were small");
+        let used = memory.used.lock();
+        assert!(used.by_requester.is_empty() && used.expected.is_empty() && used.total == 0);
     }
 
     #[tokio::test]

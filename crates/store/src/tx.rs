@@ -44,6 +44,8 @@ pub struct Tx<'a> {
     collected_bytes: usize,
     /// The bytes of the rows that were collected so far, those of limited queries included.
     pub(crate) read_bytes: usize,
+    /// Whether the memory of JSON values is counted as well. A request holds them until it is answered.
+    pub(crate) counts_values: bool,
     /// A statement failed because of the storage, with what the database said.
     pub(crate) fault: Option<(StorageFault, String)>,
     /// Who makes the changes, for the audit log; `None` for the server itself.
@@ -77,6 +79,7 @@ impl<'a> Tx<'a> {
             limits,
             collected_bytes: 0,
             read_bytes: 0,
+            counts_values: false,
             fault: None,
             origin: None,
             preparation: None,
@@ -111,13 +114,15 @@ impl<'a> Tx<'a> {
     ) -> Result<Vec<T>> {
         let mut values = Vec::new();
         let (limits, mut collected_bytes) = (Arc::clone(&self.limits), self.collected_bytes);
+        let (counts_values, mut value_bytes) = (self.counts_values, 0);
         self.for_each_row(sql, params, |row| {
             collected_bytes += row.bytes();
+            value_bytes += if counts_values { row.value_bytes() } else { 0 };
             limits.check_bytes(collected_bytes)?;
             values.push(read(row)?);
             Ok(())
         })?;
-        self.read_bytes += collected_bytes - self.collected_bytes;
+        self.read_bytes += collected_bytes - self.collected_bytes + value_bytes;
         self.collected_bytes = collected_bytes;
         Ok(values)
     }
@@ -133,8 +138,9 @@ impl<'a> Tx<'a> {
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<(Vec<T>, bool)> {
         let (mut values, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+        let counts_values = self.counts_values;
         let mut visit = |row: &Row<'_>| {
-            bytes += row.bytes();
+            bytes += row.bytes() + if counts_values { row.value_bytes() } else { 0 };
             is_cut = bytes > max_bytes && !values.is_empty();
             if !is_cut {
                 values.push(read(row)?);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, BytesMut};
-use emergent_domain::{json::JsonObject, time::Timestamp};
+use emergent_domain::{json::JsonObject, json_cost::JsonCost, time::Timestamp};
 use rusqlite::types::ValueRef;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
@@ -181,6 +181,9 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
+/// The values of a shorter text are few, whatever it contains.
+const MIN_COUNTED_JSON: usize = 256;
+
 /// A row of either engine; columns are read by position.
 pub enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
@@ -198,6 +201,33 @@ impl Row<'_> {
                 })
                 .sum(),
             Row::Postgres(row) => row.raw_size_bytes(),
+        }
+    }
+
+    /// About how many bytes the JSON of the row needs as values, besides its text. Some columns stay texts, and are
+    /// counted nevertheless.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let of_json = |text: &[u8]| match text.first() {
+            Some(b'{' | b'[') if text.len() >= MIN_COUNTED_JSON => JsonCost::estimate(text).bytes,
+            _ => 0,
+        };
+        match self {
+            Row::Sqlite(row) => (0..row.as_ref().column_count())
+                .map(|column| match row.get_ref(column) {
+                    Ok(ValueRef::Text(text)) => of_json(text),
+                    _ => 0,
+                })
+                .sum(),
+            Row::Postgres(row) if row.raw_size_bytes() < MIN_COUNTED_JSON => 0,
+            Row::Postgres(row) => (0..row.len())
+                .filter_map(|column| row.try_get::<_, RawColumn<'_>>(column).ok())
+                .map(|raw| match raw.ty {
+                    Type::TEXT | Type::VARCHAR | Type::JSON | Type::JSONB => {
+                        raw.as_str().map_or(0, |text| of_json(text.as_bytes()))
+                    }
+                    _ => 0,
+                })
+                .sum(),
         }
     }
 

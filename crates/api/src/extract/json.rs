@@ -5,6 +5,7 @@ use axum::{
     extract::{FromRequest, Request},
     http::request::Parts,
 };
+use emergent_domain::json_cost::JsonCost;
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     field_problem,
     fields::JsonMap,
     has_content_type,
-    json_cost::JsonCost,
     read_limited,
 };
 use crate::{ApiError, App, auth::Caller, limits};

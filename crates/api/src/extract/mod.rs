@@ -3,7 +3,6 @@
 mod agent;
 mod body;
 mod json;
-mod json_cost;
 mod object;
 mod params;
 mod path;

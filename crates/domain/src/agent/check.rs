@@ -9,6 +9,7 @@ use super::{AgentDefinition, Visibility};
 use crate::{
     approval,
     invalid::{Invalid, Problem},
+    json_cost::JsonCost,
     run::MAX_STEPS,
     tool_name,
     trigger::TriggerSpec,
@@ -17,6 +18,9 @@ use crate::{
 const MAX_NAME_CHARS: usize = 100;
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 const MAX_TOOLS: usize = 500;
+const MAX_CONFIG_BYTES: usize = 64 << 10;
+/// Lists of agents hold the values of all configurations.
+const MAX_CONFIG_VALUES: usize = 2_000;
 /// One day. Work that takes longer belongs in a workflow.
 const MAX_TIMEOUT_SECONDS: u32 = 86_400;
 
@@ -110,8 +114,18 @@ impl AgentDefinition {
         self.check_delegation(&mut add_problem);
         self.check_memory(&mut add_problem);
         self.check_output_schema(&mut add_problem);
+        self.check_config_size(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
+    }
+
+    fn check_config_size(&self, add_problem: &mut impl FnMut(&str, String)) {
+        let text = serde_json::to_vec(&self.config).unwrap_or_default();
+        if text.len() > MAX_CONFIG_BYTES {
+            add_problem("config", format!("is longer than {MAX_CONFIG_BYTES} bytes as JSON"));
+        } else if JsonCost::estimate(&text).values > MAX_CONFIG_VALUES {
+            add_problem("config", format!("has more than {MAX_CONFIG_VALUES} values"));
+        }
     }
 
     /// Returns what is probably a mistake, although the definition can be saved: patterns that match no tool, and

@@ -28,7 +28,7 @@ pub(super) fn tool_specs(tools: &ToolSet, run: &Run) -> Vec<ToolSpec> {
     specs.extend(client_tools.map(|tool| ToolSpec {
         name: tool.name.clone(),
         description: tool.description.as_str().into(),
-        input_schema: tool.input_schema.clone().into(),
+        input_schema: tool.input_schema.to_value().into(),
     }));
     specs
 }

@@ -32,7 +32,7 @@ fn weather() -> ClientTool {
     ClientTool {
         name: "get_weather".to_owned(),
         description: "Tells the weather of a city.".to_owned(),
-        input_schema: json!({ "type": "object", "properties": { "city": { "type": "string" } } }),
+        input_schema: (&json!({ "type": "object", "properties": { "city": { "type": "string" } } })).into(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{fmt::Display, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use emergent_domain::{ids::ProjectId, invalid::Invalid};
+use emergent_domain::{ids::ProjectId, invalid::Invalid, json_cost::JsonCost};
 use emergent_store::requester::{Requester, on_behalf_of};
 use futures_util::{Stream, StreamExt, stream};
 use tokio::task::JoinHandle;
@@ -19,6 +19,8 @@ use crate::{Actor, Error, Graph, error::Result};
 /// A batch ends at this number of lines or bytes, whichever comes first.
 const MAX_BATCH_LINES: usize = 2_000;
 const MAX_BATCH_BYTES: usize = 4 << 20;
+/// The maximum memory of the values of a batch, besides its last line.
+const MAX_BATCH_VALUES: usize = 16 << 20;
 /// How many renamed ids are remembered. Only files that refer to keyed objects by id need them.
 const MAX_RENAMED_IDS: usize = 100_000;
 /// How often a batch is retried if concurrent writers use its ids or keys.
@@ -245,12 +247,13 @@ impl Importer {
     /// Reads the lines of a batch. Empty at the end of the input.
     async fn read(&mut self) -> Result<Vec<RawLine>> {
         let mut lines = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut values) = (0, 0);
         loop {
             for line in self.waiting.by_ref() {
                 bytes += line.bytes.as_ref().map_or(0, Vec::len);
+                values += line.bytes.as_ref().map_or(0, |line| JsonCost::estimate(line).bytes);
                 lines.push(line);
-                if lines.len() == MAX_BATCH_LINES || bytes >= MAX_BATCH_BYTES {
+                if lines.len() == MAX_BATCH_LINES || bytes >= MAX_BATCH_BYTES || values >= MAX_BATCH_VALUES {
                     return Ok(lines);
                 }
             }

@@ -7,6 +7,7 @@
 use emergent_domain::{
     ids::{InvalidId, ObjectId},
     invalid::Invalid,
+    json_cost::JsonCost,
     object::{NewObject, ObjectPatch, check_chars},
     patch::nullable,
     relationship::{NewRelationship, RelationshipPatch},
@@ -19,6 +20,8 @@ use crate::{objects, relationships};
 
 /// Longer lines are rejected without parsing them.
 pub(crate) const MAX_LINE: usize = 2 << 20;
+/// The maximum memory of the values of a line. A line of small maps takes a hundred times its length.
+pub(crate) const MAX_LINE_VALUES: usize = 16 << 20;
 
 /// The error of a single line. It does not affect other lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -140,6 +143,11 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     // Serde would parse a list as the fields in their order.
     if text.trim_start().starts_with('[') {
         return Err(LineError::new(line, "is a list, not a JSON object"));
+    }
+    let memory = JsonCost::estimate(bytes).bytes;
+    if memory > MAX_LINE_VALUES {
+        let reason = format!("has too many values: they need {memory} bytes of memory, more than {MAX_LINE_VALUES}");
+        return Err(LineError::new(line, reason));
     }
     let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
         // The parser counts from the start of this text, so its line number is removed.

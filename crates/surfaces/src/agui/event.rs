@@ -1,7 +1,7 @@
 //! The events of AG-UI that this server sends. Fields without a value are left out, because clients refuse null. Only
 //! types that clients before version 1.0 know are used: they fail on others.
 
-use emergent_domain::{agent::ModelConfig, chat::Usage as TokenCounts};
+use emergent_domain::{agent::ModelConfig, chat::Usage as TokenCounts, json::JsonText};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -63,7 +63,10 @@ pub enum Event {
     StateDelta { delta: Vec<Value> },
     /// The messages of the request, and those of the run.
     #[serde(rename_all = "camelCase")]
-    MessagesSnapshot { messages: Vec<Value> },
+    MessagesSnapshot {
+        #[schema(value_type = Vec<Value>)]
+        messages: Vec<JsonText>,
+    },
     /// What AG-UI has no event for.
     #[serde(rename_all = "camelCase")]
     Custom { name: String, value: Value },

@@ -412,6 +412,11 @@ impl EventStream {
         self.finish_step();
     }
 
+    /// The memory of the messages that a snapshot repeats.
+    pub fn message_bytes(&self) -> usize {
+        self.transcript.bytes()
+    }
+
     fn push_snapshot(&mut self) {
         if let Some(messages) = self.transcript.snapshot() {
             self.push(Event::MessagesSnapshot { messages });

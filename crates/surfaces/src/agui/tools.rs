@@ -32,9 +32,9 @@ pub(super) fn client_tools(tools: &[Tool]) -> Result<Vec<ClientTool>, Invalid> {
         name: name.clone(),
         description: description.clone().unwrap_or_default(),
         input_schema: parameters
-            .clone()
+            .as_ref()
             .filter(|schema| !schema.is_null())
-            .unwrap_or_else(client_tool::empty_schema),
+            .map_or_else(client_tool::empty_schema, Into::into),
     };
     // One more than the limit is enough to be refused.
     let tools: Vec<ClientTool> = tools.iter().take(client_tool::MAX_CLIENT_TOOLS + 1).map(tool).collect();
@@ -151,7 +151,7 @@ mod tests {
             { "name": "now", "description": "", "parameters": null },
         ]));
         let found = found.unwrap();
-        assert_eq!((found[0].name.as_str(), &found[0].input_schema), ("get_weather", &schema));
+        assert_eq!((found[0].name.as_str(), found[0].input_schema.to_value()), ("get_weather", schema));
         assert_eq!(found[1].input_schema, client_tool::empty_schema());
         let refused = |tools| offered(tools).unwrap_err();
         assert_eq!(refused(json!([{ "name": "a" }, { "name": "a" }])), "tools[1].name");

@@ -1,27 +1,32 @@
 //! The messages of a run, as a client has them after the events of the stream.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use emergent_domain::chat::ToolCall;
+use emergent_domain::{chat::ToolCall, json::JsonText};
 use serde_json::{Value, json};
 
 /// The maximum size of a snapshot of messages. A larger one is not sent: the client has the messages already.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The messages of the request, and those that the stream told of since.
 #[derive(Debug, Clone)]
 pub(super) struct Transcript {
-    messages: Vec<Value>,
+    /// Empty when they are too large for a snapshot: nobody needs them then.
+    messages: Vec<JsonText>,
     positions: HashMap<String, usize>,
+    /// The calls whose results the client has.
+    results: HashSet<String>,
     bytes: usize,
 }
 
 impl Transcript {
     pub fn new(messages: Vec<Value>) -> Self {
-        let bytes = messages.iter().map(|message| message.to_string().len()).sum();
-        let id = |(index, message): (usize, &Value)| Some((message["id"].as_str()?.to_owned(), index));
-        let positions = messages.iter().enumerate().filter_map(id).collect();
-        Self { messages, positions, bytes }
+        let mut transcript =
+            Self { messages: Vec::new(), positions: HashMap::new(), results: HashSet::new(), bytes: 0 };
+        for message in &messages {
+            transcript.push(message["id"].as_str(), message);
+        }
+        transcript
     }
 
     pub fn push_answer(&mut self, id: &str, text: &str, calls: &[&ToolCall]) {
@@ -36,32 +41,50 @@ impl Transcript {
             };
             message["toolCalls"] = calls.iter().map(call).collect();
         }
-        self.push(id, message);
+        self.push(Some(id), &message);
     }
 
     pub fn push_result(&mut self, id: &str, call: &str, content: &str) {
-        self.push(id, json!({ "id": id, "role": "tool", "toolCallId": call, "content": content }));
+        self.push(Some(id), &json!({ "id": id, "role": "tool", "toolCallId": call, "content": content }));
     }
 
     /// Whether the client has a message with the result of this call.
     pub fn has_result(&self, call: &str) -> bool {
-        self.messages.iter().any(|message| message["role"] == "tool" && message["toolCallId"] == call)
+        self.results.contains(call)
     }
 
     /// Adds a message, or replaces the one with its id.
-    fn push(&mut self, id: &str, message: Value) {
-        self.bytes += message.to_string().len();
-        match self.positions.get(id) {
-            Some(index) => self.messages[*index] = message,
+    fn push(&mut self, id: Option<&str>, message: &Value) {
+        if let Some(call) = message["toolCallId"].as_str().filter(|_| message["role"] == "tool") {
+            self.results.insert(call.to_owned());
+        }
+        if self.bytes > MAX_BYTES {
+            return;
+        }
+        let text = JsonText::from(message);
+        self.bytes += text.as_str().len();
+        if self.bytes > MAX_BYTES {
+            (self.messages, self.positions) = Default::default();
+            return;
+        }
+        match id.and_then(|id| self.positions.get(id)) {
+            Some(index) => self.messages[*index] = text,
             None => {
-                self.positions.insert(id.to_owned(), self.messages.len());
-                self.messages.push(message);
+                if let Some(id) = id {
+                    self.positions.insert(id.to_owned(), self.messages.len());
+                }
+                self.messages.push(text);
             }
         }
     }
 
+    /// The memory of the messages.
+    pub fn bytes(&self) -> usize {
+        if self.bytes > MAX_BYTES { 0 } else { self.bytes }
+    }
+
     /// All messages; `None` if they are too large for one event.
-    pub fn snapshot(&self) -> Option<Vec<Value>> {
+    pub fn snapshot(&self) -> Option<Vec<JsonText>> {
         (self.bytes <= MAX_BYTES).then(|| self.messages.clone())
     }
 }
@@ -83,7 +106,7 @@ mod tests {
             ToolCall { id: ToolCallId::new(), name: "f".into(), input: json!({ "x": 1 }), provider: None };
         transcript.push_answer("a", "One.", &[&call]);
         transcript.push_result("r", "c", "done");
-        let messages = transcript.snapshot().unwrap();
+        let messages: Vec<Value> = transcript.snapshot().unwrap().iter().map(JsonText::to_value).collect();
         assert_eq!(messages.len(), 4);
         assert!(transcript.has_result("c") && !transcript.has_result("r"));
         assert_eq!(messages[1]["content"], "One.");

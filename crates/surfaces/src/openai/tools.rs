@@ -71,11 +71,11 @@ pub(super) fn client_tools(tools: &[Tool], tool_choice: Option<&Value>) -> Resul
         let Some(Function { name, description, parameters }) = &tool.function else {
             return Err(Invalid::new(format!("tools[{index}].function"), "is required"));
         };
-        let parameters = parameters.clone().filter(|schema| !schema.is_null());
+        let parameters = parameters.as_ref().filter(|schema| !schema.is_null());
         client_tools.push(ClientTool {
             name: name.clone(),
             description: description.clone().unwrap_or_default(),
-            input_schema: parameters.unwrap_or_else(client_tool::empty_schema),
+            input_schema: parameters.map_or_else(client_tool::empty_schema, Into::into),
         });
     }
     client_tool::check_tools(&client_tools).map_err(rename_tool_fields)?;

@@ -78,7 +78,15 @@ pub(super) async fn run(
     // The stream may last for hours, and needs no text of the run: the events have it.
     let run = Run { summary: None, output: None, ..run };
     let events = EventStream::new(run, ids, body.into_echo(), part.after_seq > 0);
-    let frames = frames(&app, part, events).map(|event| sse::frame(None, &event));
+    // The stream holds the messages of the request until it ends, as texts.
+    let mut held = context.and_then(|Extension(context)| context.take_body());
+    if let Some(held) = &mut held {
+        held.shrink(events.message_bytes());
+    }
+    let frames = frames(&app, part, events).map(move |event| {
+        let _ = &held;
+        sse::frame(None, &event)
+    });
     Ok(sse::stream_with(&app, &caller, permit, frames))
 }
 

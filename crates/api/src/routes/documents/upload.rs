@@ -17,6 +17,9 @@ use crate::{
     views::document::CreateDocument,
 };
 
+/// The maximum size of a field besides the file.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
 /// The document of a request.
 pub(super) struct Upload(pub NewDocument);
 
@@ -87,9 +90,16 @@ fn declared_type(field: &Field<'_>) -> Option<String> {
     field.content_type().filter(|declared| *declared != "application/octet-stream").map(str::to_owned)
 }
 
-async fn text(name: &str, field: Field<'_>) -> Result<String, ApiError> {
-    let bytes = field.bytes().await.map_err(multipart_error)?;
-    String::from_utf8(bytes.into()).map_err(|_| ApiError::invalid(name, "is not UTF-8"))
+/// Reads a field that describes the file.
+async fn text(name: &str, mut field: Field<'_>) -> Result<String, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(part) = field.chunk().await.map_err(multipart_error)? {
+        if bytes.len() + part.len() > MAX_TEXT_BYTES {
+            return Err(ApiError::invalid(name, format!("is longer than {MAX_TEXT_BYTES} bytes")));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    String::from_utf8(bytes).map_err(|_| ApiError::invalid(name, "is not UTF-8"))
 }
 
 fn read_metadata(text: Option<String>) -> Result<Map<String, Value>, ApiError> {

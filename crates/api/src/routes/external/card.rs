@@ -50,6 +50,10 @@ async fn find_card(app: &App, project: ProjectId) -> Result<CachedCard, ApiError
     if let Some(cached) = app.cards.get(&project) {
         return Ok(cached);
     }
+    let _permit = app.card_reads.acquire().await.map_err(|_| ApiError::internal_text("the server closes"))?;
+    if let Some(cached) = app.cards.get(&project) {
+        return Ok(cached);
+    }
     let pending_read = app.cards.start_read();
     let agents = app.executor.list_external_agents(project);
     let agents = on_behalf_of(Requester::Project(project), agents).await?;

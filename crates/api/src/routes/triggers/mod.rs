@@ -5,7 +5,7 @@ use emergent_domain::{
     cursor::Page,
     ids::AgentId,
     invalid::Invalid,
-    token::Scope::{AdminRead, AgentsInvoke, AgentsRead},
+    token::Scope::{AdminRead, AgentsRead, AgentsWrite},
     trigger::FiringStatus,
 };
 use emergent_executor::triggers::FiringFilter;
@@ -24,8 +24,8 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(AgentsRead, routes!(list))
         .scoped(AdminRead, routes!(firings))
-        .scoped(AgentsInvoke, routes!(put))
-        .scoped(AgentsInvoke, routes!(delete))
+        .scoped(AgentsWrite, routes!(put))
+        .scoped(AgentsWrite, routes!(delete))
 }
 
 /// Lists the project's schedules, with the next due time of each, and its event triggers.

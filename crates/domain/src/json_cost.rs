@@ -12,7 +12,7 @@ const ITEM_BYTES: usize = 100;
 
 /// The estimated cost of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JsonCost {
+pub struct JsonCost {
     /// The number of values: of lists, of maps, and of what is behind a comma.
     pub values: usize,
     /// The memory that the values need besides their text.
@@ -21,7 +21,7 @@ pub(super) struct JsonCost {
 
 impl JsonCost {
     /// Counts commas and opening brackets outside strings. The text need not be valid.
-    pub(super) fn estimate(text: &[u8]) -> Self {
+    pub fn estimate(text: &[u8]) -> Self {
         let (mut maps, mut lists, mut items) = (0, 0, 0);
         let (mut is_in_string, mut is_escaped) = (false, false);
         for byte in text {
