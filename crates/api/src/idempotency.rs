@@ -129,7 +129,8 @@ pub(crate) async fn handle_once(
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
     let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
     let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
-    let canonical = parse_body_with(&parts, body.clone(), |bytes| Ok(canonical_body(bytes).into_owned())).await?;
+    let canonical =
+        parse_body_with(&parts, body.clone(), |bytes| Ok(canonical_body(bytes).into_owned())).await?;
     let key = RequestKey { project, token, key, digest: digest(&parts, &canonical) };
     let Some(_in_progress) = app.keys_in_progress.enter(&key) else {
         return Err(ApiError::key_in_progress());

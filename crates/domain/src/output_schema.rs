@@ -87,7 +87,9 @@ impl OutputSchema {
             return Err(format!("is longer than {MAX_OUTPUT_BYTES} bytes"));
         }
         if JsonCost::estimate(text.as_bytes()).bytes > MAX_OUTPUT_MEMORY {
-            return Err(format!("has too many values: they need more than {MAX_OUTPUT_MEMORY} bytes of memory"));
+            return Err(format!(
+                "has too many values: they need more than {MAX_OUTPUT_MEMORY} bytes of memory"
+            ));
         }
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("is not one JSON value: {error}"))?;

@@ -13,3 +13,4 @@ pub mod invoke;
 pub mod openai;
 #[cfg(test)]
 mod samples;
+mod sent_text;

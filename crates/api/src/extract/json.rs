@@ -12,8 +12,7 @@ use super::{
     body::{BodyLimits, BodyMemory},
     field_problem,
     fields::JsonMap,
-    has_content_type,
-    read_limited,
+    has_content_type, read_limited,
 };
 use crate::{ApiError, App, auth::Caller, limits};
 

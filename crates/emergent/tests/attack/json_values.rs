@@ -32,8 +32,7 @@ async fn at_once(count: usize, request: impl Fn(usize) -> reqwest::RequestBuilde
 
 /// Creates an external agent with one of the models of [`with_slow_model`].
 async fn external_agent(server: &Server, model: &str) {
-    let agent =
-        json!({ "name": model, "visibility": "external", "model": { "provider": "rehearsal", "name": model } });
+    let agent = json!({ "name": model, "visibility": "external", "model": { "provider": "rehearsal", "name": model } });
     server.api.in_project("attacker").post("/api/admin/agents", &agent).await.data();
 }
 
@@ -102,7 +101,8 @@ async fn read_again(home: Home) {
     let answers = at_once(20, |_| attacker.request(Method::POST, "/v1/chat/completions").json(&ask)).await;
     assert!(answers.contains(&200), "{answers:?}");
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": { "pageSize": 100 } });
-    let lists = |_| attacker.request(Method::POST, "/a2a/attacker/quick").header("a2a-version", "1.0").json(&list);
+    let lists =
+        |_| attacker.request(Method::POST, "/a2a/attacker/quick").header("a2a-version", "1.0").json(&list);
     let answers = at_once(24, lists).await;
     assert!(answers.iter().all(|status| matches!(status, 200 | 429)), "{answers:?}");
 

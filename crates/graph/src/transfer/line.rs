@@ -146,7 +146,8 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     }
     let memory = JsonCost::estimate(bytes).bytes;
     if memory > MAX_LINE_VALUES {
-        let reason = format!("has too many values: they need {memory} bytes of memory, more than {MAX_LINE_VALUES}");
+        let reason =
+            format!("has too many values: they need {memory} bytes of memory, more than {MAX_LINE_VALUES}");
         return Err(LineError::new(line, reason));
     }
     let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {

@@ -56,7 +56,10 @@ fn use_write_ahead_log(conn: &Connection) -> Result<()> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match conn.pragma_update(None, "journal_mode", "wal") {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < deadline => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
                 thread::sleep(BUSY_PAUSE);
             }
             result => return Ok(result?),

@@ -23,6 +23,7 @@ use super::{
     tools::{is_client_tool, result_message_id},
     transcript::Transcript,
 };
+use crate::sent_text::SentText;
 
 /// The ids of a request, which its events repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct EventStream {
 struct StepText {
     step: i64,
     /// What was sent of it.
-    sent: String,
+    sent: SentText,
     /// How many answers of the step were recorded before: a model whose answer was incomplete is asked again.
     earlier_answers: usize,
     /// Whether its message was started and not ended.
@@ -303,7 +304,7 @@ impl EventStream {
         error: Option<String>,
     ) {
         // A flow, or a run that was stopped, has an answer that no model wrote in this run.
-        if !summary.trim().is_empty() && summary.trim() != self.text.sent.trim() {
+        if !summary.trim().is_empty() && !self.text.sent.is_same(&summary) {
             self.close_messages();
             let id = format!("{}:summary", self.run.id);
             self.push(Event::TextMessageStart { message_id: id.clone(), role: Role::Assistant });
@@ -352,7 +353,7 @@ impl EventStream {
 
     /// Sends what is missing of a text of the current step.
     fn push_rest(&mut self, text: &str) {
-        if let Some(rest) = text.strip_prefix(self.text.sent.as_str()) {
+        if let Some(rest) = self.text.sent.rest_of(text) {
             let rest = rest.to_owned();
             self.push_text(&rest);
         } else {

@@ -22,6 +22,7 @@ use super::{
     tools::{ClientCalls, ToolCallView},
     unix_seconds,
 };
+use crate::sent_text::SentText;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = OpenAiChunk)]
@@ -81,7 +82,7 @@ pub struct ChunkState {
     /// The step whose text is being sent.
     step: i64,
     /// What was sent of that step.
-    sent: String,
+    sent: SentText,
     /// Whether anything was sent of an earlier text.
     has_content: bool,
     /// Whether the rest of the step is not known from its parts, but only when it is recorded.
@@ -105,7 +106,7 @@ impl ChunkState {
             includes_usage,
             usage: TokenCounts::default(),
             step: 0,
-            sent: String::new(),
+            sent: SentText::default(),
             has_content: false,
             waits_for_record: false,
             recorded: 0,
@@ -220,7 +221,7 @@ impl ChunkState {
 
     /// Sends what is missing of a text of the current step.
     fn push_rest(&mut self, text: &str) {
-        match text.strip_prefix(self.sent.as_str()) {
+        match self.sent.rest_of(text) {
             Some(rest) => {
                 let rest = rest.to_owned();
                 self.push_content(&rest);
@@ -249,7 +250,7 @@ impl ChunkState {
 
     fn on_end(&mut self, summary: &str) {
         // A flow, or a run that was stopped, has an answer that no model wrote in this run.
-        if !summary.trim().is_empty() && summary.trim() != self.sent.trim() {
+        if !summary.trim().is_empty() && !self.sent.is_same(summary) {
             self.sent.clear();
             self.push_content(summary);
         }
