@@ -1,13 +1,22 @@
 //! The two bindings of the protocol: JSON-RPC, and HTTP with JSON.
 
+use emergent_net::large_messages::{HeldMessage, LargeMessages};
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Error, body,
+    Error,
+    body::{self, Body},
     card::{Binding, Interface},
 };
+
+/// What was parsed from a response, with the body's size. The place of a large one in memory is kept with it.
+pub struct Parsed<T> {
+    pub value: T,
+    pub bytes: usize,
+    pub held: Option<HeldMessage>,
+}
 
 /// A request of the protocol.
 #[derive(Debug, Clone)]
@@ -105,8 +114,14 @@ impl From<ErrorBody> for Error {
     }
 }
 
-/// Reads the response to an operation.
-pub async fn read_response(response: Response, binding: Binding, limit: usize) -> Result<Value, Error> {
+/// Reads the response to an operation, and parses its result.
+pub async fn read_response<T: Send + 'static>(
+    response: Response,
+    binding: Binding,
+    limit: usize,
+    large: &LargeMessages,
+    parse: fn(Value) -> Result<T, Error>,
+) -> Result<Parsed<T>, Error> {
     let status = response.status().as_u16();
     match status {
         200..=299 => {}
@@ -118,12 +133,30 @@ pub async fn read_response(response: Response, binding: Binding, limit: usize) -
             );
         }
     }
-    let text = body::read_all(response, limit).await?;
+    let body = body::read_all(response, limit, large).await?;
+    parse_body(body, binding, large, parse).await
+}
+
+/// Parses a body: on a blocking thread if it is large, because the thread of this task has other work as well.
+async fn parse_body<T: Send + 'static>(
+    body: Body,
+    binding: Binding,
+    large: &LargeMessages,
+    parse: fn(Value) -> Result<T, Error>,
+) -> Result<Parsed<T>, Error> {
+    let Body { bytes: text, held } = body;
+    let bytes = text.len();
+    let parsed = large.process(bytes, move || result_of(&text, binding).and_then(parse)).await;
+    Ok(Parsed { value: parsed??, bytes, held })
+}
+
+/// The result that a response has in this binding.
+fn result_of(text: &[u8], binding: Binding) -> Result<Value, Error> {
     let invalid = |error: serde_json::Error| Error::InvalidMessage(body::quoted(error.to_string()));
     match binding {
-        Binding::HttpJson => serde_json::from_slice(&text).map_err(invalid),
+        Binding::HttpJson => serde_json::from_slice(text).map_err(invalid),
         Binding::JsonRpc => {
-            let response: RpcResponse = serde_json::from_slice(&text).map_err(invalid)?;
+            let response: RpcResponse = serde_json::from_slice(text).map_err(invalid)?;
             match (response.error, response.result) {
                 (Some(error), _) => Err(error.into()),
                 (None, Some(result)) => Ok(result),
@@ -181,6 +214,24 @@ mod tests {
             Some(json!({ "jsonrpc": "2.0", "id": 7, "method": "CancelTask",
                          "params": { "id": "t", "tenant": "acme" } }))
         );
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_is_parsed_on_another_thread() {
+        let large = LargeMessages::default();
+        let thread = |_: Value| Ok(std::thread::current().id());
+        for (binding, text_bytes, is_here) in [
+            (Binding::JsonRpc, 1 << 10, true),
+            (Binding::JsonRpc, 1 << 20, false),
+            (Binding::HttpJson, 1 << 20, false),
+        ] {
+            let answer = json!({ "result": { "text": "x".repeat(text_bytes) } });
+            let body =
+                Body { bytes: answer.to_string().into_bytes(), held: Some(large.hold().await.unwrap()) };
+            let parsed = parse_body(body, binding, &large, thread).await.unwrap();
+            assert_eq!(parsed.value == std::thread::current().id(), is_here, "{binding:?}, {text_bytes}");
+            assert!(parsed.bytes > text_bytes && parsed.held.is_some(), "the place is kept with the value");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Reads the bodies of HTTP responses up to a size limit.
 
-use emergent_net::errors;
+use emergent_net::{
+    errors,
+    large_messages::{HeldMessage, LargeMessages, MAX_UNCOUNTED_BYTES},
+};
 use futures_util::StreamExt;
 use reqwest::Response;
 
@@ -10,15 +13,21 @@ use crate::Error;
 /// shortens it then: a secret that is cut in two is not recognised.
 const MAX_QUOTED_BYTES: usize = 64 << 10;
 
+/// The body of a response. A large one has a place in memory.
+pub struct Body {
+    pub bytes: Vec<u8>,
+    pub held: Option<HeldMessage>,
+}
+
 /// Reads the whole body. Fails if it is larger than `limit` bytes.
-pub async fn read_all(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
-    let (body, is_whole) = read_up_to(response, limit).await?;
+pub async fn read_all(response: Response, limit: usize, large: &LargeMessages) -> Result<Body, Error> {
+    let (body, is_whole) = read_up_to(response, limit, Some(large)).await?;
     if is_whole { Ok(body) } else { Err(Error::TooLarge { limit }) }
 }
 
 /// Reads the beginning of the body of an error response; empty if it cannot be read.
 pub async fn read_error(response: Response) -> Vec<u8> {
-    read_up_to(response, MAX_QUOTED_BYTES).await.map(|(body, _)| body).unwrap_or_default()
+    read_up_to(response, MAX_QUOTED_BYTES, None).await.map(|(body, _)| body.bytes).unwrap_or_default()
 }
 
 /// Returns a body for an error message.
@@ -41,18 +50,29 @@ pub fn error_chain(error: reqwest::Error) -> String {
     errors::error_chain(&error.without_url())
 }
 
-/// Reads at most `limit` bytes. The flag is true if that is the whole body.
-async fn read_up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool), Error> {
-    let mut body = Vec::new();
+/// Reads at most `limit` bytes. The flag is true if that is the whole body. Without `large`, the limit is so small that
+/// the body needs no place.
+async fn read_up_to(
+    response: Response,
+    limit: usize,
+    large: Option<&LargeMessages>,
+) -> Result<(Body, bool), Error> {
+    let mut body = Body { bytes: Vec::new(), held: None };
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| Error::Lost(error_chain(error)))?;
-        let remaining = limit - body.len();
+        let remaining = limit - body.bytes.len();
         if piece.len() > remaining {
-            body.extend_from_slice(&piece[..remaining]);
+            body.bytes.extend_from_slice(&piece[..remaining]);
             return Ok((body, false));
         }
-        body.extend_from_slice(&piece);
+        if body.held.is_none()
+            && body.bytes.len() + piece.len() > MAX_UNCOUNTED_BYTES
+            && let Some(large) = large
+        {
+            body.held = Some(large.hold().await?);
+        }
+        body.bytes.extend_from_slice(&piece);
     }
     Ok((body, true))
 }

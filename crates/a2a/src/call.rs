@@ -67,8 +67,8 @@ impl OpenCall {
             reason = "awaited here or, when the call is dropped, to cancel it"
         )]
         let sending = tokio::spawn(async move {
-            let result = inner.request(&Operation::Send(message.params()), within).await?;
-            task::parse_sent(result)
+            let sent = inner.request(&Operation::Send(message.params()), within, task::parse_sent).await?;
+            Ok(Outcome::from(sent))
         });
         let sent = self.sending.insert(sending).await;
         self.sending = None;
@@ -78,23 +78,25 @@ impl OpenCall {
 
     /// Asks for the task until it has ended.
     async fn wait_for_end(&mut self, mut outcome: Outcome) -> Result<Outcome, Error> {
+        if outcome.state != TaskState::Working {
+            return Ok(outcome);
+        }
+        let task = outcome.task.take().ok_or_else(|| Error::InvalidMessage("a task without an id".into()))?;
+        // What the agent has said so far may be large, and is not needed while this waits.
+        drop(outcome);
+        self.task = Some(task.clone());
+        let get = Operation::Get { task: task.clone() };
         let (mut polls, mut failures) = (0, 0);
         loop {
-            if outcome.state != TaskState::Working {
-                return Ok(outcome);
-            }
-            let Some(task) = outcome.task.clone() else {
-                return Err(Error::InvalidMessage("a task without an id".into()));
-            };
-            self.task = Some(task.clone());
             sleep(POLL.delay(polls)).await;
             polls += 1;
-            let polled = self.inner.request(&Operation::Get { task }, POLL_TIMEOUT).await;
-            match polled.and_then(task::parse_task) {
-                Ok(next) if next.task != outcome.task => {
+            let polled = self.inner.request(&get, POLL_TIMEOUT, task::parse_task).await;
+            match polled.map(Outcome::from) {
+                Ok(next) if next.task.as_ref() != Some(&task) => {
                     return Err(Error::InvalidMessage("another task than the one that was asked for".into()));
                 }
-                Ok(next) => (outcome, failures) = (next, 0),
+                Ok(next) if next.state != TaskState::Working => return Ok(next),
+                Ok(_) => failures = 0,
                 Err(error) if error.is_transient() && failures + 1 < MAX_FAILED_POLLS => failures += 1,
                 Err(error) => return Err(error),
             }
@@ -119,7 +121,7 @@ impl Drop for OpenCall {
                 },
                 (None, None) => return,
             };
-            if let Err(error) = inner.request(&Operation::Cancel { task }, CANCEL_TIMEOUT).await {
+            if let Err(error) = inner.request(&Operation::Cancel { task }, CANCEL_TIMEOUT, |_| Ok(())).await {
                 debug!("a task could not be cancelled: {}", error.without_quotes());
             }
         });

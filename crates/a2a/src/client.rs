@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use emergent_net::trace_context;
+use emergent_net::{large_messages::LargeMessages, trace_context};
 use parking_lot::RwLock;
 use reqwest::{
     Client, Url,
@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     AgentCard, Error, VERSION,
-    binding::{self, Operation},
+    binding::{self, Operation, Parsed},
     body, card,
 };
 
@@ -43,10 +43,12 @@ pub struct Endpoint {
 }
 
 /// The limits of a client.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct ClientOptions {
     /// The most bytes of one answer.
     pub max_message_bytes: usize,
+    /// The limits for large answers, which clients share.
+    pub large_messages: LargeMessages,
     /// The timeout for the card.
     pub connect_timeout: Duration,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Inner {
 impl AgentClient {
     /// Fetches the card of an agent.
     pub async fn connect(endpoint: Endpoint, options: ClientOptions) -> Result<Self, Error> {
-        let card = fetch_card(&endpoint, options.connect_timeout).await?;
+        let card = fetch_card(&endpoint, &options).await?;
         let card = RwLock::new((Arc::new(card), Instant::now()));
         Ok(Self(Arc::new(Inner { endpoint, options, card, next_id: AtomicU64::new(1) })))
     }
@@ -88,15 +90,20 @@ impl AgentClient {
 
     /// Fetches the card again.
     pub async fn refresh_card(&self) -> Result<Arc<AgentCard>, Error> {
-        let card = Arc::new(fetch_card(&self.0.endpoint, self.0.options.connect_timeout).await?);
+        let card = Arc::new(fetch_card(&self.0.endpoint, &self.0.options).await?);
         *self.0.card.write() = (Arc::clone(&card), Instant::now());
         Ok(card)
     }
 }
 
 impl Inner {
-    /// Sends one request, at the interface of the card.
-    pub async fn request(&self, operation: &Operation, within: Duration) -> Result<Value, Error> {
+    /// Sends one request, at the interface of the card, and parses the result.
+    pub async fn request<T: Send + 'static>(
+        &self,
+        operation: &Operation,
+        within: Duration,
+        parse: fn(Value) -> Result<T, Error>,
+    ) -> Result<Parsed<T>, Error> {
         let card = Arc::clone(&self.card.read().0);
         let interface = &card.interface;
         let call = operation.http_call(interface, self.next_id.fetch_add(1, Ordering::Relaxed))?;
@@ -113,13 +120,16 @@ impl Inner {
         let exchange = async {
             let sent = call.add_body(request).send().await;
             let response = sent.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
-            binding::read_response(response, interface.binding, self.options.max_message_bytes).await
+            let ClientOptions { max_message_bytes, large_messages, .. } = &self.options;
+            binding::read_response(response, interface.binding, *max_message_bytes, large_messages, parse)
+                .await
         };
         timeout(within, exchange).await.map_err(|_| Error::Timeout(within))?
     }
 }
 
-async fn fetch_card(endpoint: &Endpoint, within: Duration) -> Result<AgentCard, Error> {
+async fn fetch_card(endpoint: &Endpoint, options: &ClientOptions) -> Result<AgentCard, Error> {
+    let (within, large) = (options.connect_timeout, &options.large_messages);
     let url = card::card_url(&endpoint.url);
     let request = endpoint
         .http
@@ -131,12 +141,13 @@ async fn fetch_card(endpoint: &Endpoint, within: Duration) -> Result<AgentCard, 
         let response = request.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         let status = response.status().as_u16();
         match status {
-            200..=299 => body::read_all(response, MAX_CARD_BYTES).await,
+            200..=299 => body::read_all(response, MAX_CARD_BYTES, large).await,
             401 | 403 => Err(Error::Unauthorised(status)),
             404 => Err(Error::NoInterface(format!("there is no agent card at `{}`", url.path()))),
             _ => Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }
     };
-    let text = timeout(within, exchange).await.map_err(|_| Error::Timeout(within))??;
-    AgentCard::parse(&text, &url, endpoint.allow_private)
+    let text = timeout(within, exchange).await.map_err(|_| Error::Timeout(within))??.bytes;
+    let allow_private = endpoint.allow_private;
+    large.process(text.len(), move || AgentCard::parse(&text, &url, allow_private)).await?
 }

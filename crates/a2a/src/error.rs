@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use emergent_net::large_messages::NotProcessed;
+
 /// The failure of a request to an agent. The texts have no subject, because callers put the name of the agent
 /// before them.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -32,6 +34,12 @@ pub enum Error {
     NoInterface(String),
     #[error("error {code}: {message}")]
     Refused { code: i64, message: String },
+}
+
+impl From<NotProcessed> for Error {
+    fn from(_: NotProcessed) -> Self {
+        Self::Lost("a large message could not be processed".into())
+    }
 }
 
 impl Error {

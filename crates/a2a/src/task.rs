@@ -1,9 +1,10 @@
 //! Messages and tasks: what is sent to an agent, and what comes back.
 
+use emergent_net::large_messages::HeldMessage;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::{Error, body};
+use crate::{Error, binding::Parsed, body};
 
 /// The longest id that is used in later requests.
 const MAX_ID_BYTES: usize = 512;
@@ -85,7 +86,7 @@ impl TaskState {
 }
 
 /// What came of a message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Outcome {
     pub state: TaskState,
     /// The result; what is asked, if the agent needs something; or why the task failed.
@@ -97,6 +98,16 @@ pub struct Outcome {
     /// `None` if the agent answered without a task.
     pub task: Option<String>,
     pub context: Option<String>,
+    /// The size of the response that this was parsed from.
+    pub bytes: usize,
+    /// The place of a large response in memory, which is kept as long as this value.
+    pub held: Option<HeldMessage>,
+}
+
+impl From<Parsed<Self>> for Outcome {
+    fn from(parsed: Parsed<Self>) -> Self {
+        Self { bytes: parsed.bytes, held: parsed.held, ..parsed.value }
+    }
 }
 
 /// A file of an answer.
@@ -243,6 +254,8 @@ impl Outcome {
             files: Vec::new(),
             task: task.filter(not_empty),
             context: context.filter(not_empty),
+            bytes: 0,
+            held: None,
         })
     }
 

@@ -1,5 +1,5 @@
 //! Network code that several crates share: checks of addresses, TLS, HTTP clients, the decoder of event
-//! streams, percent-decoding, backoff, trace contexts, and the formatting of errors.
+//! streams, the limits for large messages, percent-decoding, backoff, trace contexts, and the formatting of errors.
 //!
 //! This crate depends on no other crate of the project, so each of them can use it.
 
@@ -9,6 +9,7 @@ pub mod address;
 pub mod backoff;
 pub mod errors;
 pub mod http;
+pub mod large_messages;
 pub mod percent;
 pub mod sse;
 pub mod tls;

@@ -2,15 +2,13 @@
 
 use emergent_net::{
     errors,
+    large_messages::{HeldMessage, LargeMessages, MAX_UNCOUNTED_BYTES},
     sse::{Decoder, Event},
 };
 use futures_util::StreamExt;
 use reqwest::{Response, header::CONTENT_TYPE};
 
-use super::{
-    Error,
-    large_messages::{HeldMessage, LargeMessages, MAX_UNCOUNTED_BYTES},
-};
+use super::Error;
 
 /// At most this much of what a server said is kept in an error. Whoever shows the error redacts it first and
 /// shortens it then: a secret that is cut in two is not recognised.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use emergent_net::large_messages::NotProcessed;
+
 use crate::message::RpcError;
 
 /// The failure of a request to an MCP server. The texts have no subject, because callers put the name of the
@@ -35,6 +37,12 @@ pub enum Error {
     NeedsUserInput(String),
     #[error(transparent)]
     Rpc(#[from] RpcError),
+}
+
+impl From<NotProcessed> for Error {
+    fn from(_: NotProcessed) -> Self {
+        Self::Lost("a large message could not be processed".into())
+    }
 }
 
 impl Error {

@@ -14,10 +14,9 @@ use reqwest::{
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{
-    ClientOptions, Error, body,
+    ClientOptions, Error, LargeMessages, body,
     body::Events,
     inbox::{Inbox, ServerReply},
-    large_messages::LargeMessages,
     transport::{Incoming, Reply, Request, Transport, receive, reply_from},
 };
 use crate::message::Message;

@@ -12,11 +12,10 @@ use reqwest::{
 use tokio::task::AbortHandle;
 
 use super::{
-    ClientOptions, Error, body,
+    ClientOptions, Error, LargeMessages, body,
     body::Events,
     http::Endpoint,
     inbox::{Inbox, ServerReply},
-    large_messages::LargeMessages,
     pending::PendingReplies,
     transport::{Incoming, Reply, Request, Transport, receive},
 };
@@ -120,7 +119,7 @@ async fn read_loop(
         }
         let (bytes, handler) = (data.len(), Arc::clone(inbox));
         let received = large.process(bytes, move || receive(data.as_bytes(), &handler, None, None)).await;
-        match received.and_then(|received| received.map_err(Error::InvalidMessage)) {
+        match received.map_err(Error::from).and_then(|received| received.map_err(Error::InvalidMessage)) {
             Ok(Incoming::Response { id, reply }) => {
                 pending.resolve(id, reply.map(|reply| Reply { held, ..reply }));
             }

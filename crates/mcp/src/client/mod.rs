@@ -24,7 +24,6 @@ mod headers;
 mod http;
 mod inbox;
 mod input;
-mod large_messages;
 mod legacy_sse;
 mod lines;
 mod listing;
@@ -41,6 +40,8 @@ mod transport;
 
 #[cfg(target_os = "linux")]
 pub use self::supervisor::run_if_requested as run_supervisor_if_requested;
+pub use emergent_net::large_messages::{HeldMessage, LargeMessages};
+
 pub use self::{
     call_clock::{CallClock, ClockPause},
     calls::CallOptions,
@@ -49,7 +50,6 @@ pub use self::{
     http::Endpoint,
     inbox::{NoRequestHandler, OnProgress, RequestHandler},
     input::{CallInput, Form, FormAnswer, InputHandler},
-    large_messages::{HeldMessage, LargeMessages},
     process::Program,
     sandbox::Sandbox,
     tools::{Progress, RemoteCallResult, RemoteTool},

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use emergent_net::large_messages::{LargeMessages, MAX_UNCOUNTED_BYTES};
 use tokio::{
     io::{AsyncWriteExt, BufReader},
     process::{ChildStderr, ChildStdin, ChildStdout},
@@ -13,7 +14,6 @@ use tokio::{
 use super::{
     ClientOptions, Error,
     inbox::{Inbox, ServerReply},
-    large_messages::{LargeMessages, MAX_UNCOUNTED_BYTES},
     lines::{self, Line},
     pending::PendingReplies,
     process::{Process, Program},
@@ -187,7 +187,7 @@ impl Reader {
                 self.large.process(bytes, move || (receive(&line, &inbox, None, None), line)).await;
             let (received, line) = match received {
                 Ok(received) => received,
-                Err(error) => return error,
+                Err(error) => return error.into(),
             };
             received_message |= received.is_ok();
             match received {

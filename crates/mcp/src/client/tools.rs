@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{Error, body, large_messages::HeldMessage};
+use super::{Error, HeldMessage, body};
 
 /// The maximum number of content blocks of one result. Further ones are counted.
 const MAX_BLOCKS: usize = 1_000;

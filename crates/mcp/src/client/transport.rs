@@ -5,9 +5,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
-    Error, body,
+    Error, HeldMessage, body,
     inbox::{Inbox, ServerReply},
-    large_messages::HeldMessage,
 };
 use crate::message::{Kind, Message, RpcError};
 

@@ -36,6 +36,7 @@ impl RemoteClient {
             RemoteTarget::Agent(endpoint) => {
                 let options = AgentOptions {
                     max_message_bytes: options.max_message_bytes.min(MAX_AGENT_ANSWER_BYTES),
+                    large_messages: options.large_messages,
                     connect_timeout: options.connect_timeout,
                 };
                 let connected = AgentClient::connect(endpoint, options).await;

@@ -112,7 +112,7 @@ impl ServerTool {
                 let sent = agent.send(message, self.timeout).await;
                 let failure = sent.as_ref().map(|_| ()).map_err(CallFailure::from);
                 servers.record_call(connection, &client, failure).await;
-                self.agent_output(sent, &redactor)
+                self.agent_output(connection, sent, redactor).await
             }
             RemoteClient::Mcp(mcp) => {
                 let Value::Object(arguments) = input else {
@@ -127,20 +127,26 @@ impl ServerTool {
     }
 
     /// The output of a call to an agent.
-    fn agent_output(
+    async fn agent_output(
         &self,
+        connection: &ServerConnection,
         sent: Result<emergent_a2a::Outcome, AgentError>,
-        redactor: &Redactor,
+        redactor: Redactor,
     ) -> Result<ToolOutput, ToolError> {
         match sent {
-            Ok(outcome) => agent::to_output(outcome, redactor),
+            Ok(outcome) => {
+                let bytes = outcome.bytes;
+                let convert = move || agent::to_output(outcome, &redactor);
+                let converted = connection.large_messages.process(bytes, convert).await;
+                converted.map_err(|error| self.failed(&error.to_string()))?
+            }
             Err(error @ AgentError::Refused { .. }) => {
-                let said = content::redact_error(redactor, &error.to_string(), MAX_REFUSAL_BYTES);
+                let said = content::redact_error(&redactor, &error.to_string(), MAX_REFUSAL_BYTES);
                 let agent = shown_name(&self.connection.server);
                 Err(ToolError::Refused(format!("{agent} refused the message: {said}")))
             }
             Err(error) => {
-                let said = content::redact_error(redactor, &error.to_string(), MAX_FAILURE_BYTES);
+                let said = content::redact_error(&redactor, &error.to_string(), MAX_FAILURE_BYTES);
                 Err(self.failed(&said))
             }
         }

@@ -1,11 +1,9 @@
-//! Large messages of servers: how many of them are in memory at once, and where they are processed. Parsing
+//! Large messages of other systems: how many of them are in memory at once, and where they are processed. Parsing
 //! megabytes takes long, so it happens on a few blocking threads and not on those that serve requests.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::Error;
 
 /// A message of more bytes is processed on a blocking thread.
 const MAX_INLINE_BYTES: usize = 64 << 10;
@@ -15,6 +13,12 @@ pub const MAX_UNCOUNTED_BYTES: usize = 256 << 10;
 const MAX_HELD: usize = 32;
 /// How many of them belong to the same share, such as the servers of one project.
 const MAX_HELD_PER_SHARE: usize = 8;
+
+/// A large message was not processed, because the server stops. The text has no subject, because callers put the name of
+/// the other system before it.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("sent a large message that could not be processed")]
+pub struct NotProcessed;
 
 /// The limits for large messages. Clones have the same share of them; see [`LargeMessages::new_share`].
 #[derive(Clone)]
@@ -51,9 +55,9 @@ impl LargeMessages {
     }
 
     /// Waits for the place of one large message.
-    pub async fn hold(&self) -> Result<HeldMessage, Error> {
-        let share = Arc::clone(&self.held_by_share).acquire_owned().await.map_err(|_| interrupted())?;
-        let all = Arc::clone(&self.held).acquire_owned().await.map_err(|_| interrupted())?;
+    pub async fn hold(&self) -> Result<HeldMessage, NotProcessed> {
+        let share = Arc::clone(&self.held_by_share).acquire_owned().await.map_err(|_| NotProcessed)?;
+        let all = Arc::clone(&self.held).acquire_owned().await.map_err(|_| NotProcessed)?;
         Ok(HeldMessage { _share: share, _all: all })
     }
 
@@ -62,23 +66,19 @@ impl LargeMessages {
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
+    ) -> Result<T, NotProcessed> {
         if bytes <= MAX_INLINE_BYTES {
             return Ok(work());
         }
-        let worker = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| interrupted())?;
+        let worker = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| NotProcessed)?;
         #[expect(clippy::disallowed_methods, reason = "awaited here; the workers limit how many there are")]
         let done = tokio::task::spawn_blocking(move || {
             // The worker is busy until the end, even if the caller was dropped.
             let _worker = worker;
             work()
         });
-        done.await.map_err(|_| interrupted())
+        done.await.map_err(|_| NotProcessed)
     }
-}
-
-fn interrupted() -> Error {
-    Error::Lost("a large message could not be processed".into())
 }
 
 #[cfg(test)]
