@@ -20,6 +20,11 @@ impl InvokeRate {
         Self(RateLimit::new(max, WINDOW))
     }
 
+    /// How many runs a minute are allowed.
+    pub(crate) fn max_per_minute(&self) -> usize {
+        self.0.max()
+    }
+
     /// Counts a run that a token is about to start, or returns the error that says how long it has to wait.
     pub(crate) fn take(&self, token: TokenId, agent: AgentId) -> Result<(), ApiError> {
         self.0.take((token, agent)).map_err(|wait| ApiError::too_many_invocations(self.0.max(), wait))

@@ -169,6 +169,34 @@ both_engines! {
         }
     }
 
+    async fn an_extended_card_is_for_callers_with_a_token(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (server, admin, caller, _runner) = serve(&db, &model).await;
+        let path = format!("{PATH}/v1/extendedAgentCard");
+        let schema = json!({ "type": "object", "properties": { "found": { "type": "integer" } } });
+        external(&admin, json!({ "outputSchema": schema })).await;
+        let public = server.client(None).get(&format!("{PATH}/.well-known/agent-card.json")).await;
+        assert_eq!(public.body["capabilities"]["extendedAgentCard"], true);
+        assert!(!public.text.contains("outputSchema"), "{}", public.text);
+
+        let over_http = request(&caller, Method::GET, &path, None).await;
+        assert_eq!(over_http.status, 200, "{}", over_http.text);
+        assert!(over_http.headers[header::CACHE_CONTROL].to_str().unwrap().contains("private"));
+        assert_eq!(result(&rpc(&caller, "GetExtendedAgentCard", json!({})).await), &over_http.body);
+        let card = &over_http.body;
+        assert_eq!(card["supportedInterfaces"], public.body["supportedInterfaces"]);
+        let extensions = &card["capabilities"]["extensions"];
+        assert_eq!(extensions[0]["params"]["outputSchema"], schema, "{card}");
+        assert!(extensions[1]["params"]["startsPerMinute"].is_u64(), "{card}");
+
+        assert_eq!(request(&server.client(None), Method::GET, &path, None).await.status, 401);
+        let reader = server.client(Some(&server.token(&[Scope::AdminRead], Some(server.default_project)).await));
+        assert_eq!(request(&reader, Method::GET, &path, None).await.status, 403);
+        admin.agent("hidden", json!({ "visibility": "external" })).await;
+        let none = request(&caller, Method::GET, "/a2a/default/hidden/v1/extendedAgentCard", None).await;
+        assert_eq!((none.status.as_u16(), &none.body["error"]["status"]), (400, &json!("FAILED_PRECONDITION")));
+    }
+
     async fn tokens_of_other_projects_and_others_tasks_are_kept_apart(db: TestDb) {
         let model = ScriptedModel::default();
         let (server, admin, caller, _runner) = serve(&db, &model).await;
@@ -201,7 +229,6 @@ both_engines! {
         failed(&rpc(&caller, "GetTask", json!({ "id": "made-up" })).await, -32001);
         failed(&rpc(&caller, "ListTasks", json!({ "pageSize": 0 })).await, -32602);
         failed(&rpc(&caller, "ListTasks", json!({ "status": "TASK_STATE_RUNNING" })).await, -32602);
-        failed(&rpc(&caller, "GetExtendedAgentCard", json!({})).await, -32004);
         failed(&rpc(&caller, "ListTaskPushNotificationConfigs", json!({ "taskId": "x" })).await, -32001);
         let file = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "url": "https://example.com/a" }] } });
         failed(&rpc(&caller, "SendMessage", file).await, -32005);

@@ -106,6 +106,9 @@ fn surfaces() -> Vec<Surface> {
             w.run_by_agui(c, v).boxed()
         }),
         surface("card of A2A", &[], [Reached, Absent, Absent], |w, c, v| w.in_a2a_card(c, v).boxed()),
+        surface("extended card of A2A", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
+            w.in_extended_a2a_card(c, v).boxed()
+        }),
         surface("messages of A2A", &[AgentsInvoke], [Reached, FORBIDDEN, FORBIDDEN], |w, c, v| {
             w.sent_over_a2a(c, v, false).boxed()
         }),
@@ -259,6 +262,11 @@ impl World {
 
     async fn in_a2a_card(&self, client: &Client, visibility: &str) -> Outcome {
         Self::outcome(&client.get(&format!("/a2a/default/{visibility}/.well-known/agent-card.json")).await)
+    }
+
+    async fn in_extended_a2a_card(&self, client: &Client, visibility: &str) -> Outcome {
+        let path = format!("/a2a/default/{visibility}/v1/extendedAgentCard?A2A-Version=1.0");
+        Self::outcome(&client.get(&path).await)
     }
 
     async fn sent_over_a2a(&self, client: &Client, visibility: &str, over_http: bool) -> Outcome {

@@ -1,9 +1,10 @@
-//! The card of one agent.
+//! The card of one agent: the public one, and the extended one for callers with a token.
 
 use std::collections::BTreeMap;
 
 use emergent_domain::agent::{Agent, Visibility};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::PROTOCOL_VERSION;
@@ -12,6 +13,9 @@ use super::PROTOCOL_VERSION;
 const SCHEME: &str = "bearer";
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
+/// The extensions with which an extended card tells more than the fields of a card can.
+const OUTPUT_SCHEMA_URI: &str = "urn:emergent:a2a:output-schema";
+const RATE_LIMIT_URI: &str = "urn:emergent:a2a:rate-limit";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = A2aAgentCard)]
@@ -48,6 +52,21 @@ pub struct AgentCapabilities {
     pub streaming: bool,
     pub push_notifications: bool,
     pub extended_agent_card: bool,
+    /// What an extended card tells besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<AgentExtension>,
+}
+
+/// Data about an agent that the fields of a card have no place for. A client that does not know it ignores it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = A2aAgentExtension)]
+pub struct AgentExtension {
+    pub uri: String,
+    pub description: String,
+    /// Always false: nothing depends on whether the client knows the extension.
+    pub required: bool,
+    #[schema(value_type = Object)]
+    pub params: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -136,7 +155,8 @@ pub fn agent_card(agent: &Agent, endpoint: &str) -> Option<AgentCard> {
         capabilities: AgentCapabilities {
             streaming: true,
             push_notifications: true,
-            extended_agent_card: false,
+            extended_agent_card: true,
+            extensions: Vec::new(),
         },
         security_schemes: BTreeMap::from([(
             SCHEME.to_owned(),
@@ -147,6 +167,27 @@ pub fn agent_card(agent: &Agent, endpoint: &str) -> Option<AgentCard> {
         default_output_modes,
         skills,
     })
+}
+
+/// Returns the card for a caller that may invoke the agent. Besides the public card it has the schema of the output, if there
+/// is one, and how often the caller may start the agent. An agent without a public card has none.
+pub fn extended_card(agent: &Agent, endpoint: &str, starts_per_minute: usize) -> Option<AgentCard> {
+    let mut card = agent_card(agent, endpoint)?;
+    let mut add = |uri: &str, description: &str, params: Value| {
+        card.capabilities.extensions.push(AgentExtension {
+            uri: uri.to_owned(),
+            description: description.to_owned(),
+            required: false,
+            params,
+        });
+    };
+    if let Some(schema) = &agent.definition.output_schema {
+        let description = "The JSON schema of the data part of an answer.";
+        add(OUTPUT_SCHEMA_URI, description, json!({ "outputSchema": schema }));
+    }
+    let description = "How often one token may start the agent in a minute.";
+    add(RATE_LIMIT_URI, description, json!({ "startsPerMinute": starts_per_minute }));
+    Some(card)
 }
 
 /// The agent of a server's card: of those that have a card, the default agent of the project, or else the oldest.
@@ -213,7 +254,7 @@ mod tests {
                 },
             ],
             "version": "1",
-            "capabilities": { "streaming": true, "pushNotifications": true, "extendedAgentCard": false },
+            "capabilities": { "streaming": true, "pushNotifications": true, "extendedAgentCard": true },
             "securitySchemes": { "bearer": { "httpAuthSecurityScheme": {
                 "description": "A token of the project with the scope `agents:invoke`.",
                 "scheme": "Bearer",
@@ -226,6 +267,23 @@ mod tests {
             ],
         });
         assert_eq!(card, expected);
+    }
+
+    #[test]
+    fn an_extended_card_is_the_card_with_the_schema_of_the_output_and_the_rate_limit() {
+        let mut agent = described(Visibility::External);
+        agent.definition.output_schema = Some(json!({ "type": "object" }));
+        let (public, extended) = (json!(agent_card(&agent, "")), json!(extended_card(&agent, "", 60)));
+        assert!(public["capabilities"].get("extensions").is_none(), "{public}");
+        let extensions = extended["capabilities"]["extensions"].as_array().expect("extensions");
+        let params: Vec<&Value> = extensions.iter().map(|one| &one["params"]).collect();
+        let schema = json!({ "outputSchema": { "type": "object" } });
+        assert_eq!(params, [&schema, &json!({ "startsPerMinute": 60 })]);
+        let mut without = extended.clone();
+        without["capabilities"].as_object_mut().expect("an object").remove("extensions");
+        assert_eq!(without, public);
+        agent.definition.acp = None;
+        assert!(extended_card(&agent, "", 60).is_none());
     }
 
     #[test]

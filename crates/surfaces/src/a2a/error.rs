@@ -18,6 +18,7 @@ pub enum ErrorKind {
     TaskNotCancelable,
     UnsupportedOperation,
     ContentTypeNotSupported,
+    ExtendedCardNotConfigured,
     VersionNotSupported,
     /// The body is not JSON.
     Parse,
@@ -36,6 +37,7 @@ impl ErrorKind {
             Self::TaskNotCancelable => -32002,
             Self::UnsupportedOperation => -32004,
             Self::ContentTypeNotSupported => -32005,
+            Self::ExtendedCardNotConfigured => -32007,
             Self::VersionNotSupported => -32009,
             Self::Parse => -32700,
             Self::InvalidRequest => -32600,
@@ -58,9 +60,10 @@ impl ErrorKind {
     /// The name of the status in `google.rpc.Code`.
     fn status_name(self) -> &'static str {
         match self {
-            Self::TaskNotCancelable | Self::UnsupportedOperation | Self::VersionNotSupported => {
-                "FAILED_PRECONDITION"
-            }
+            Self::TaskNotCancelable
+            | Self::UnsupportedOperation
+            | Self::ExtendedCardNotConfigured
+            | Self::VersionNotSupported => "FAILED_PRECONDITION",
             _ => match self.http_status() {
                 401 => "UNAUTHENTICATED",
                 403 => "PERMISSION_DENIED",
@@ -82,6 +85,7 @@ impl ErrorKind {
             Self::TaskNotCancelable => "TASK_NOT_CANCELABLE",
             Self::UnsupportedOperation => "UNSUPPORTED_OPERATION",
             Self::ContentTypeNotSupported => "CONTENT_TYPE_NOT_SUPPORTED",
+            Self::ExtendedCardNotConfigured => "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
             Self::VersionNotSupported => "VERSION_NOT_SUPPORTED",
             Self::Parse
             | Self::InvalidRequest

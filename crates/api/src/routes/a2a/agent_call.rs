@@ -11,8 +11,12 @@ use emergent_surfaces::a2a::version::check_version;
 
 use super::failure::{A2aFailure, Result};
 use crate::{
-    ApiError, App, auth::Caller, request_context::RequestContext, routes::external::invoke::check_external,
-    stream_limit::StreamPermit, waiting,
+    ApiError, App,
+    auth::Caller,
+    request_context::RequestContext,
+    routes::{external::invoke::check_external, mcp::base_url},
+    stream_limit::StreamPermit,
+    waiting,
 };
 
 /// The header, or the parameter, with the version of the protocol.
@@ -24,6 +28,8 @@ pub(super) struct AgentCall {
     pub caller: Caller,
     pub actor: Actor,
     pub agent: Agent,
+    /// The address of the agent, as the caller names it.
+    pub endpoint: String,
     context: Option<RequestContext>,
     version: Option<String>,
 }
@@ -58,7 +64,10 @@ impl FromRequestParts<App> for AgentCall {
         let actor = Actor { project, author: Author::Token { id: caller.token.id } };
         let context = parts.extensions.get::<RequestContext>().cloned();
         let version = version(&parts.headers).or_else(|| version_parameter(parts.uri.query()));
-        Ok(Self { app: app.clone(), caller, actor, agent, context, version })
+        // Below the address of the agent are the paths of the HTTP+JSON binding.
+        let path: Vec<&str> = parts.uri.path().split('/').take(4).collect();
+        let endpoint = format!("{}{}", base_url(&parts.headers, app.listen_address.is_tls()), path.join("/"));
+        Ok(Self { app: app.clone(), caller, actor, agent, endpoint, context, version })
     }
 }
 

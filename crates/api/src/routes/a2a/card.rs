@@ -1,4 +1,4 @@
-//! Cards, which need no token.
+//! Cards, which need no token, and extended cards, which need one.
 
 use axum::{
     extract::State,
@@ -7,9 +7,13 @@ use axum::{
 };
 use emergent_domain::{agent::Agent, ids::ProjectId};
 use emergent_store::requester::{Requester, on_behalf_of};
-use emergent_surfaces::a2a::card::{self, AgentCard};
+use emergent_surfaces::a2a::{
+    card::{self, AgentCard},
+    error::{A2aError, ErrorKind},
+};
 use sha2::{Digest, Sha256};
 
+use super::agent_call::AgentCall;
 use crate::{ApiError, App, auth::DEFAULT_PROJECT, extract::Path, routes::mcp::base_url};
 
 const SUFFIX: &str = "/.well-known/agent-card.json";
@@ -59,6 +63,15 @@ pub(super) async fn agent_card(
     let agent = find_agent(&app, project, &agent).await?;
     let path = uri.path().strip_suffix(SUFFIX).unwrap_or(uri.path()).to_owned();
     respond(&app, &headers, &agent, &path)
+}
+
+/// Returns the extended card of an agent that the caller may invoke.
+pub(super) fn extended(call: &AgentCall) -> Result<AgentCard, A2aError> {
+    let card = card::extended_card(&call.agent, &call.endpoint, call.app.invoke_rate.max_per_minute());
+    card.ok_or_else(|| {
+        let message = "this agent has no card: its definition does not say how it is described (`acp`)";
+        A2aError::new(ErrorKind::ExtendedCardNotConfigured, message)
+    })
 }
 
 async fn find_agent(app: &App, project: ProjectId, named: &str) -> Result<Agent, ApiError> {

@@ -7,6 +7,7 @@ use axum::{
 };
 use emergent_surfaces::a2a::{
     MEDIA_TYPE,
+    card::AgentCard,
     error::{A2aError, ErrorKind},
     push::{PushConfig, PushConfigList, PushConfigParams, PushPage},
     request::{GetTask, ListTasks, SendMessage, TaskParams},
@@ -17,6 +18,7 @@ use utoipa::IntoParams;
 
 use super::{
     agent_call::AgentCall,
+    card,
     failure::Result,
     push,
     query::{AgentQuery, VersionOnly},
@@ -32,6 +34,9 @@ use crate::{
     response::build_answer,
     sse,
 };
+
+/// An extended card is for the caller with this token.
+const CACHE_CONTROL: &str = "private, max-age=60";
 
 /// Sends a message to an external agent and returns its task, when it has ended or needs an input.
 #[utoipa::path(
@@ -155,15 +160,21 @@ pub(super) async fn post_task(
     }
 }
 
-/// Always refused: the public card is complete.
+/// Returns the extended card of an agent: its card, with the schema of its output and the caller's rate limit.
 #[utoipa::path(
     get, path = "/a2a/{project}/{agent}/v1/extendedAgentCard", tag = "a2a", operation_id = "a2aExtendedCard",
-    params(("project" = String, Path), ("agent" = String, Path), VersionOnly),
-    responses((status = 200, description = "Not returned: the request is always refused", body = Object)),
+    params(
+        ("project" = String, Path), ("agent" = String, Path),
+        ("A2A-Version" = Option<String>, Header, description = "`1.0`"),
+        VersionOnly,
+    ),
+    responses((status = 200, description = "The card", body = AgentCard, content_type = "application/a2a+json")),
 )]
 pub(super) async fn extended_card(_: AgentQuery<VersionOnly>, call: AgentCall) -> Result<Response> {
     call.check_version()?;
-    Err(no_extended_card().into())
+    let mut response = respond(&card::extended(&call)?)?;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
+    Ok(response)
 }
 
 /// Lists where the updates of a task are sent.
@@ -228,11 +239,6 @@ pub(super) async fn delete_push_config(
     call.check_version()?;
     push::delete(&call, PushConfigParams { task_id, id }).await?;
     respond(&serde_json::json!({}))
-}
-
-/// The error about extended cards, which the card does not announce.
-pub(super) fn no_extended_card() -> A2aError {
-    A2aError::new(ErrorKind::UnsupportedOperation, "this agent has no extended card: its card is complete")
 }
 
 async fn read_body<T: DeserializeOwned + Send + 'static>(request: Request) -> Result<T> {

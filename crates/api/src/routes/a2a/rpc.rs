@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::{
     agent_call::AgentCall,
+    card,
     failure::{A2aFailure, RequestId, Result},
-    http::no_extended_card,
     push,
     query::{AgentQuery, VersionOnly},
     send,
@@ -32,7 +32,8 @@ use crate::{
 };
 
 /// Handles a request of A2A's JSON-RPC binding: `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`,
-/// `CancelTask`, `SubscribeToTask`, and the methods about push notifications. An error of the protocol is a JSON-RPC error with status 200.
+/// `CancelTask`, `SubscribeToTask`, `GetExtendedAgentCard`, and the methods about push notifications. An error of the
+/// protocol is a JSON-RPC error with status 200.
 #[utoipa::path(
     post, path = "/a2a/{project}/{agent}", tag = "a2a", operation_id = "a2aRpc",
     params(
@@ -45,7 +46,7 @@ use crate::{
     responses(
         (
             status = 200, description = "A JSON-RPC response, or a stream of them",
-            content((Object = "application/json"), (StreamResponse = "text/event-stream")),
+            content((Object = "application/json"), (Object = "text/event-stream")),
         ),
         (status = 403, description = "`missing_scope`, or `forbidden`: the agent is not external", body = Failure),
         (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
@@ -109,7 +110,7 @@ async fn handle(call: &AgentCall, request: RpcRequest) -> Result<Response> {
             push::delete(call, parse(params)?).await?;
             respond(&id, &serde_json::json!({}))
         }
-        "GetExtendedAgentCard" => Err(no_extended_card().into()),
+        "GetExtendedAgentCard" => respond(&id, &card::extended(call)?),
         _ => Err(unknown_method(&method).into()),
     }
 }
