@@ -62,6 +62,12 @@ web-tests: web
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests $(ARGS)
 
+## a2a-cli  the program of the A2A project for the command line against an agent; it is built from source first
+.PHONY: a2a-cli
+a2a-cli:
+	scripts/surface-clients a2a-cli
+	$(CARGO) test --locked -p emergent --test surfaces a2acli -- --ignored
+
 ## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
 .PHONY: attack
 attack:

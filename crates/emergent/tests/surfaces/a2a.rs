@@ -147,6 +147,25 @@ async fn check_kill(sdk: Sdk, binding: &str) {
     check_notifications(&hook, task, "A good choice.");
 }
 
+/// The client of `docs/integrations.md`, as it is written there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_of_a2a_in_the_documentation_prints_the_answer() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/integrations.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut blocks = page.split("\n```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    let (_language, program) = blocks.find(|(_, text)| text.contains("from a2a.client")).expect("a client");
+    let home = home();
+    let server = home.start().await;
+    let token = create_agent(&home);
+    let program = program.replace("http://127.0.0.1:4400", server.url()).replace("greeter", "assistant");
+    std::fs::write(home.folder().join("client.py"), program).expect("a file");
+    let mut command = Command::new(installed("a2a").join("bin/python"));
+    command.arg("client.py").env("OPENAI_API_KEY", token).current_dir(home.folder()).stdin(Stdio::null());
+    let output = finish(command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.success(), out.trim()), (true, "You said: Hello"), "{err}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_python_sdk_of_a2a_talks_to_an_agent_over_json_rpc() {
     check_steps(Sdk::Python, "JSONRPC").await;
