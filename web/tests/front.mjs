@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 
 const DIST = fileURLToPath(new URL('../dist', import.meta.url))
 const PROGRAM = process.env.EMERGENT_PROGRAM
-const TYPES = { '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.html': 'text/html' }
+const TYPES = { '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml', '.html': 'text/html; charset=utf-8' }
 const OF_PROGRAMS = /^\/(api|v1|a2a|mcp|\.well-known|health|ready|metrics|login|assets)(\/|$)/
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -42,8 +42,15 @@ http
   .createServer((request, response) => {
     const file = findFile(request)
     if (file) {
-      response.writeHead(200, { 'content-type': TYPES[extname(file)], 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff' })
-      response.end(readFileSync(DIST + file))
+      const isCompressed = /\bbr\b/.test(request.headers['accept-encoding'] ?? '') && existsSync(`${DIST}${file}.br`)
+      response.writeHead(200, {
+        'content-type': TYPES[extname(file)],
+        'content-security-policy': POLICY,
+        'x-content-type-options': 'nosniff',
+        'cache-control': file.startsWith('/assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
+        ...(isCompressed && { 'content-encoding': 'br' }),
+      })
+      response.end(readFileSync(DIST + file + (isCompressed ? '.br' : '')))
       return
     }
     const passed = http.request({ host: '127.0.0.1', port: inner, method: request.method, path: request.url, headers: request.headers }, (answer) => {

@@ -1,10 +1,11 @@
-// Starts the real program on a free port with a temporary data folder.
+// Starts the real program on a free port with a temporary data folder, on PostgreSQL if TEST_DATABASE_URL is set.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createDatabase, type Database } from './database'
 
 const BINARY = process.env.EMERGENT_BIN ? resolve(process.env.EMERGENT_BIN) : fileURLToPath(new URL('../../target/debug/emergent', import.meta.url))
 const PATIENCE = 90_000
@@ -25,12 +26,14 @@ export class Server {
   #child: ChildProcess
   readonly #options: ServerOptions
   readonly #port: number
+  readonly #database: Database | undefined
 
   private constructor(port: number, folder: string, options: ServerOptions) {
     this.url = `http://127.0.0.1:${port}`
     this.folder = folder
     this.#port = port
     this.#options = options
+    this.#database = createDatabase()
     this.#child = this.#spawn()
     this.token = ''
   }
@@ -79,13 +82,22 @@ export class Server {
 
   async stop() {
     await this.#end('SIGTERM')
+    this.#database?.drop()
     rmSync(this.folder, { recursive: true, force: true })
   }
 
   #spawn(): ChildProcess {
     const args = ['serve', '--data-dir', this.folder, ...(this.#options.sample === false ? [] : ['--sample'])]
     const child = spawn(BINARY, args, {
-      env: { PATH: process.env.PATH, EMERGENT_PROGRAM: process.env.EMERGENT_PROGRAM, HOME: this.folder, EMERGENT_LISTEN: `127.0.0.1:${this.#port}`, EMERGENT_EMBEDDINGS: 'off', ...this.#options.env },
+      env: {
+        PATH: process.env.PATH,
+        EMERGENT_PROGRAM: process.env.EMERGENT_PROGRAM,
+        HOME: this.folder,
+        EMERGENT_LISTEN: `127.0.0.1:${this.#port}`,
+        EMERGENT_EMBEDDINGS: 'off',
+        ...(this.#database && { EMERGENT_DATABASE_URL: this.#database.url }),
+        ...this.#options.env,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     child.stdout.on('data', (bytes: Buffer) => (this.output += bytes.toString()))
