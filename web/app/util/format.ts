@@ -19,20 +19,22 @@ export function formatDuration(milliseconds: number): string {
   const seconds = milliseconds / 1000
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`
   const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`
   const hours = Math.floor(minutes / 60)
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
+  const [large, small] = minutes < 60 ? [`${minutes} min`, `${Math.floor(seconds % 60)} s`] : hours < 48 ? [`${hours} h`, `${minutes % 60} min`] : [`${Math.floor(hours / 24)} d`, `${hours % 24} h`]
+  return small.startsWith('0 ') ? large : `${large} ${small}`
 }
 
+/** `3 min ago` or `in 2 h`. What is past is rounded down; what comes is rounded, so that two hours do not become one at once. */
 export function formatRelative(at: number, now: number): string {
   const ago = now - at
   const amount = Math.abs(ago)
+  const round = ago >= 0 ? Math.floor : Math.round
   const text =
     amount < 5_000 ? 'now'
-    : amount < 60_000 ? `${Math.floor(amount / 1000)} s`
-    : amount < 3_600_000 ? `${Math.floor(amount / 60_000)} min`
-    : amount < 86_400_000 ? `${Math.floor(amount / 3_600_000)} h`
-    : `${Math.floor(amount / 86_400_000)} d`
+    : amount < 59_500 ? `${round(amount / 1000)} s`
+    : amount < 59.5 * 60_000 ? `${round(amount / 60_000) || 1} min`
+    : amount < 23.5 * 3_600_000 ? `${round(amount / 3_600_000) || 1} h`
+    : `${round(amount / 86_400_000) || 1} d`
   if (text === 'now') return text
   return ago >= 0 ? `${text} ago` : `in ${text}`
 }

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { ArrowLeft, InboxIcon } from 'lucide-react'
-import { useCallback, useEffect, useMemo, useState } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { useScope } from '~/api/session'
 import type { InboxItem } from '~/api/types'
 import { useMinWidths } from '~/hooks/use-min-width'
@@ -49,13 +49,16 @@ export function InboxPage() {
     if (isWide && !search.item && first) select(first)
   }, [first, isWide, search.item, select])
 
-  /** Goes on with the request after the one that was decided. */
+  /** Goes on with the request after the one that was decided. The focus stays here, although its button is gone. */
+  const detail = useRef<HTMLElement>(null)
   const goOn = useCallback(() => {
     if (search.status !== 'pending') return
     const next = items[index + 1] ?? items[index - 1]
     const decided = items[index]
     if (decided) setDone((known) => new Set(known).add(nameOf(decided)))
     select(isWide ? next?.id : undefined)
+    const place = isWide ? detail.current : document.querySelector<HTMLElement>('main h1')
+    place?.focus({ preventScroll: true })
   }, [index, isWide, items, search.status, select])
 
   if (!allowed) {
@@ -94,7 +97,7 @@ export function InboxPage() {
             <InboxList items={items} selected={search.item} onSelect={(id) => select(id, !isWide)} hasMore={hasMore} isLoadingMore={isLoadingMore} onMore={onMore} />
           )}
         </section>
-        <section aria-label="Request" className={classes('min-h-0 min-w-0 flex-1 lg:overflow-auto', !showsItem && 'max-lg:hidden')}>
+        <section ref={detail} tabIndex={-1} aria-label="Request" className={classes('min-h-0 min-w-0 flex-1 outline-none lg:overflow-auto', !showsItem && 'max-lg:hidden')}>
           <div className="border-b border-line p-2 lg:hidden">
             <Button variant="ghost" size="sm" icon={<ArrowLeft aria-hidden size={14} />} onClick={() => select(undefined)}>
               All requests

@@ -25,7 +25,7 @@ export function QuestionForm({ item, decide }: { item: Approval; decide: Decide 
       {leaves ? (
         <DenyForm decide={decide} onClose={() => setLeaves(false)} action="Leave it unanswered" told="The question was left unanswered." />
       ) : (
-        <Button variant="ghost" size="sm" onClick={() => setLeaves(true)}>
+        <Button onClick={() => setLeaves(true)}>
           Leave it unanswered<Key>d</Key>
         </Button>
       )}

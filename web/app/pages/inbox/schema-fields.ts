@@ -16,6 +16,9 @@ export function fieldsOf(schema: Schema): SchemaField[] | undefined {
     else if (value.type === 'number' || value.type === 'integer' || value.type === 'boolean') fields.push({ ...common, kind: value.type, options: [] })
     else return undefined
   }
+  // The API sorts properties by name; what is required comes first, in the order that the schema names it.
+  const place = (name: string) => (required.includes(name) ? required.indexOf(name) : required.length)
+  fields.sort((one, other) => place(one.name) - place(other.name))
   return fields.length > 0 ? fields : undefined
 }
 
