@@ -82,7 +82,7 @@ export function Shell() {
 
   // The palette is loaded when nothing else is, so that it is there when its keys are pressed.
   useEffect(() => {
-    const timer = setTimeout(() => void loadPalette(), 2000)
+    const timer = setTimeout(() => void loadPalette().catch(() => undefined), 2000)
     return () => clearTimeout(timer)
   }, [])
 
