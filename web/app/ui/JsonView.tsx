@@ -30,7 +30,7 @@ function Node({ value, name, depth, open }: { value: unknown; name?: string; dep
   )
 }
 
-const Name = ({ name }: { name: string | undefined }) => (name === undefined ? null : <span className="text-text-2">{name}: </span>)
+const Name = ({ name }: { name: string | undefined }) => (name === undefined ? null : <span className="whitespace-pre text-text-2">{name}: </span>)
 
 function Branch({ value, name, depth, open }: { value: object; name: string | undefined; depth: number; open: number }) {
   const [isOpen, setOpen] = useState(depth < open)

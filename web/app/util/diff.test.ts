@@ -10,4 +10,6 @@ it('shows the fewest changed lines', () => {
   expect(text('a\nb\nc', 'a\nx\nc')).toBe(' a|-b|+x| c')
   expect(text('a\nb\nc\nd', 'b\nd\ne')).toBe('-a| b|-c| d|+e')
   expect(text('same', 'same')).toBe(' same')
+  expect(text('', 'a\nb')).toBe('+a|+b')
+  expect(text('a', '')).toBe('-a')
 })

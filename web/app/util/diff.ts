@@ -5,8 +5,9 @@ const MAX_PAIRS = 4_000_000
 
 /** The shortest list of removed and added lines that turns one text into the other. */
 export function diffLines(before: string, after: string): DiffLine[] {
-  const a = before.split('\n')
-  const b = after.split('\n')
+  // A text that is not there has no line, not an empty one.
+  const a = before === '' ? [] : before.split('\n')
+  const b = after === '' ? [] : after.split('\n')
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++
   let end = 0

@@ -67,7 +67,7 @@ export function ChatPage() {
             )}
           </div>
         </section>
-        <aside aria-label="Conversations" className="flex min-h-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card lg:w-80 lg:shrink-0">
+        <aside aria-label="Conversations" className="flex min-h-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card lg:w-72 lg:shrink-0">
           <ConversationList q={q} onSearch={(next) => change({ q: next })} />
         </aside>
       </div>

@@ -76,7 +76,7 @@ function Loaded({ conversation }: { conversation: Conversation }) {
 
   return (
     <div className="flex h-[calc(100dvh-88px)] min-h-96 gap-6">
-      <aside aria-label="Conversations" className="hidden w-60 shrink-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card xl:flex">
+      <aside aria-label="Conversations" className="hidden w-72 shrink-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card xl:flex">
         <ConversationList current={conversation.id} />
       </aside>
       <div className="flex min-h-0 min-w-0 flex-1 flex-col">

@@ -18,8 +18,9 @@ export function LimitsCard({ run, tree }: { run: RunDetail; tree: RunTree | unde
     ['Steps', run.stepCount, run.maxSteps ?? CHAIN_STEPS, String],
     ['Time', took, run.timeoutSeconds * 1000, formatDuration],
   ]
-  if (run.maxTotalTokens) limits.push(['Tokens', own.totalInput + own.totalOutput + (below?.tokens ?? 0), run.maxTotalTokens, formatCompact])
-  if (run.maxCostUsd) limits.push(['Cost', (own.totalCost ?? 0) + (below?.usd ?? 0), run.maxCostUsd, formatMoney])
+  const withBelow = run.childRuns.length > 0 ? ' with the runs below' : ''
+  if (run.maxTotalTokens) limits.push([`Tokens${withBelow}`, own.totalInput + own.totalOutput + (below?.tokens ?? 0), run.maxTotalTokens, formatCompact])
+  if (run.maxCostUsd) limits.push([`Cost${withBelow}`, (own.totalCost ?? 0) + (below?.usd ?? 0), run.maxCostUsd, formatMoney])
   return (
     <Card title="Limits">
       <ul className="space-y-3">

@@ -59,7 +59,7 @@ function Values({ item, run }: { item: CallItem; run: RunDetail }) {
       </div>
       <div className="min-w-0">
         <h3 className="mb-1 text-xs font-medium text-text-2">{data.status === 'error' ? 'Error' : 'Output'}</h3>
-        {data.output === null || data.output === undefined ? <p className="text-text-2">{isOver ? 'There is no output.' : 'It is not over yet.'}</p> : <JsonView value={data.output} />}
+        {data.output === null || data.output === undefined ? <p className="text-text-2">{isOver ? 'There is no output.' : 'It is not over yet.'}</p> : <JsonView value={data.output} open={3} />}
       </div>
     </div>
   )
