@@ -7,13 +7,14 @@ import { useSession } from '~/api/session'
 import type { Scope } from '~/api/types'
 import { useDebounced } from '~/hooks/use-debounced'
 import { useRegisteredActions } from '~/util/actions'
-import { formatRelative, words } from '~/util/format'
+import { formatRelative, shortId, words } from '~/util/format'
 import { PAGES } from './navigation'
 
 export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
 
 const LIMIT = 5
 const ACTIONS = 'Actions'
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const matches = (text: string, ...fields: (string | undefined)[]) => {
   const haystack = fields.join(' ').toLowerCase()
   return text.toLowerCase().split(/\s+/).every((word) => haystack.includes(word))
@@ -51,12 +52,20 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
     if (matches(text, page.label)) entries.push({ id: page.to, group: 'Pages', label: page.label, hint: page.key ? `g ${page.key}` : undefined, run: () => void navigate({ to: page.to }) })
   }
   addActions(false)
+  if (ID.test(q)) {
+    // An id does not say what it names; the page that is opened does.
+    entries.push({ id: `run-${q}`, group: 'By id', label: `Open the run ${shortId(q)}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: q } }) })
+    entries.push({ id: `workflow-${q}`, group: 'By id', label: `Open the workflow ${shortId(q)}`, run: () => void navigate({ to: '/workflows/$workflowId', params: { workflowId: q } }) })
+    entries.push({ id: `object-${q}`, group: 'By id', label: `Open the object ${shortId(q)}`, run: () => void navigate({ to: '/graph/objects/$objectId', params: { objectId: q } }) })
+  }
   if (q !== '') {
-    for (const agent of (agents.data?.items ?? []).filter((one) => matches(q, one.name, one.description)).slice(0, LIMIT)) {
+    const byName = (one: { name: string }) => (matches(q, one.name) ? 0 : 1)
+    const found = (agents.data?.items ?? []).filter((one) => matches(q, one.name, one.description)).sort((one, other) => byName(one) - byName(other))
+    for (const agent of found.slice(0, LIMIT)) {
       entries.push({ id: agent.id, group: 'Agents', label: agent.name, hint: agent.description.slice(0, 60), run: () => void navigate({ to: '/agents/$agentId', params: { agentId: agent.id } }) })
     }
     for (const run of runs.data?.items ?? []) {
-      entries.push({ id: run.id, group: 'Runs', label: run.agentName, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
+      entries.push({ id: run.id, group: 'Runs', label: `${run.agentName} ${shortId(run.id)}`, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
     }
     for (const workflow of (workflows.data?.items ?? []).filter((one) => matches(q, one.description)).slice(0, LIMIT)) {
       entries.push({ id: workflow.id, group: 'Workflows', label: workflow.description || workflow.id, hint: words(workflow.status), run: () => void navigate({ to: '/workflows/$workflowId', params: { workflowId: workflow.id } }) })
