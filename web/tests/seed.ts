@@ -19,6 +19,14 @@ rules:
     answer:
       text: I search the graph.
       calls: [{ tool: search_hybrid, input: { query: tagging, limit: 5 } }]
+  - when: { input: "note G" }
+    answer: { text: "Note G describes how the Analytical Engine would compute Bernoulli numbers, step by step." }
+  - when: { input: "Grace Hopper" }
+    answer: { text: "Grace Hopper wrote the first compiler in 1952 and shaped COBOL after it." }
+  - when: { input: "worked with" }
+    answer: { text: "Three people are connected by a letter or a joint work; the oldest letter is from 1833." }
+  - when: { input: "cite" }
+    answer: { text: "Two works cite it, both from the years after 1950." }
   - when: {}
     answer: { text: "Nothing is known about tagging yet." }
 `,
@@ -34,6 +42,23 @@ rules:
     fault: auth
 `,
 }
+
+const QUESTIONS = [
+  'Do we know anything about tagging?',
+  'What does note G say?',
+  'Who worked with Ada Lovelace?',
+  'Which works cite the first compiler?',
+  'What did Grace Hopper build?',
+  'Who worked with Charles Babbage?',
+  'Which works cite the universal machine?',
+  'What does note G leave open?',
+  'Who worked with Grace Hopper?',
+  'Which works cite the lambda calculus?',
+  'What did Grace Hopper write about bugs?',
+  'Who worked with Alan Turing?',
+  'Is there a note on tagging of documents?',
+  'Which works cite note G?',
+]
 
 export const rehearsal = (name: string) => ({ provider: 'rehearsal', name })
 
@@ -76,12 +101,19 @@ export async function seed(server: Server) {
   for (const agent of agents) await server.api('POST', '/api/admin/agents', agent)
   await server.api('PUT', '/api/coordination/budgets', { tokens: 200_000 })
   await server.api('PUT', '/api/coordination/budgets', { agent: 'researcher', tokens: 60_000 })
-  const waiting = await trigger(server, 'note-cleaner', 'Tidy up')
-  const running = [await trigger(server, 'release-watcher', 'Watch the releases of this week'), await trigger(server, 'release-watcher', 'Watch the nightly builds')]
-  const failed = [await trigger(server, 'invoice-reader', 'Read invoice 4711'), await trigger(server, 'invoice-reader', 'Read invoice 4712')]
-  const paused = await trigger(server, 'researcher', 'What do we know about tagging?', { maxSteps: 1 })
   const completed: string[] = []
-  for (let count = 0; count < 14; count++) completed.push(await trigger(server, 'researcher', `What do we know about topic ${count}?`))
+  const ask = async (questions: string[]) => {
+    for (const question of questions) completed.push(await trigger(server, 'researcher', question))
+  }
+  // Mixed, as in a real list.
+  await ask(QUESTIONS.slice(0, 7))
+  const failed = [await trigger(server, 'invoice-reader', 'Read invoice 4711'), await trigger(server, 'invoice-reader', 'Read invoice 4712')]
+  await ask(QUESTIONS.slice(7, 10))
+  const waiting = await trigger(server, 'note-cleaner', 'Tidy up')
+  const paused = await trigger(server, 'researcher', 'What do we know about tagging?', { maxSteps: 1 })
+  await ask(QUESTIONS.slice(10, 12))
+  const running = [await trigger(server, 'release-watcher', 'Watch the releases of this week'), await trigger(server, 'release-watcher', 'Watch the nightly builds')]
+  await ask(QUESTIONS.slice(12))
   await untilStatus(server, waiting, 'waiting')
   for (const run of failed) await untilStatus(server, run, 'failed')
   await untilStatus(server, paused, 'paused')

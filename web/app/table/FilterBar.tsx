@@ -26,7 +26,7 @@ export function FilterSelect({ label, value, options, onChange }: { label: strin
       value={value ?? ''}
       onChange={(event) => onChange(event.target.value || undefined)}
       options={[{ value: '', label: `Any ${label.toLowerCase()}` }, ...options]}
-      className="h-7! w-auto! max-w-28 px-1.5! text-xs!"
+      className="h-7! w-auto! max-w-24 px-1.5! text-xs!"
     />
   )
 }
