@@ -68,7 +68,7 @@ export async function ask(server: Server, agent: string, input: string): Promise
 
 /** Waits for a pending item of a kind. */
 export async function untilItem(server: Server, matches: (item: Item) => boolean): Promise<Item> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   for (;;) {
     const item = (await server.api<Item[]>('GET', '/api/approvals?status=pending&limit=100')).find(matches)
     if (item) return item

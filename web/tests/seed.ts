@@ -79,7 +79,7 @@ export async function trigger(server: Server, agent: string, input: string, more
 
 /** Waits until a run has one of these statuses. */
 export async function untilStatus(server: Server, runId: string, ...statuses: string[]): Promise<Run> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   for (;;) {
     const run = await server.api<Run>('GET', `/api/admin/runs/${runId}`)
     if (statuses.includes(run.status)) return run

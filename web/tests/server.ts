@@ -67,10 +67,7 @@ export class Server {
 
   /** Ends the program at once, as a crash does. */
   async kill() {
-    // `front.mjs` has the program as its child, which would outlive it.
-    const below = readFileSync(`/proc/${this.#child.pid}/task/${this.#child.pid}/children`, 'utf8').split(' ').filter(Boolean)
     await this.#end('SIGKILL')
-    for (const pid of below) process.kill(Number(pid), 'SIGKILL')
   }
 
   /** Starts the program again with the same data and the same address. */
@@ -119,10 +116,34 @@ export class Server {
     const child = this.#child
     if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve()
     return new Promise((resolve) => {
-      child.once('exit', () => resolve())
-      child.kill(signal)
-      setTimeout(() => child.kill('SIGKILL'), 10_000).unref()
+      let below: number[] = []
+      const killAll = () => {
+        below = childrenOf(child.pid!)
+        child.kill('SIGKILL')
+      }
+      const patience = setTimeout(killAll, 30_000)
+      child.once('exit', () => {
+        clearTimeout(patience)
+        below.forEach(killQuietly)
+        resolve()
+      })
+      if (signal === 'SIGKILL') killAll()
+      else child.kill(signal)
     })
+  }
+}
+
+/** `front.mjs` has the program as its child, which would outlive it. */
+function childrenOf(pid: number): number[] {
+  if (!process.env.EMERGENT_PROGRAM) return []
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
+function killQuietly(pid: number) {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
   }
 }
 

@@ -85,7 +85,7 @@ export const workflowOf = (server: Server, id: string) => server.api<WorkflowVie
 
 /** Waits until a workflow has one of these statuses. */
 export async function untilWorkflow(server: Server, id: string, ...statuses: string[]): Promise<WorkflowView> {
-  const end = Date.now() + 40_000
+  const end = Date.now() + 60_000
   for (;;) {
     const workflow = await workflowOf(server, id)
     if (statuses.includes(workflow.status)) return workflow

@@ -16,7 +16,7 @@ const SOFT: Record<Tone, string> = {
 
 export function Badge({ tone = 'idle', icon, children, title }: { tone?: Tone; icon?: ReactNode; children: ReactNode; title?: string }) {
   return (
-    <span title={title} className={classes('inline-flex h-5 items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', SOFT[tone])}>
+    <span title={title} className={classes('inline-flex h-5 max-w-full items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', SOFT[tone])}>
       {icon}
       {children}
     </span>
@@ -51,9 +51,9 @@ export const statusTone = (status: string): Tone => STATUSES[status]?.[0] ?? 'id
 export function Status({ status, detail }: { status: string; detail?: string | null | undefined }) {
   const [tone, Icon] = STATUSES[status] ?? (['idle', CircleDashed] as const)
   return (
-    <Badge tone={tone} icon={<Icon aria-hidden size={12} strokeWidth={2.25} />}>
+    <Badge tone={tone} icon={<Icon aria-hidden size={12} strokeWidth={2.25} className="shrink-0" />}>
       {capitalised(words(status))}
-      {detail && <span className="font-normal">· {words(detail)}</span>}
+      {detail && <span className="min-w-0 truncate font-normal">· {words(detail)}</span>}
     </Badge>
   )
 }

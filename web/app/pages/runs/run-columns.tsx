@@ -18,16 +18,16 @@ export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run) => 
     {
       key: 'agent',
       head: 'Agent',
-      width: 'minmax(0, 1.5fr)',
+      width: 'minmax(0, 1.2fr)',
       cell: (run) => (
         <Link to="/runs/$runId" params={{ runId: run.id }} className="font-medium hover:underline">
           {run.agentName}
-          <span className="ml-2 hidden font-mono text-xs font-normal text-text-3 sm:inline">{shortId(run.id)}</span>
+          <span className="ml-2 hidden font-mono text-xs font-normal text-text-3 2xl:inline">{shortId(run.id)}</span>
         </Link>
       ),
     },
     { key: 'status', head: 'Status', width: 'clamp(104px, 14vw, 152px)', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
-    { key: 'note', head: 'What', width: 'minmax(0, 2fr)', from: 'lg', cell: (run) => <span className="text-text-2">{run.errorMessage ?? note(run)}</span> },
+    { key: 'note', head: 'What', width: 'minmax(0, 2.4fr)', from: 'lg', cell: (run) => <span className="text-text-2">{run.errorMessage ?? note(run)}</span> },
     { key: 'origin', head: 'Origin', width: '64px', from: 'lg', cell: (run) => <span className="text-text-2">{capitalised(words(run.origin))}</span> },
     { key: 'steps', head: 'Steps', width: '48px', align: 'end', from: 'xl', cell: (run) => run.stepCount },
     { key: 'tokens', head: 'Tokens', width: '52px', align: 'end', from: 'xl', cell: (run) => <Tokens input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} /> },
