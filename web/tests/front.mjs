@@ -38,6 +38,9 @@ function findFile(request) {
   return isPage ? '/index.html' : undefined
 }
 
+// A file that is read while `npm run build` replaces it must not end the server.
+process.on('uncaughtException', (error) => console.error(`front: ${error.message}`))
+
 http
   .createServer((request, response) => {
     const file = findFile(request)

@@ -10,6 +10,10 @@ import { createDatabase, type Database } from './database'
 const BINARY = process.env.EMERGENT_BIN ? resolve(process.env.EMERGENT_BIN) : fileURLToPath(new URL('../../target/debug/emergent', import.meta.url))
 const PATIENCE = 90_000
 
+/** A hook that ran out of time leaves its server behind; it ends with the process of the tests. */
+const running = new Set<ChildProcess>()
+process.on('exit', () => running.forEach((child) => child.kill('SIGTERM')))
+
 export type ServerOptions = {
   /** Further environment variables, such as `EMERGENT_REHEARSAL_SCRIPT`. */
   env?: Record<string, string>
@@ -97,6 +101,8 @@ export class Server {
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
+    running.add(child)
+    child.once('exit', () => running.delete(child))
     child.stdout.on('data', (bytes: Buffer) => (this.output += bytes.toString()))
     child.stderr.on('data', (bytes: Buffer) => (this.output += bytes.toString()))
     return child
