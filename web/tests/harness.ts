@@ -112,7 +112,7 @@ export async function showEverywhere(browser: Browser, server: Server, name: str
     await ready(page)
     for (const theme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme: theme })
-      await page.locator(`html[data-theme=${theme}]`).waitFor()
+      await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' })
       await page.screenshot({ path: join(SCREENSHOTS, `${name}-${theme}-${width}.png`), animations: 'disabled' })
       // Nothing but the colours differs between the themes.
       await expectAccessible(page, `${name}, ${theme}, ${width} px`, theme === 'dark' ? COLOUR_RULES : undefined)
