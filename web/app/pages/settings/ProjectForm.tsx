@@ -1,0 +1,77 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { otherProblem, problemAt } from '~/api/problems'
+import { useScope, useSession } from '~/api/session'
+import type { Project, Schemas } from '~/api/types'
+import { Button } from '~/ui/Button'
+import { InlineError } from '~/ui/ErrorState'
+import { Field, Input, Switch } from '~/ui/Field'
+import { toast } from '~/ui/toast'
+import { formatCount } from '~/util/format'
+
+const KEPT = [
+  ['runsDays', 'Ended runs', 'With messages, tool calls and events.'],
+  ['eventsDays', 'Changes in the feed', 'Objects and their versions stay.'],
+  ['firingsDays', 'Firings of triggers', 'Only settled ones.'],
+] as const
+type Days = Record<(typeof KEPT)[number][0], string>
+
+const textOf = (days: number | null | undefined) => (days == null ? '' : String(days))
+
+/** The name, the strictness and the retention of the project. */
+export function ProjectForm({ project }: { project: Project }) {
+  const client = useQueryClient()
+  const session = useSession()
+  const write = useScope('admin:write')
+  const [name, setName] = useState(project.name)
+  const [strict, setStrict] = useState(project.strict)
+  const [autoDispatch, setAutoDispatch] = useState(project.autoDispatch ?? false)
+  const saved: Days = { runsDays: textOf(project.retention?.runsDays), eventsDays: textOf(project.retention?.eventsDays), firingsDays: textOf(project.retention?.firingsDays) }
+  const [days, setDays] = useState(saved)
+  const retention = Object.fromEntries(KEPT.filter(([key]) => days[key] !== saved[key]).map(([key]) => [key, days[key] === '' ? null : Number(days[key])]))
+  const body: Schemas['UpdateProject'] = {
+    ...(name !== project.name && { name }),
+    ...(strict !== project.strict && { strict }),
+    ...(autoDispatch !== (project.autoDispatch ?? false) && { autoDispatch }),
+    ...(Object.keys(retention).length > 0 && { retention }),
+  }
+  const save = useMutation({
+    mutationFn: () => unwrap(api.PATCH('/api/projects/{id}', { params: { path: { id: project.id } }, body })),
+    onSuccess: () => {
+      toast('The project was saved.')
+      void client.invalidateQueries({ queryKey: keys.projects })
+    },
+  })
+  const spans = !session?.project
+  const nameHint = project.name === 'default' ? 'Requests that name no project use the project called default, so it keeps its name here.' : spans ? 'Clients that name the project have to use the new name.' : 'Only a token that spans projects can rename.'
+  return (
+    <form
+      className="grid gap-4"
+      onSubmit={(event) => {
+        event.preventDefault()
+        save.mutate()
+      }}
+    >
+      <Field label="Name" hint={nameHint} problem={problemAt(save.error, 'name')}>
+        {(ids) => <Input {...ids} value={name} disabled={!spans || project.name === 'default'} onChange={(event) => setName(event.target.value)} />}
+      </Field>
+      <fieldset>
+        <legend className="mb-2 text-xs font-medium text-text-2">Days that things are kept (empty: for ever)</legend>
+        <div className="grid gap-3 sm:grid-cols-3">
+          {KEPT.map(([key, label, hint]) => (
+            <Field key={key} label={label} hint={hint} problem={problemAt(save.error, `retention.${key}`)}>
+              {(ids) => <Input {...ids} type="number" min="1" max="36500" placeholder="For ever" value={days[key]} onChange={(event) => setDays({ ...days, [key]: event.target.value })} />}
+            </Field>
+          ))}
+        </div>
+        {project.deleted && <p className="mt-2 text-xs text-text-2">Deleted so far: {formatCount(project.deleted.runs)} runs, {formatCount(project.deleted.events)} changes, {formatCount(project.deleted.firings)} firings.</p>}
+      </fieldset>
+      <Switch label="Refuse types that no template pack describes" checked={strict} onChange={setStrict} />
+      <Switch label="Execute new tasks outside of workflows by themselves" checked={autoDispatch} onChange={setAutoDispatch} />
+      <InlineError error={save.error && otherProblem(save.error, ['name', ...KEPT.map(([key]) => `retention.${key}`)])} />
+      <p><Button type="submit" variant="primary" busy={save.isPending} disabledReason={write.reason ?? (Object.keys(body).length === 0 ? 'Nothing was changed yet.' : undefined)}>Save the project</Button></p>
+    </form>
+  )
+}

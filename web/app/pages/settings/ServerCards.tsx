@@ -1,0 +1,76 @@
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { CircleCheck, CircleDashed } from 'lucide-react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { Badge } from '~/ui/Badge'
+import { Card } from '~/ui/Card'
+import { KeyValue } from '~/ui/KeyValue'
+import { ListTable } from '~/ui/ListTable'
+import { Loaded } from '~/ui/Loaded'
+import { formatCount } from '~/util/format'
+
+/** The state of the server. Providers are not asked, because that takes time and reaches out. */
+export const diagnosticsQuery = queryOptions({
+  queryKey: keys.diagnostics,
+  queryFn: ({ signal }) => unwrap(api.GET('/api/admin/diagnostics', { params: { query: { probe: false } }, signal })),
+})
+
+export function ModelsCard() {
+  const query = useQuery(diagnosticsQuery)
+  return (
+    <Card title="Models" flush>
+      <Loaded query={query} what="The models could not be loaded.">
+        {({ models, model }) => (
+          <>
+            {model && <p className="border-b border-line bg-wait-soft px-4 py-2 text-wait">The server replaces the model of every agent by {model}.</p>}
+            <ListTable
+              label="Providers of models"
+              rows={models}
+              rowKey={(one) => one.provider}
+              columns={[
+                { key: 'provider', head: 'Provider', cell: (one) => <span className="font-medium">{one.provider}</span> },
+                { key: 'state', head: 'State', cell: (one) => (one.configured ? <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge> : <Badge icon={<CircleDashed aria-hidden size={12} />}>No key</Badge>) },
+                { key: 'how', head: 'How', cell: (one) => (one.setting ? <span className="text-xs text-text-2">{one.configured ? 'Set by ' : 'Start the server with '}<code className="font-mono break-all">{one.setting}</code></span> : <span className="text-xs text-text-2">Needs no key</span>) },
+              ]}
+            />
+          </>
+        )}
+      </Loaded>
+    </Card>
+  )
+}
+
+export function ServerCard() {
+  const query = useQuery(diagnosticsQuery)
+  return (
+    <Card title="Server">
+      <Loaded query={query} what="The state of the server could not be loaded.">
+        {(data) => (
+          <>
+            <KeyValue
+              items={[
+                ['Version', `${data.version}${data.commit ? ` (${data.commit})` : ''}`],
+                ['Database', `${data.database.engine === 'postgres' ? 'PostgreSQL' : 'SQLite'}, schema ${data.database.schemaVersion}`],
+                ['Embeddings', data.embedder.model ?? 'Off: search is by text alone'],
+                ['Address', data.listen.address && `${data.listen.address}${data.listen.loopback ? ', this machine only' : ''}`],
+                ['Settings file', data.configFile ?? 'None'],
+                ['Notices', data.webhooks && `${formatCount(data.webhooks.waiting)} waiting, ${formatCount(data.webhooks.givenUp)} given up${data.webhooks.lastError ? `: ${data.webhooks.lastError}` : ''}`],
+              ]}
+            />
+            <details className="mt-4">
+              <summary className="cursor-pointer text-sm font-medium text-accent-text">All {data.settings.length} settings and limits</summary>
+              <dl className="mt-2 divide-y divide-line text-xs">
+                {data.settings.map((one) => (
+                  <div key={one.variable} className="grid gap-x-3 py-1.5 sm:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+                    <dt className="font-mono break-all">{one.variable}</dt>
+                    <dd className="break-all text-text-2">{one.secret ? (one.isSet ? 'Set, and hidden' : 'Not set') : (one.value ?? 'Not set')}{one.source !== 'default' && ` · by ${one.source}`}</dd>
+                  </div>
+                ))}
+              </dl>
+            </details>
+          </>
+        )}
+      </Loaded>
+    </Card>
+  )
+}
