@@ -1,5 +1,6 @@
 import { PageHeader } from '~/ui/PageHeader'
 import { FailuresCard, RunningCard } from './RunCards'
+import { FirstVisitCard } from './FirstVisitCard'
 import { NeedsYouCard } from './NeedsYouCard'
 import { SpendCard } from './SpendCard'
 import { SummaryTiles } from './SummaryTiles'
@@ -10,6 +11,7 @@ export function OverviewPage() {
     <>
       <PageHeader title="Overview" description="What needs you, what runs, what failed and why, and what it costs." />
       <div className="space-y-4">
+        <FirstVisitCard />
         <SummaryTiles />
         <div className="grid items-start gap-4 xl:grid-cols-[3fr_2fr]">
           <div className="grid gap-4">

@@ -29,7 +29,7 @@ export function ModelsCard() {
               rowKey={(one) => one.provider}
               columns={[
                 { key: 'provider', head: 'Provider', cell: (one) => <span className="font-medium">{one.provider}</span> },
-                { key: 'state', head: 'State', cell: (one) => (one.configured ? <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge> : <Badge icon={<CircleDashed aria-hidden size={12} />}>No key</Badge>) },
+                { key: 'state', head: 'State', cell: (one) => (one.configured ? <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge> : <Badge icon={<CircleDashed aria-hidden size={12} />}>Not set</Badge>) },
                 { key: 'how', head: 'How', cell: (one) => (one.setting ? <span className="text-xs text-text-2">{one.configured ? 'Set by ' : 'Start the server with '}<code className="font-mono break-all">{one.setting}</code></span> : <span className="text-xs text-text-2">Needs no key</span>) },
               ]}
             />
