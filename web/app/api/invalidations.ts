@@ -7,9 +7,9 @@ import type { ProjectEvent } from './types'
 export function staleKeys(event: ProjectEvent): QueryKey[] {
   switch (event.type) {
     case 'run':
-      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
+      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, keys.triggers, keys.firings, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
     case 'workflow':
-      return [keys.workflows, keys.workflow(event.workflowId), keys.tasks]
+      return [keys.workflows, keys.workflow(event.workflowId), keys.tasks, keys.triggers, keys.firings]
     case 'approval':
       return [keys.inbox, keys.inboxItem(event.approvalId), keys.discussions, ...(event.runId ? [keys.run(event.runId)] : [])]
     case 'graph':

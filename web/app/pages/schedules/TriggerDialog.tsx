@@ -1,0 +1,83 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
+import { otherProblem, problemAt } from '~/api/problems'
+import { useScope } from '~/api/session'
+import type { Agent } from '~/api/types'
+import { Button } from '~/ui/Button'
+import { Dialog } from '~/ui/Dialog'
+import { InlineError } from '~/ui/ErrorState'
+import { Field, Input, Select, Textarea } from '~/ui/Field'
+import { toast } from '~/ui/toast'
+import { agentChange, type Draft, draftOf, emptyDraft, workflowTrigger } from './trigger-draft'
+import type { Trigger } from './triggers'
+import { WhenFields } from './WhenFields'
+import { WorkflowFields } from './WorkflowFields'
+
+const FIELDS = ['trigger', 'config', 'dispatch', 'description', 'tasks', 'name', 'planner']
+
+/** Creates a trigger, or changes the one that is given. */
+export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Trigger; when: Draft['when']; agents: Agent[]; onClose: () => void }) {
+  const client = useQueryClient()
+  const [opened] = useState(trigger)
+  const [draft, setDraft] = useState<Draft>(() => (trigger ? draftOf(trigger) : emptyDraft(when)))
+  const [isBroken, setBroken] = useState(false)
+  const writesAgents = useScope('agents:write')
+  const invoke = useScope('agents:invoke')
+  const set = (change: Partial<Draft>) => setDraft((known) => ({ ...known, ...change }))
+  const agent = agents.find((one) => one.id === draft.agentId)
+  const save = useMutation({
+    mutationFn: async () => {
+      if (draft.starts === 'workflow') await unwrap(api.PUT('/api/admin/triggers/{name}', { params: { path: { name: draft.name.trim() } }, body: workflowTrigger(draft, opened) }))
+      else if (agent) await unwrap(api.PATCH('/api/admin/agents/{agentId}', { params: { path: { agentId: agent.id } }, body: agentChange(draft, agent) }))
+    },
+    onSuccess: () => {
+      toast(`The trigger of ${draft.starts === 'workflow' ? draft.name.trim() : agent?.name} was saved.`)
+      void client.invalidateQueries({ queryKey: keys.triggers })
+      void client.invalidateQueries({ queryKey: keys.agents })
+      onClose()
+    },
+  })
+  const missing =
+    draft.starts === 'agent'
+      ? (writesAgents.reason ?? (agent ? undefined : 'Choose an agent.'))
+      : (invoke.reason ?? (!draft.name.trim() ? 'Give the trigger a name.' : isBroken ? 'Correct the JSON first.' : draft.plan === 'goal' && !draft.goal.trim() ? 'Say what the workflow is to do.' : undefined))
+  const candidates = agents.filter((one) => one.visibility !== 'internal')
+  const noun = draft.when === 'event' ? 'event trigger' : 'schedule'
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={opened ? `Edit the ${noun} of ${opened.title}` : draft.when === 'event' ? 'Create an event trigger' : 'Create a schedule'}
+      description={draft.starts === 'agent' && agent?.trigger && !opened ? `${agent.name} has a trigger already (${agent.trigger}). Saving replaces it: an agent has one.` : undefined}
+      footer={<><Button onClick={onClose}>Discard</Button><Button variant="primary" busy={save.isPending} disabledReason={missing} onClick={() => save.mutate()}>Save the {noun}</Button></>}
+    >
+      <div className="grid gap-4">
+        <div className="grid gap-4 sm:grid-cols-2">
+          <Field label="Starts" hint={opened ? 'This cannot be changed.' : undefined}>
+            {(ids) => <Select {...ids} disabled={opened !== undefined} value={draft.starts} onChange={(event) => set({ starts: event.target.value as Draft['starts'] })} options={[{ value: 'agent', label: 'An agent' }, { value: 'workflow', label: 'A workflow' }]} />}
+          </Field>
+          {draft.starts === 'agent' ? (
+            <Field label="Agent" problem={problemAt(save.error, 'name')}>
+              {(ids) => <Select {...ids} disabled={opened !== undefined} value={draft.agentId} onChange={(event) => set({ agentId: event.target.value })} options={[{ value: '', label: 'Choose…' }, ...candidates.map((one) => ({ value: one.id, label: one.name }))]} />}
+            </Field>
+          ) : (
+            <Field label="Name" problem={problemAt(save.error, 'name')} hint={opened ? undefined : 'A name that exists is changed.'}>
+              {(ids) => <Input {...ids} disabled={opened !== undefined} value={draft.name} placeholder="weekly-report" onChange={(event) => set({ name: event.target.value })} />}
+            </Field>
+          )}
+        </div>
+        <WhenFields draft={draft} set={set} error={save.error} />
+        {draft.starts === 'agent' ? (
+          <Field label="Input" hint={`What the agent is told. Empty: a sentence about the ${draft.when === 'event' ? 'event' : 'schedule'}.`} problem={problemAt(save.error, 'config.trigger.input')}>
+            {(ids) => <Textarea {...ids} rows={3} value={draft.input} onChange={(event) => set({ input: event.target.value })} />}
+          </Field>
+        ) : (
+          <WorkflowFields draft={draft} set={set} error={save.error} onBroken={setBroken} />
+        )}
+      </div>
+      <InlineError error={save.error && otherProblem(save.error, FIELDS)} />
+    </Dialog>
+  )
+}

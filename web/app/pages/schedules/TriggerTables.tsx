@@ -1,0 +1,117 @@
+import { Link } from '@tanstack/react-router'
+import { CircleCheck, Hourglass, MoreHorizontal, Play, TriangleAlert } from 'lucide-react'
+import { Badge } from '~/ui/Badge'
+import { Button } from '~/ui/Button'
+import { type ListColumn, ListTable } from '~/ui/ListTable'
+import { Menu } from '~/ui/Menu'
+import { RelativeTime } from '~/ui/Values'
+import { formatAbsolute } from '~/util/format'
+import { describeEvent, EVENTS, type Schedule, type Trigger } from './triggers'
+
+type Act = 'edit' | 'run' | 'delete'
+type Props = { rows: Trigger[]; fixed: (trigger: Trigger) => string | undefined; runReason: string | undefined; onAct: (act: Act, key: string) => void }
+
+const name: ListColumn<Trigger> = {
+  key: 'name',
+  head: 'Starts',
+  cell: (one) => (
+    <>
+      {one.starts === 'agent' ? (
+        <Link to="/agents/$agentId" params={{ agentId: one.agentName }} className="font-medium break-all hover:underline">{one.title}</Link>
+      ) : (
+        <span className="font-medium break-all">{one.title}</span>
+      )}
+      <p className="text-xs text-text-2">
+        {one.starts === 'workflow' ? (one.dispatch?.tasks ? `Workflow of ${one.dispatch.tasks.length} ${one.dispatch.tasks.length === 1 ? 'task' : 'tasks'}` : 'Workflow with a planner') : one.title === one.agentName ? 'Agent' : `Agent ${one.agentName}`}
+        {one.product && ` · ${one.product}`}
+      </p>
+    </>
+  ),
+}
+
+const actions = ({ fixed, runReason, onAct }: Props): ListColumn<Trigger> => ({
+  key: 'actions',
+  head: <span className="sr-only">Actions</span>,
+  align: 'end',
+  className: 'whitespace-nowrap',
+  cell: (one) => {
+    const reason = fixed(one)
+    return (
+      <span className="inline-flex items-center gap-1">
+        {one.schedule && <Button size="sm" icon={<Play aria-hidden size={12} />} aria-label={`Run now… ${one.title}`} disabledReason={runReason} onClick={() => onAct('run', one.key)} className="max-sm:hidden">Run now…</Button>}
+        <Menu
+          label={`Actions of ${one.title}`}
+          trigger={<Button variant="ghost" size="sm" aria-label={`Actions of ${one.title}`} icon={<MoreHorizontal aria-hidden size={16} />} />}
+          items={[
+            ...(one.schedule ? [{ label: 'Run now…', onSelect: () => onAct('run', one.key), disabledReason: runReason }] : []),
+            { label: 'Edit…', onSelect: () => onAct('edit', one.key), disabledReason: reason },
+            { label: 'Delete…', onSelect: () => onAct('delete', one.key), disabledReason: reason },
+          ]}
+        />
+      </span>
+    )
+  },
+})
+
+export function SchedulesTable(props: Props) {
+  return (
+    <ListTable
+      label="Schedules"
+      rows={props.rows}
+      rowKey={(one) => one.key}
+      columns={[
+        name,
+        { key: 'cron', head: 'When', from: 'sm', cell: (one) => <><code className="font-mono text-xs">{one.schedule?.cron}</code><p className="text-xs text-text-2">{one.schedule?.timeZone}</p></> },
+        { key: 'state', head: 'State', from: 'md', cell: (one) => one.schedule && <State schedule={one.schedule} /> },
+        { key: 'next', head: 'Next', cell: (one) => <When at={one.schedule?.nextAt} none="Never" /> },
+        { key: 'last', head: 'Last', from: 'sm', cell: (one) => one.schedule && <Last schedule={one.schedule} /> },
+        actions(props),
+      ]}
+    />
+  )
+}
+
+export function EventsTable(props: Props) {
+  return (
+    <ListTable
+      label="Event triggers"
+      rows={props.rows}
+      rowKey={(one) => one.key}
+      columns={[
+        name,
+        { key: 'event', head: 'When', cell: (one) => one.event && <>{EVENTS[one.event.event]}<p className="text-xs break-words text-text-2">{describeEvent(one.event)}</p></> },
+        { key: 'state', head: 'State', from: 'md', cell: () => <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Active</Badge> },
+        { key: 'wait', head: 'Waits for more', from: 'md', cell: (one) => (one.event?.coalesceSeconds ? `${one.event.coalesceSeconds} s` : 'No') },
+        { key: 'depth', head: 'Chain', from: 'lg', cell: (one) => `At most ${one.event?.maxDepth} deep` },
+        actions(props),
+      ]}
+    />
+  )
+}
+
+function State({ schedule }: { schedule: Schedule }) {
+  if (schedule.error) {
+    return <><Badge tone="fail" icon={<TriangleAlert aria-hidden size={12} />}>Suspended</Badge><p className="mt-1 max-w-xs text-xs text-fail">{schedule.error}</p></>
+  }
+  if (schedule.waitingSince) return <Badge tone="wait" icon={<Hourglass aria-hidden size={12} />}>Waits for the queue</Badge>
+  return <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Active</Badge>
+}
+
+function When({ at, none }: { at: string | null | undefined; none: string }) {
+  if (!at) return <span className="text-text-2">{none}</span>
+  return <><RelativeTime at={at} /><p className="text-xs text-text-2">{formatAbsolute(at).replace(/:\d\d$/, '')}</p></>
+}
+
+function Last({ schedule }: { schedule: Schedule }) {
+  if (!schedule.lastAt) return <span className="text-text-2">Not yet</span>
+  const time = <RelativeTime at={schedule.lastAt} />
+  return (
+    <>
+      {time}
+      <p className="text-xs">
+        {schedule.lastRunId && <Link to="/runs/$runId" params={{ runId: schedule.lastRunId }} className="text-accent-text underline">Run</Link>}
+        {schedule.lastWorkflowId && <Link to="/workflows/$workflowId" params={{ workflowId: schedule.lastWorkflowId }} className="text-accent-text underline">Workflow</Link>}
+      </p>
+    </>
+  )
+}
