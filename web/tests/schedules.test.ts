@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startAll, visit } from './harness'
+import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal, writeScripts } from './seed'
 
 type Triggers = { schedules: { name: string; cron: string; timeZone: string; missed: string; input: string | null; nextAt: string | null; dispatch?: { description?: string; budgetTokens?: number } | null }[]; events: { agentName: string; event: string; types: string[] }[] }
@@ -24,6 +24,12 @@ beforeAll(async () => {
   while ((await call<{ status: string }[]>('GET', '/api/admin/triggers/firings')).filter((one) => one.status !== 'pending').length < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 100))
 })
 afterAll(() => all?.stop())
+
+it('shows the schedules everywhere', { timeout: 240_000 }, () =>
+  showEverywhere(all.browser, all.server, 'schedules', '/schedules', async (page) => {
+    await page.getByRole('row').filter({ hasText: 'weekly-report' }).waitFor()
+    await page.getByRole('row').filter({ hasText: 'Refused' }).first().waitFor()
+  }))
 
 it('creates a schedule of an agent with problems at their fields, changes it and deletes it', { timeout: 120_000 }, async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })

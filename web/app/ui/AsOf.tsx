@@ -18,11 +18,14 @@ function localTime(time: string | undefined): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
 }
 
-export function AsOfField({ value, onChange }: { value: string | undefined; onChange: (next: string | undefined) => void }) {
+type TimeProps = { value: string | undefined; onChange: (next: string | undefined) => void }
+
+/** A moment, in the time zone of the person. */
+export function TimeField({ label, value, onChange }: TimeProps & { label: string }) {
   const id = useId()
   return (
     <label htmlFor={id} className="inline-flex items-center gap-1.5 text-xs font-normal text-text-2">
-      As of
+      {label}
       <Input
         id={id}
         type="datetime-local"
@@ -34,6 +37,8 @@ export function AsOfField({ value, onChange }: { value: string | undefined; onCh
     </label>
   )
 }
+
+export const AsOfField = (props: TimeProps) => <TimeField label="As of" {...props} />
 
 /** Says that a page shows the past. */
 export function AsOfBanner({ asOf, onLeave, children }: { asOf: string; onLeave: () => void; children?: string }) {

@@ -6,35 +6,27 @@ import { useScope } from '~/api/session'
 import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { useRows } from '~/table/use-infinite'
+import { parseTime, TimeField } from '~/ui/AsOf'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
-import { Input } from '~/ui/Field'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { formatCount } from '~/util/format'
 import { AuditRow } from './AuditRow'
 
-const isTime = (text: string | undefined) => text !== undefined && !Number.isNaN(Date.parse(text))
 const parse = (raw: RawSearch) => ({
   action: raw.action?.slice(0, 100) || undefined,
   actor: raw.actor || undefined,
   subject: raw.subject?.slice(0, 200) || undefined,
-  since: isTime(raw.since) ? raw.since : undefined,
-  until: isTime(raw.until) ? raw.until : undefined,
+  since: parseTime(raw.since),
+  until: parseTime(raw.until),
   open: raw.open || undefined,
 })
 
 /** Kinds of targets, each of which stands for all actions on it. */
 const KINDS = ['agent', 'approval', 'budget', 'conversation', 'mcp_server', 'product', 'project', 'run', 'secret', 'session', 'token', 'trigger', 'workflow']
-
-/** A time of the URL as the field of the browser takes it, in the time zone of the person. */
-function localTime(time: string | undefined): string {
-  if (!time) return ''
-  const date = new Date(time)
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
 
 export function AuditPage() {
   const [search, change] = useUrlState(parse)
@@ -54,7 +46,6 @@ export function AuditPage() {
   const rows = wanted ? loaded.filter(({ target }) => `${target.kind} ${target.name} ${target.id}`.toLowerCase().includes(wanted)) : loaded
   const isFiltered = [action, actor, subject, since, until].some((value) => value !== undefined)
   const clear = () => change({ action: '', actor: '', subject: '', since: '', until: '' })
-  const setTime = (key: 'since' | 'until') => (text: string) => change({ [key]: text && new Date(text).toISOString() })
   const actions = [...new Set([...(action ? [action] : []), ...KINDS, ...loaded.map((entry) => entry.action)])].sort()
   return (
     <>
@@ -68,8 +59,8 @@ export function AuditPage() {
               <FilterText label="Search the subjects" placeholder="Search what was changed" value={subject} onChange={(next) => change({ subject: next })} />
               <FilterSelect label="Action" value={action} options={actions.map((value) => ({ value, label: KINDS.includes(value) ? `${value}: all` : value }))} onChange={(next) => change({ action: next })} />
               <FilterSelect label="Token" value={actor} options={tokens.map(({ id, name }) => ({ value: id, label: name }))} onChange={(next) => change({ actor: next })} />
-              <label className="flex items-center gap-1 text-xs text-text-2">Since <Input type="datetime-local" value={localTime(since)} onChange={(event) => setTime('since')(event.target.value)} className="h-7! w-auto! text-xs!" /></label>
-              <label className="flex items-center gap-1 text-xs text-text-2">Until <Input type="datetime-local" value={localTime(until)} onChange={(event) => setTime('until')(event.target.value)} className="h-7! w-auto! text-xs!" /></label>
+              <TimeField label="Since" value={since} onChange={(next) => change({ since: next })} />
+              <TimeField label="Until" value={until} onChange={(next) => change({ until: next })} />
             </FilterBar>
             {query.error ? (
               <ErrorState error={query.error} what="The audit could not be loaded." onRetry={() => void query.refetch()} />

@@ -16,6 +16,11 @@ const actorOf = ({ token, runId }: Entry) => (runId ? 'An agent' : (token?.name 
 /** One change: a line that opens to its details. */
 export function AuditRow({ entry, isOpen, onToggle }: { entry: Entry; isOpen: boolean; onToggle: () => void }) {
   const { target } = entry
+  const run = entry.runId && (
+    <Link to="/runs/$runId" params={{ runId: entry.runId }} className="text-accent-text underline">
+      The run that did it
+    </Link>
+  )
   return (
     <li>
       <button type="button" aria-expanded={isOpen} onClick={onToggle} className="flex w-full items-center gap-3 px-4 py-2.5 text-left text-sm hover:bg-hover">
@@ -35,7 +40,7 @@ export function AuditRow({ entry, isOpen, onToggle }: { entry: Entry; isOpen: bo
               ['Who', entry.token ? <>{entry.token.name} <span className="font-mono text-xs break-all text-text-2">{entry.token.id}</span></> : 'The server itself'],
               ['From', entry.address ? `${entry.address}${entry.sessionId ? ', by a browser' : ', with the token'}` : 'A command on the data folder'],
               ['What', <>{words(target.kind)} {target.name} {target.id && <span className="font-mono text-xs break-all text-text-2">{target.id}</span>}</>],
-              ['Run', entry.runId && <Link to="/runs/$runId" params={{ runId: entry.runId }} className="text-accent-text underline">The run that did it</Link>],
+              ['Run', run],
             ]}
           />
           <JsonView value={entry.details} />

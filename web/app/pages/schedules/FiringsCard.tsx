@@ -75,7 +75,7 @@ export function FiringsCard({ status, agent, agents, schedules, onChange }: Prop
             rowKey={(one) => one.id}
             columns={[
               { key: 'at', head: 'When', className: 'whitespace-nowrap', cell: (one) => <RelativeTime at={one.scheduledAt ?? one.createdAt} className="text-text-2" /> },
-              { key: 'what', head: 'Trigger', cell: (one) => <><span className="font-medium break-all">{nameOf(one)}</span><p className="text-xs text-text-2">{one.event ? EVENTS[one.event] : 'Schedule'}{one.entityType && `: ${one.entityType}`}</p></> },
+              { key: 'what', head: 'Trigger', className: 'min-w-32', cell: (one) => <><span className="font-medium wrap-anywhere">{nameOf(one)}</span><p className="text-xs text-text-2">{one.event ? EVENTS[one.event] : 'Schedule'}{one.entityType && `: ${one.entityType}`}</p></> },
               { key: 'outcome', head: 'Outcome', cell: (one) => <Outcome firing={one} /> },
               { key: 'link', head: 'Started', align: 'end', from: 'sm', cell: (one) => <Started firing={one} /> },
             ]}
@@ -92,7 +92,8 @@ function Outcome({ firing }: { firing: Firing }) {
   return (
     <>
       <Badge tone={tone} icon={<Icon aria-hidden size={12} />}>{label}</Badge>
-      {firing.reason && <p className="mt-1 text-xs break-words text-text-2">{RULES[firing.reason] ?? firing.reason}</p>}
+      {firing.reason && <p className="mt-1 text-xs wrap-anywhere text-text-2">{RULES[firing.reason] ?? firing.reason}</p>}
+      {(firing.runId || firing.workflowId) && <p className="mt-1 text-xs sm:hidden"><Started firing={firing} /></p>}
     </>
   )
 }

@@ -13,13 +13,14 @@ type Props = { rows: Trigger[]; fixed: (trigger: Trigger) => string | undefined;
 
 const name: ListColumn<Trigger> = {
   key: 'name',
+  className: 'min-w-32',
   head: 'Starts',
   cell: (one) => (
     <>
       {one.starts === 'agent' ? (
-        <Link to="/agents/$agentId" params={{ agentId: one.agentName }} className="font-medium break-all hover:underline">{one.title}</Link>
+        <Link to="/agents/$agentId" params={{ agentId: one.agentName }} className="font-medium wrap-anywhere hover:underline">{one.title}</Link>
       ) : (
-        <span className="font-medium break-all">{one.title}</span>
+        <span className="font-medium wrap-anywhere">{one.title}</span>
       )}
       <p className="text-xs text-text-2">
         {one.starts === 'workflow' ? (one.dispatch?.tasks ? `Workflow of ${one.dispatch.tasks.length} ${one.dispatch.tasks.length === 1 ? 'task' : 'tasks'}` : 'Workflow with a planner') : one.title === one.agentName ? 'Agent' : `Agent ${one.agentName}`}
