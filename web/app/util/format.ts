@@ -47,3 +47,6 @@ export const words = (name: string) => name.replaceAll('_', ' ')
 export const capitalised = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 /** The last part of an id, which tells ids of one moment apart. */
 export const shortId = (id: string) => id.slice(-8)
+
+/** The title of a request as a sentence: texts of the server mark names with backticks. */
+export const plainTitle = (item: { kind: string; title: string }) => (item.kind === 'escalation' ? capitalised(item.title.replaceAll('`', '')) : item.title)

@@ -5,7 +5,7 @@ export type ThemeChoice = 'system' | 'light' | 'dark'
 const listeners = new Set<() => void>()
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
-/** What the person chose. Only this is stored in the browser. */
+/** What the person chose. */
 function choice(): ThemeChoice {
   try {
     const stored = localStorage.getItem('theme')

@@ -5,8 +5,8 @@ import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
+import { FilterPeriod } from '~/table/FilterPeriod'
 import { useRows } from '~/table/use-infinite'
-import { parseTime, TimeField } from '~/ui/AsOf'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
@@ -14,13 +14,14 @@ import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { formatCount } from '~/util/format'
+import { parseSince, parseTime, sinceTime } from '~/util/periods'
 import { AuditRow } from './AuditRow'
 
 const parse = (raw: RawSearch) => ({
   action: raw.action?.slice(0, 100) || undefined,
   actor: raw.actor || undefined,
   subject: raw.subject?.slice(0, 200) || undefined,
-  since: parseTime(raw.since),
+  since: parseSince(raw.since),
   until: parseTime(raw.until),
   open: raw.open || undefined,
 })
@@ -38,7 +39,7 @@ export function AuditPage() {
     enabled: allowed,
     refetchInterval: 30_000,
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) => unwrapPage(api.GET('/api/admin/audit', { params: { query: { action, token: actor, since, until, limit: 50, cursor: pageParam } }, signal })),
+    queryFn: ({ pageParam, signal }) => unwrapPage(api.GET('/api/admin/audit', { params: { query: { action, token: actor, since: since && sinceTime(since, Date.now()), until, limit: 50, cursor: pageParam } }, signal })),
     getNextPageParam: (page) => page.cursor,
   })
   const { rows: loaded, hasMore, isLoadingMore, onMore } = useRows(query)
@@ -56,11 +57,10 @@ export function AuditPage() {
         ) : (
           <>
             <FilterBar isFiltered={isFiltered} onClear={clear} end={<span className="text-xs text-text-2">{formatCount(rows.length)}{hasMore && '+'} shown</span>}>
-              <FilterText label="Search the subjects" placeholder="Search what was changed" value={subject} onChange={(next) => change({ subject: next })} />
+              <FilterText label="Search the subjects" placeholder="Search the subjects" value={subject} onChange={(next) => change({ subject: next })} />
               <FilterSelect label="Action" value={action} options={actions.map((value) => ({ value, label: KINDS.includes(value) ? `${value}: all` : value }))} onChange={(next) => change({ action: next })} />
               <FilterSelect label="Token" value={actor} options={tokens.map(({ id, name }) => ({ value: id, label: name }))} onChange={(next) => change({ actor: next })} />
-              <TimeField label="Since" value={since} onChange={(next) => change({ since: next })} />
-              <TimeField label="Until" value={until} onChange={(next) => change({ until: next })} />
+              <FilterPeriod since={since} until={until} onChange={change} />
             </FilterBar>
             {query.error ? (
               <ErrorState error={query.error} what="The audit could not be loaded." onRetry={() => void query.refetch()} />

@@ -11,7 +11,8 @@ type Entry = Schemas['AuditEntry']
 
 /** `token.create` as "Token · create". */
 const actionWords = (action: string) => capitalised(words(action).replace('.', ' · '))
-const actorOf = ({ token, runId }: Entry) => (runId ? 'An agent' : (token?.name ?? 'The server'))
+/** A login by a link has an address and no token yet. */
+const actorOf = ({ token, runId, address }: Entry) => (runId ? 'An agent' : (token?.name ?? (address ? 'Without a token' : 'The server')))
 
 /** One change: a line that opens to its details. */
 export function AuditRow({ entry, isOpen, onToggle }: { entry: Entry; isOpen: boolean; onToggle: () => void }) {
@@ -37,9 +38,9 @@ export function AuditRow({ entry, isOpen, onToggle }: { entry: Entry; isOpen: bo
           <KeyValue
             items={[
               ['When', formatAbsolute(entry.at)],
-              ['Who', entry.token ? <>{entry.token.name} <span className="font-mono text-xs break-all text-text-2">{entry.token.id}</span></> : 'The server itself'],
+              ['Who', entry.token ? <>{entry.token.name} <span className="inline-block font-mono text-xs wrap-anywhere text-text-2">{entry.token.id}</span></> : actorOf(entry)],
               ['From', entry.address ? `${entry.address}${entry.sessionId ? ', by a browser' : ', with the token'}` : 'A command on the data folder'],
-              ['What', <>{words(target.kind)} {target.name} {target.id && <span className="font-mono text-xs break-all text-text-2">{target.id}</span>}</>],
+              ['What', <>{words(target.kind)} {target.name} {target.id && <span className="inline-block font-mono text-xs wrap-anywhere text-text-2">{target.id}</span>}</>],
               ['Run', run],
             ]}
           />

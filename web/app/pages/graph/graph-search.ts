@@ -1,5 +1,5 @@
 import { oneOf, type RawSearch } from '~/hooks/use-url-state'
-import { parseTime } from '~/ui/AsOf'
+import { parseTime } from '~/util/periods'
 
 export const MODES = ['hybrid', 'text', 'vector'] as const
 export const DEPTHS = ['1', '2', '3', '4'] as const

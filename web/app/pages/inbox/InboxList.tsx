@@ -5,8 +5,7 @@ import { Badge, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { RelativeTime } from '~/ui/Values'
 import { classes } from '~/util/classes'
-import { capitalised } from '~/util/format'
-import { plainTitle } from './inbox-state'
+import { capitalised, plainTitle } from '~/util/format'
 
 export const KIND_ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
 

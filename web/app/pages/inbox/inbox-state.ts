@@ -2,7 +2,6 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { InboxItem, Schemas } from '~/api/types'
-import { capitalised } from '~/util/format'
 import { oneOf, type RawSearch } from '~/hooks/use-url-state'
 
 export const STATUSES = ['decided', 'expired', 'withdrawn'] as const
@@ -36,6 +35,3 @@ export function byUrgency(a: InboxItem, b: InboxItem): number {
   if (a.expiresAt !== b.expiresAt) return (a.expiresAt ?? '9').localeCompare(b.expiresAt ?? '9')
   return a.createdAt.localeCompare(b.createdAt)
 }
-
-/** A title as a sentence: texts of the server mark names with backticks. */
-export const plainTitle = (item: { kind: string; title: string }) => (item.kind === 'escalation' ? capitalised(item.title.replaceAll('`', '')) : item.title)

@@ -10,6 +10,14 @@ import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 
 const DISMISSED = 'emergent-first-visit-dismissed'
+/** Whether it was dismissed in this browser. A browser may refuse to store anything. */
+function wasDismissed(): boolean {
+  try {
+    return localStorage.getItem(DISMISSED) === 'yes'
+  } catch {
+    return false
+  }
+}
 const DemoDialog = lazy(() => import('./DemoDialog').then((module) => ({ default: module.DemoDialog })))
 
 /** Leads through the first minutes of a project. It goes away with the first run, or when somebody dismisses it. */
@@ -17,20 +25,24 @@ export function FirstVisitCard() {
   const reads = useScope('admin:read').allowed
   const admin = useScope('admin:write')
   const invoke = useScope('agents:invoke')
-  const [isDismissed, setDismissed] = useState(() => localStorage.getItem(DISMISSED) === 'yes')
+  const [isDismissed, setDismissed] = useState(wasDismissed)
   const [isAsking, setAsking] = useState(false)
   const runs = useQuery({ ...recentRunsQuery({}, 1), enabled: reads && !isDismissed }).data
   const isEmpty = runs?.items.length === 0
   const models = useQuery({ queryKey: [...keys.diagnostics, 'models'], enabled: isEmpty && !isDismissed, queryFn: ({ signal }) => unwrap(api.GET('/api/admin/diagnostics', { params: { query: { probe: false } }, signal })) }).data?.models
   if (isDismissed || !isEmpty) return null
   const dismiss = () => {
-    localStorage.setItem(DISMISSED, 'yes')
     setDismissed(true)
+    try {
+      localStorage.setItem(DISMISSED, 'yes')
+    } catch {
+      // It is back after a reload.
+    }
   }
   // Others, such as a local server of models, have a setting that is no key.
   const keyed = models?.filter((one) => /KEY|CREDENTIALS/.test(one.setting ?? ''))
   const withKey = keyed?.filter((one) => one.configured).map((one) => one.provider) ?? []
-  const settings = keyed?.flatMap((one) => (one.setting && !one.configured ? [one.setting] : [])) ?? []
+  const settings = keyed?.flatMap((one) => (one.setting?.endsWith('_API_KEY') ? [one.setting] : [])) ?? []
   return (
     <Card title="Start here" action={<IconButton label="Dismiss" size="sm" onClick={dismiss}><X aria-hidden size={16} /></IconButton>}>
       <ol className="grid gap-4 sm:grid-cols-2 xl:grid-cols-4">
@@ -48,7 +60,7 @@ export function FirstVisitCard() {
           {withKey.length > 0 ? (
             <p>{withKey.join(', ')} can be used. Create an <To to="/agents">agent</To> with one of its models.</p>
           ) : (
-            <p>Start the server with a key, such as {settings.slice(0, 2).map((name, index) => <span key={name}>{index > 0 && ' or '}<code className="font-mono text-xs break-all">{name}</code></span>)}. The <To to="/settings">settings</To> list them all.</p>
+            <p>Start the server with a key, such as {settings.slice(0, 2).map((name, index) => <span key={name}>{index > 0 && ' or '}<code className="font-mono text-xs">{name}</code></span>)}. The <To to="/settings">settings</To> list them all.</p>
           )}
         </Step>
       </ol>

@@ -10,7 +10,7 @@ import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
-import { capitalised } from '~/util/format'
+import { capitalised, plainTitle } from '~/util/format'
 import { CardLink } from './CardLink'
 
 const ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
@@ -51,7 +51,7 @@ function Row({ item }: { item: InboxItem }) {
       <Icon aria-hidden size={16} className="shrink-0 text-wait" />
       <div className="min-w-0 flex-1">
         <Link to="/inbox" search={{ item: item.id }} className="block truncate font-medium after:absolute after:inset-0">
-          {item.title}
+          {plainTitle(item)}
         </Link>
         <p className="truncate text-xs text-text-2">
           {capitalised(item.kind)}

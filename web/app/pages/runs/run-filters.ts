@@ -1,10 +1,10 @@
 import type { RunFilters } from '~/api/queries'
 import { oneOf, type RawSearch } from '~/hooks/use-url-state'
+import { parseSince, parseTime, sinceTime } from '~/util/periods'
 
 export const STATUSES = ['queued', 'running', 'waiting', 'completed', 'failed', 'paused', 'cancelled'] as const
 export const REASONS = ['step_limit', 'timeout', 'error', 'doom_loop', 'budget', 'provider', 'truncated', 'empty', 'invalid_output', 'definition', 'flow'] as const
 export const ORIGINS = ['trigger', 'schedule', 'event', 'spawn', 'flow', 'dispatch', 'chat', 'invoke', 'resume'] as const
-export const PERIODS = { '1h': 3_600_000, '24h': 86_400_000, '7d': 7 * 86_400_000 } as const
 
 export type RunSearch = {
   status: (typeof STATUSES)[number] | undefined
@@ -18,8 +18,6 @@ export type RunSearch = {
   q: string | undefined
 }
 
-const isTime = (text: string | undefined) => text !== undefined && !Number.isNaN(Date.parse(text))
-
 /** Reads the filters of the URL. What is no valid value is ignored. */
 export function parseRunSearch(raw: RawSearch): RunSearch {
   return {
@@ -27,8 +25,8 @@ export function parseRunSearch(raw: RawSearch): RunSearch {
     agent: raw.agent || undefined,
     reason: oneOf(REASONS, raw.reason),
     origin: oneOf(ORIGINS, raw.origin),
-    since: raw.since && (raw.since in PERIODS || isTime(raw.since)) ? raw.since : undefined,
-    until: isTime(raw.until) ? raw.until : undefined,
+    since: parseSince(raw.since),
+    until: parseTime(raw.until),
     root: oneOf(['true'], raw.root),
     q: raw.q?.slice(0, 200) || undefined,
   }
@@ -38,7 +36,7 @@ export function parseRunSearch(raw: RawSearch): RunSearch {
 export function toRunFilters(search: RunSearch, now: number): RunFilters {
   const { since, until, root, ...rest } = search
   const filters: RunFilters = { ...rest }
-  if (since) filters.since = since in PERIODS ? new Date(now - PERIODS[since as keyof typeof PERIODS]).toISOString() : new Date(since).toISOString()
+  if (since) filters.since = sinceTime(since, now)
   if (until) filters.until = new Date(until).toISOString()
   if (root) filters.root = true
   for (const key of Object.keys(filters) as (keyof RunFilters)[]) if (filters[key] === undefined) delete filters[key]

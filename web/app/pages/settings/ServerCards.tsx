@@ -1,5 +1,6 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleDashed } from 'lucide-react'
+import { Fragment } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { Badge } from '~/ui/Badge'
@@ -14,6 +15,9 @@ export const diagnosticsQuery = queryOptions({
   queryKey: keys.diagnostics,
   queryFn: ({ signal }) => unwrap(api.GET('/api/admin/diagnostics', { params: { query: { probe: false } }, signal })),
 })
+
+/** The name of a variable, which may be broken after each of its words. */
+const breakable = (name: string) => name.split('_').map((word, index) => <Fragment key={index}>{index > 0 && <>_<wbr /></>}{word}</Fragment>)
 
 export function ModelsCard() {
   const query = useQuery(diagnosticsQuery)
@@ -30,7 +34,7 @@ export function ModelsCard() {
               columns={[
                 { key: 'provider', head: 'Provider', cell: (one) => <span className="font-medium">{one.provider}</span> },
                 { key: 'state', head: 'State', cell: (one) => (one.configured ? <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge> : <Badge icon={<CircleDashed aria-hidden size={12} />}>Not set</Badge>) },
-                { key: 'how', head: 'How', cell: (one) => (one.setting ? <span className="text-xs text-text-2">{one.configured ? 'Set by ' : 'Start the server with '}<code className="font-mono break-all">{one.setting}</code></span> : <span className="text-xs text-text-2">Needs no key</span>) },
+                { key: 'how', head: 'How', cell: (one) => (one.setting ? <span className="text-xs text-text-2">{one.configured ? 'Set by ' : 'Start the server with '}<code className="font-mono wrap-anywhere">{breakable(one.setting)}</code></span> : <span className="text-xs text-text-2">Needs no key</span>) },
               ]}
             />
           </>
@@ -62,7 +66,7 @@ export function ServerCard() {
               <dl className="mt-2 divide-y divide-line text-xs">
                 {data.settings.map((one) => (
                   <div key={one.variable} className="grid gap-x-3 py-1.5 sm:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-                    <dt className="font-mono break-all">{one.variable}</dt>
+                    <dt className="font-mono wrap-anywhere">{breakable(one.variable)}</dt>
                     <dd className="break-all text-text-2">{one.secret ? (one.isSet ? 'Set, and hidden' : 'Not set') : (one.value ?? 'Not set')}{one.source !== 'default' && ` · by ${one.source}`}</dd>
                   </div>
                 ))}
