@@ -1,8 +1,11 @@
-import { Link } from '@tanstack/react-router'
+import { useMutation } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { Box, FileText, ListChecks, type LucideIcon, Waypoints } from 'lucide-react'
 import type { ReactNode } from 'react'
+import { api, unwrap } from '~/api/client'
 import type { Schemas } from '~/api/types'
-import { shortId } from '~/util/format'
+import { toast } from '~/ui/toast'
+import { shortId, words } from '~/util/format'
 
 type Citation = Schemas['Citation']
 type Passage = Schemas['Passage']
@@ -16,14 +19,28 @@ function Source({ source, children }: { source: Citation; children: ReactNode })
   if (kind === 'object') return <Link to="/graph/objects/$objectId" params={{ objectId: id }} className={CHIP}>{children}</Link>
   if (kind === 'chunk' && source.documentId) return <Link to="/documents/$documentId" params={{ documentId: source.documentId }} search={{ chunk: id }} className={CHIP}>{children}</Link>
   if (kind === 'run') return <Link to="/runs/$runId" params={{ runId: id }} className={CHIP}>{children}</Link>
+  if (kind === 'relationship') return <Relationship id={id}>{children}</Relationship>
   return <Link to="/graph" search={{ q: source.title ?? id }} className={CHIP}>{children}</Link>
 }
 
-const nameOf = ({ title, key, id }: Citation) => title || key || shortId(id)
+/** A relationship has no page of its own: it opens the object that it starts at. */
+function Relationship({ id, children }: { id: string; children: ReactNode }) {
+  const navigate = useNavigate()
+  const open = useMutation({
+    mutationFn: () => unwrap(api.GET('/api/graph/relationships/{id}', { params: { path: { id } } })),
+    onSuccess: ({ fromId }) => void navigate({ to: '/graph/objects/$objectId', params: { objectId: fromId } }),
+    onError: () => toast('The relationship is not there any more.', { kind: 'failed' }),
+  })
+  return <button type="button" onClick={() => open.mutate()} className={CHIP}>{children}</button>
+}
+
+const nameOf = ({ kind, title, key, id, type }: Citation) => title || key || (kind === 'relationship' && type ? words(type) : shortId(id))
 
 export function Sources({ citations, passages = [] }: { citations: readonly Citation[]; passages?: readonly Passage[] }) {
   const known = new Set(citations.map(({ id }) => id))
-  const all = [...citations, ...passages.filter(({ id }) => !known.has(id))]
+  // What is connected says less than what it connects.
+  const rank = ({ kind }: Citation) => Number(kind === 'relationship')
+  const all = [...citations, ...passages.filter(({ id }) => !known.has(id))].sort((a, b) => rank(a) - rank(b))
   if (all.length === 0) return null
   return (
     <div className="mt-2">
@@ -35,7 +52,7 @@ export function Sources({ citations, passages = [] }: { citations: readonly Cita
               <Source source={source}>
                 <Icon aria-hidden size={12} className="shrink-0 text-text-2" />
                 <span className="truncate">{nameOf(source)}</span>
-                {source.type && <span className="shrink-0 text-text-3">{source.type}</span>}
+                {source.type && <span className="shrink-0 text-text-3">{source.kind === 'relationship' ? 'relationship' : source.type}</span>}
               </Source>
             </li>
           )
