@@ -43,7 +43,7 @@ export async function seedDesk(server: Server) {
     ['Vendor', 'harbour-freight', { name: 'Harbour Freight Ltd', country: 'GB', rating: 'C', lastOrder: '2024-02-11' }, 'inactive'],
     ['Invoice', 'nw-2026-04', { number: 'NW-2026-04', amountEur: 34870, dueOn: '2026-11-30' }, 'checked'],
   ] as const)
-    await server.api('POST', '/api/graph/objects', { type, key, properties, status })
+    await server.api('PUT', '/api/graph/objects/upsert', { type, key, properties, status })
   const model = rehearsal('desk')
   const agents = [
     { name: 'vendor-cleanup', description: 'Removes vendors that nobody orders from.', tools: ['entities_*'], model, approvals: [{ tools: ['entities_delete'], action: 'ask' }] },

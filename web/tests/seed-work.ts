@@ -81,7 +81,7 @@ export async function seedWork(server: Server) {
     ['Invoice', 'nw-2026-03', { number: 'NW-2026-03', amountEur: 36120, fuelSurcharge: 0.091 }],
     ['Invoice', 'nw-2026-04', { number: 'NW-2026-04', amountEur: 34870, fuelSurcharge: 0.088 }],
   ]
-  for (const [type, key, properties, status] of objects) await server.api('POST', '/api/graph/objects', { type, key, properties, ...(status && { status }) })
+  for (const [type, key, properties, status] of objects) await server.api('PUT', '/api/graph/objects/upsert', { type, key, properties, ...(status && { status }) })
   const agents = [
     { name: CONTRACT_AUDITOR, description: 'Compares contracts with what was paid.', systemPrompt: 'You audit contracts of the purchasing department. Record every finding in the graph with its evidence.', tools: ['entities_*', 'relationships_*', 'search_hybrid', 'spawn_agents'], model: rehearsal('audit') },
     { name: 'invoice-checker', description: 'Compares invoices with agreed rates.', tools: ['entities_query'], model: rehearsal('audit') },

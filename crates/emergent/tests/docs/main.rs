@@ -75,6 +75,7 @@ pages! {
     tools: "docs/tools.md",
     triggers: "docs/triggers.md",
     vocabulary: "docs/vocabulary.md",
+    web: "docs/web.md",
     workflows: "docs/workflows.md",
 }
 
