@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { memo, useMemo, useState } from 'react'
 import type { Tone } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
@@ -11,7 +11,7 @@ import { describe } from './decisions'
 import type { WorkflowEvent, WorkflowTask } from './workflow-query'
 
 const DOTS: Record<Tone, string> = { ok: 'bg-ok-fill', run: 'bg-run-fill', wait: 'bg-wait-fill', fail: 'bg-fail-fill', pause: 'bg-pause-fill', idle: 'bg-idle-fill' }
-const STEP = 200
+const STEP = 100
 
 type Props = { events: readonly WorkflowEvent[]; tasks: readonly WorkflowTask[]; selected: WorkflowTask | undefined; startedAt: string; onSelect: (key: string) => void; isLive: boolean }
 
@@ -19,7 +19,7 @@ type Props = { events: readonly WorkflowEvent[]; tasks: readonly WorkflowTask[];
 export function DecisionLog({ events, tasks, selected, startedAt, onSelect, isLive }: Props) {
   const [onlySelected, setOnlySelected] = useState(false)
   const [shown, setShown] = useState(STEP)
-  const byId = new Map(tasks.map((task) => [task.id, task]))
+  const byId = useMemo(() => new Map(tasks.map((task) => [task.id, task])), [tasks])
   const wanted = onlySelected && selected ? events.filter((event) => event.taskId === selected.id) : events
   const newest = wanted.slice(-shown).reverse()
   return (
@@ -42,7 +42,7 @@ export function DecisionLog({ events, tasks, selected, startedAt, onSelect, isLi
       ) : (
         <ol aria-label="Decisions" className="divide-y divide-line">
           {newest.map((event) => (
-            <Row key={event.seq} event={event} task={event.taskId ? byId.get(event.taskId) : undefined} startedAt={startedAt} onSelect={onSelect} />
+            <Row key={event.seq} event={event} taskKey={event.taskId ? byId.get(event.taskId)?.key : undefined} startedAt={startedAt} onSelect={onSelect} />
           ))}
         </ol>
       )}
@@ -57,19 +57,19 @@ export function DecisionLog({ events, tasks, selected, startedAt, onSelect, isLi
   )
 }
 
-function Row({ event, task, startedAt, onSelect }: { event: WorkflowEvent; task: WorkflowTask | undefined; startedAt: string; onSelect: (key: string) => void }) {
+const Row = memo(({ event, taskKey, startedAt, onSelect }: { event: WorkflowEvent; taskKey: string | undefined; startedAt: string; onSelect: (key: string) => void }) => {
   const { what, why, tone } = describe(event)
   return (
-    <li className="grid grid-cols-[56px_8px_minmax(0,1fr)_auto] items-baseline gap-x-3 px-4 py-2">
+    <li className="grid grid-cols-[56px_8px_minmax(0,1fr)_auto] items-baseline gap-x-3 px-4 py-2 [contain-intrinsic-size:auto_36px] [content-visibility:auto]">
       <time dateTime={event.at} title={formatAbsolute(event.at)} className="text-right text-xs text-text-2">
         {formatDuration(Math.max(0, Date.parse(event.at) - Date.parse(startedAt)))}
       </time>
       <span aria-hidden className={classes('size-2 rounded-full', DOTS[tone])} />
       <div className="min-w-0">
         <p>
-          {task && (
-            <button type="button" onClick={() => onSelect(task.key)} className="mr-2 max-w-full truncate rounded-sm align-bottom font-mono text-xs text-accent-text hover:underline">
-              {task.key}
+          {taskKey && (
+            <button type="button" onClick={() => onSelect(taskKey)} className="mr-2 max-w-full truncate rounded-sm align-bottom font-mono text-xs text-accent-text hover:underline">
+              {taskKey}
             </button>
           )}
           <span className="font-medium">{what}</span>
@@ -83,4 +83,4 @@ function Row({ event, task, startedAt, onSelect }: { event: WorkflowEvent; task:
       )}
     </li>
   )
-}
+})

@@ -1,13 +1,11 @@
 import { Maximize, ZoomIn, ZoomOut } from 'lucide-react'
-import { memo, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
+import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { IconButton } from '~/ui/Button'
 import { classes } from '~/util/classes'
-import { arrowPath, edgePath, type Layout, layoutTasks, NODE, type Placed } from './layout'
-import { TASK_LOOKS } from './task-looks'
-import { usePanZoom } from './use-pan-zoom'
-import type { ShownStatus } from './workflow-query'
-
-export type GraphTask = { key: string; title: string; blockedBy: readonly string[]; agent?: string | null | undefined; attempts?: number; status: ShownStatus }
+import { type Layout, layoutOf, NODE } from './layout'
+import { FEW, holdsNode, isSameRegion, type Region, regionOf, taskAt } from './region'
+import { Boxes, domId, Edges, type GraphTask, Node, OwnEdges } from './TaskGraphParts'
+import { usePanZoom, type View } from './use-pan-zoom'
 
 type Props = {
   tasks: readonly GraphTask[]
@@ -18,13 +16,23 @@ type Props = {
 }
 
 /** The tasks as a picture. Arrow keys go along the edges and through a layer; dragging moves, Ctrl and the wheel scale. */
-export function TaskGraph({ tasks, selected, onSelect, label, className }: Props) {
+export const TaskGraph = memo(({ tasks, selected, onSelect, label, className }: Props) => {
   const svg = useRef<SVGSVGElement>(null)
   const group = useRef<SVGGElement>(null)
-  // Only a new task or a new edge moves anything; a new status does not.
-  const shape = JSON.stringify(tasks.map(({ key, blockedBy }) => [key, blockedBy]))
-  const layout = useMemo(() => layoutTasks((JSON.parse(shape) as [string, string[]][]).map(([id, blockedBy]) => ({ id, blockedBy }))), [shape])
-  const { fit, reveal, scaleAt, wasDragged } = usePanZoom(svg, group, layout)
+  const layout = useMemo(() => layoutOf(tasks), [tasks])
+  const isLarge = tasks.length > FEW
+  const [region, setRegion] = useState<Region>()
+  const known = useRef<Region>(undefined)
+  const onView = useCallback(
+    (view: View, box: { width: number; height: number }) => {
+      const next = isLarge ? regionOf(view, box) : undefined
+      if (next && isSameRegion(known.current, next)) return
+      known.current = next
+      setRegion(next)
+    },
+    [isLarge],
+  )
+  const { fit, reveal, scaleAt, pointAt, wasDragged } = usePanZoom(svg, group, layout, onView)
   useLayoutEffect(() => fit(), [fit])
   useEffect(() => {
     const placed = selected ? layout.nodes.get(selected) : undefined
@@ -42,9 +50,15 @@ export function TaskGraph({ tasks, selected, onSelect, label, className }: Props
   }
   const onClick = (event: React.MouseEvent) => {
     if (wasDragged()) return
-    onSelect((event.target as Element).closest('[data-task]')?.getAttribute('data-task') ?? undefined)
+    onSelect((event.target as Element).closest('[data-task]')?.getAttribute('data-task') ?? (region?.isFar ? taskAt(layout.nodes.values(), pointAt(event))?.id : undefined))
   }
   const isKnown = selected !== undefined && layout.nodes.has(selected)
+  // The selected task, or else the first one, is always there for those who hear the picture.
+  const anchor = isKnown ? selected : layout.layers[0]?.[0]
+  const shown = useMemo(() => {
+    if (!isLarge) return tasks
+    return tasks.filter(({ key }) => key === anchor || (region && !region.isFar && holdsNode(region, layout.nodes.get(key)!)))
+  }, [anchor, isLarge, layout, region, tasks])
   return (
     <div className={classes('relative min-h-0 overflow-hidden', className)}>
       <svg
@@ -58,11 +72,12 @@ export function TaskGraph({ tasks, selected, onSelect, label, className }: Props
         className="absolute inset-0 size-full cursor-grab touch-none select-none -outline-offset-2 active:cursor-grabbing"
       >
         <g ref={group} role="presentation">
-          <Edges layout={layout} />
+          {(region || !isLarge) && <Edges layout={layout} region={region} />}
           {isKnown && <OwnEdges layout={layout} selected={selected} />}
-          {tasks.map((task) => {
+          {region?.isFar && <Boxes layout={layout} tasks={tasks} />}
+          {shown.map((task) => {
             const placed = layout.nodes.get(task.key)
-            return placed && <Node key={task.key} placed={placed} title={task.title} agent={task.agent ?? undefined} attempts={task.attempts ?? 0} status={task.status} isSelected={task.key === selected} />
+            return placed && <Node key={task.key} placed={placed} count={tasks.length} title={task.title} agent={task.agent ?? undefined} attempts={task.attempts ?? 0} status={task.status} isSelected={task.key === selected} />
           })}
         </g>
       </svg>
@@ -78,45 +93,6 @@ export function TaskGraph({ tasks, selected, onSelect, label, className }: Props
         </IconButton>
       </div>
     </div>
-  )
-}
-
-const domId = (key: string) => `task-${key}`
-
-/** All edges are one path, so that a thousand of them cost as much as one when the picture moves. */
-const Edges = memo(({ layout: { edges, isDownward } }: { layout: Layout }) => (
-  <>
-    <path d={edges.map(({ points }) => edgePath(points, isDownward)).join('')} className="fill-none stroke-line-strong" strokeWidth="1" />
-    <path d={edges.map(({ points }) => arrowPath(points, isDownward)).join('')} className="fill-line-strong" />
-  </>
-))
-
-function OwnEdges({ layout, selected }: { layout: Layout; selected: string }) {
-  const own = layout.edges.filter(({ from, to }) => from === selected || to === selected)
-  return <path d={own.map((edge) => edgePath(edge.points, layout.isDownward)).join('')} className="fill-none stroke-accent" strokeWidth="2" />
-}
-
-type NodeProps = { placed: Placed; title: string; agent: string | undefined; attempts: number; status: ShownStatus; isSelected: boolean }
-
-const cut = (text: string, length: number) => (text.length > length ? `${text.slice(0, length - 1).trimEnd()}…` : text)
-
-const Node = memo(({ placed: { id, x, y }, title, agent, attempts, status, isSelected }: NodeProps) => {
-  const { word, marks, dashed, card, icon } = TASK_LOOKS[status]
-  const shortened = cut(title, 27)
-  const below = `${word}${agent ? ` · ${agent}` : ''}${attempts > 1 ? ` · ×${attempts}` : ''}`
-  return (
-    <g id={domId(id)} role="option" aria-selected={isSelected} data-task={id} data-status={status} className="cursor-pointer">
-      <rect x={x} y={y} width={NODE.width} height={NODE.height} rx="8" className={isSelected ? 'fill-selected stroke-accent' : card} strokeWidth={isSelected ? 2 : 1.25}>
-        {shortened !== title && <title>{title}</title>}
-      </rect>
-      <path d={`M${x + 20} ${y + 28}${marks}`} className={classes('pointer-events-none fill-none', icon)} strokeWidth="1.6" strokeLinecap="round" strokeLinejoin="round" strokeDasharray={dashed ? '2 3.5' : undefined} />
-      <text x={x + 38} y={y + 24} className="pointer-events-none fill-text text-xs font-semibold">
-        {shortened}
-      </text>
-      <text x={x + 38} y={y + 42} className="pointer-events-none fill-text-2 text-2xs">
-        {cut(below, 34)}
-      </text>
-    </g>
   )
 })
 

@@ -3,7 +3,8 @@
 
 export type LayoutNode = { id: string; blockedBy: readonly string[] }
 export type Point = { x: number; y: number }
-export type Placed = Point & { id: string; layer: number }
+/** `index` is the place among all tasks, layer by layer. */
+export type Placed = Point & { id: string; layer: number; index: number }
 export type Edge = { from: string; to: string; points: [Point, Point] }
 export type Layout = { nodes: Map<string, Placed>; edges: Edge[]; layers: string[][]; width: number; height: number; isDownward: boolean }
 
@@ -13,6 +14,19 @@ const GAPS = { layer: { across: 72, down: 44 }, row: { across: 24, down: 20 } }
 /** The shape of the room that a picture mostly has. */
 const ROOM = { width: 640, height: 440 }
 const SWEEPS = 4
+
+let last: { shape: string; layout: Layout } | undefined
+
+/** The layout of the tasks of a workflow. Only a new task or a new edge moves anything; a new status does not. */
+export function layoutOf(tasks: readonly { key: string; blockedBy: readonly string[] }[]): Layout {
+  const shape = JSON.stringify(tasks.map(({ key, blockedBy }) => [key, blockedBy]))
+  if (last?.shape !== shape) {
+    const start = performance.now()
+    last = { shape, layout: layoutTasks(tasks.map(({ key, blockedBy }) => ({ id: key, blockedBy }))) }
+    performance.measure('layout of tasks', { start })
+  }
+  return last.layout
+}
 
 /**
  * Lays out a graph downward or to the right, as it can be shown larger. Blockers that are not among the nodes, and edges
@@ -39,7 +53,7 @@ export function layoutTasks(tasks: readonly LayoutNode[]): Layout {
     layer.forEach((at, row) => {
       const id = tasks[at]!.id
       const [main, side] = [number * layerStep, start + row * rowStep]
-      nodes.set(id, { id, layer: number, x: isDownward ? side : main, y: isDownward ? main : side })
+      nodes.set(id, { id, layer: number, index: nodes.size, x: isDownward ? side : main, y: isDownward ? main : side })
     })
   })
   const edges = kept.flatMap((blockers, at) =>
