@@ -58,6 +58,7 @@ it('opens, paints and moves 1,000 tasks within its budgets', async () => {
   const thread = await watchThread(page)
 
   // From a click in the list of workflows to the picture. The answer of the server is waited for, which takes no time of the thread.
+  const laidOut: number[] = []
   const opened = await best(3, ({ all: total }) => total, async () => {
     await page.goto(`${all.server.url}/workflows`)
     const link = page.locator(`a[href="/workflows/${still}"]`)
@@ -67,9 +68,10 @@ it('opens, paints and moves 1,000 tasks within its budgets', async () => {
     await link.click()
     await page.locator('[data-task]').nth(10).waitFor({ state: 'attached' })
     await painted(page)
-    return between(before, await thread.spent())
+    const spent = between(before, await thread.spent())
+    laidOut.push(...(await page.evaluate(() => performance.getEntriesByName('layout of tasks').map(({ duration }) => duration))))
+    return spent
   })
-  const laidOut = await page.evaluate(() => performance.getEntriesByName('layout of tasks').map(({ duration }) => duration))
   await page.waitForTimeout(2000)
 
   const shown = await best(5, ({ clock }) => clock, async () => {
@@ -87,10 +89,10 @@ it('opens, paints and moves 1,000 tasks within its budgets', async () => {
     return { ...between(before, await thread.spent()), clock }
   })
   console.log(`1,000 tasks: opened with ${told(opened)}; laid out in ${laidOut.map((time) => time.toFixed(1)).join(', ')} ms; the picture painted in ${shown.clock.toFixed(0)} ms, ${told(shown)}`)
-  expect(Math.min(...laidOut)).toBeLessThan(50)
+  // Times on the clock count other work on the machine as well; the unit test of the layout has the same budget.
+  expect(Math.min(...laidOut)).toBeLessThan(isStrict ? 50 : 500)
   expect(opened.all).toBeLessThan(300)
   expect(shown.all).toBeLessThan(300)
-  // The clock counts other work on the machine as well.
   expect(shown.clock).toBeLessThan(isStrict ? 300 : 2000)
 
   const near = await best(3, (round) => round.all, () => pan(page, thread))
@@ -123,7 +125,8 @@ it('moves 1,000 tasks within 8 ms for each frame while they are worked on', asyn
   const events = (await seq()) - before
   console.log(`1,000 tasks at work: a frame of a move took ${told(live)}, ${events} events in four rounds of ${FRAMES} frames`)
   expect(events).toBeGreaterThan(10)
-  expect(live.all).toBeLessThan(8)
+  // On a busy machine there are few frames, and each has the news of a longer time.
+  expect(live.all).toBeLessThan(isStrict ? 8 : 40)
   await page.waitForFunction(() => document.querySelectorAll('[data-task]').length < 300)
   await all.server.api('POST', `/api/coordination/workflows/${id}/cancel`)
   misbehaviour.check()

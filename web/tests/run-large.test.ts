@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startAll, visit } from './harness'
+import { rehearsal, trigger, writeScripts } from './seed'
+
+const STEPS = 100
+const CALLS = 100
+
+let all: Awaited<ReturnType<typeof startAll>>
+let small: string
+let large: string
+beforeAll(async () => {
+  all = await startAll({ sample: false })
+  const key = (step: number, call: number) => `part-${step}-${call}`
+  const rules: object[] = []
+  for (let step = 1; step <= STEPS; step++) {
+    const calls = Array.from({ length: CALLS }, (_, call) => ({ tool: 'entities_get', input: { id: `Part/${key(step, call)}` } }))
+    rules.push({ when: { agent: 'stock-taker', step }, answer: { text: `I count shelf ${step}.`, calls } })
+    await all.server.api('POST', '/api/graph/objects/bulk', { objects: calls.map((_, call) => ({ type: 'Part', key: key(step, call), properties: { name: `Bearing ${step}-${call}`, stock: step * call } })) })
+  }
+  rules.push({ when: {}, answer: { text: 'Everything is counted.' } })
+  writeScripts(all.server, { stock: JSON.stringify({ rules }) })
+  for (const name of ['stock-taker', 'stock-clerk']) await all.server.api('POST', '/api/admin/agents', { name, description: 'Counts parts.', tools: ['entities_get'], model: rehearsal('stock') })
+  small = await trigger(all.server, 'stock-clerk', 'Count.')
+  large = await trigger(all.server, 'stock-taker', 'Count every part.', { timeoutSeconds: 900 })
+  for (;;) {
+    const { status } = await all.server.api<{ status: string }>('GET', `/api/admin/runs/${large}`)
+    if (status === 'completed') break
+    if (status !== 'queued' && status !== 'running') throw new Error(`the run is ${status}`)
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}, 500_000)
+afterAll(() => all?.stop())
+
+it('opens a run of 20,000 events at once, with few elements in the document', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const open = async (run: string, text: string) => {
+    await page.goto(`${all.server.url}/runs/${run}`)
+    await page.getByRole('log').getByText(text).first().waitFor()
+    return page.evaluate(() => performance.now())
+  }
+  await open(small, 'Everything is counted.')
+  const base = Math.min(await open(small, 'Everything is counted.'), await open(small, 'Everything is counted.'))
+  const times = [await open(large, 'I count shelf 1.'), await open(large, 'I count shelf 1.')]
+  await page.getByText(/20,\d{3} events/).waitFor({ timeout: 30_000 })
+  const complete = await page.evaluate(() => performance.now())
+  console.log(`small ${Math.round(base)} ms, large ${times.map(Math.round).join(' and ')} ms, complete after ${Math.round(complete)} ms`)
+  expect(Math.min(...times) - base).toBeLessThan(1000)
+  expect(await page.locator('[data-item]').count()).toBeLessThan(60)
+  expect(await page.getByRole('option').count()).toBeLessThan(1500)
+  await page.getByRole('button', { name: 'To the end' }).click()
+  await page.getByText('Ended: completed').waitFor()
+  expect(await page.locator('[data-item]').count()).toBeLessThan(60)
+  misbehaviour.check()
+  await context.close()
+}, 120_000)
