@@ -1,6 +1,10 @@
+// A run of 20,000 events opens within 1 s: its first entries are there, the rest follows. Other work on the machine only
+// makes it slower, so the best of some rounds counts. Unless EMERGENT_TEST_SPEED=1, which is for a release build on a
+// quiet machine, the clock is judged loosely; the work of the main thread is judged everywhere.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAll, visit } from './harness'
 import { rehearsal, trigger, writeScripts } from './seed'
+import { isStrict, watchThread } from './speed'
 
 const STEPS = 100
 const CALLS = 100
@@ -33,18 +37,24 @@ afterAll(() => all?.stop())
 
 it('opens a run of 20,000 events at once, with few elements in the document', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  context.setDefaultTimeout(120_000)
+  const { spent } = await watchThread(page)
   const open = async (run: string, text: string) => {
     await page.goto(`${all.server.url}/runs/${run}`)
     await page.getByRole('log').getByText(text).first().waitFor()
-    return page.evaluate(() => performance.now())
+    return { clock: await page.evaluate(() => performance.now()), work: (await spent()).all }
   }
   await open(small, 'Everything is counted.')
-  const base = Math.min(await open(small, 'Everything is counted.'), await open(small, 'Everything is counted.'))
-  const times = [await open(large, 'I count shelf 1.'), await open(large, 'I count shelf 1.')]
-  await page.getByText(/20,\d{3} events/).waitFor({ timeout: 30_000 })
-  const complete = await page.evaluate(() => performance.now())
-  console.log(`small ${Math.round(base)} ms, large ${times.map(Math.round).join(' and ')} ms, complete after ${Math.round(complete)} ms`)
-  expect(Math.min(...times) - base).toBeLessThan(1000)
+  const base = await open(small, 'Everything is counted.')
+  const rounds = [await open(large, 'I count shelf 1.'), await open(large, 'I count shelf 1.'), await open(large, 'I count shelf 1.')]
+  const clock = Math.min(...rounds.map((round) => round.clock))
+  const work = Math.min(...rounds.map((round) => round.work))
+  await page.getByText(/20,\d{3} events/).waitFor()
+  const complete = { clock: await page.evaluate(() => performance.now()), work: (await spent()).all }
+  console.log(`20,000 events: the first entries after ${rounds.map((round) => Math.round(round.clock)).join(', ')} ms with ${Math.round(work)} ms of main thread (a short run: ${Math.round(base.clock)} ms, ${Math.round(base.work)} ms), all of them after ${Math.round(complete.clock)} ms with ${Math.round(complete.work)} ms of main thread`)
+  expect(clock).toBeLessThan(isStrict ? 1000 : 15_000)
+  expect(work).toBeLessThan(1000)
+  expect(complete.work).toBeLessThan(5000)
   expect(await page.locator('[data-item]').count()).toBeLessThan(60)
   expect(await page.getByRole('option').count()).toBeLessThan(1500)
   await page.getByRole('button', { name: 'To the end' }).click()
@@ -52,4 +62,4 @@ it('opens a run of 20,000 events at once, with few elements in the document', as
   expect(await page.locator('[data-item]').count()).toBeLessThan(60)
   misbehaviour.check()
   await context.close()
-}, 120_000)
+}, 400_000)

@@ -59,7 +59,8 @@ export default function ExploreView({ search, onChange }: { search: GraphSearch;
     )
   }
   return (
-    <div className="flex min-h-[calc(100dvh-88px)] flex-col">
+    // With a height of its own, so that the list beside the picture scrolls and has only the rows that are seen.
+    <div className="flex min-h-[calc(100dvh-88px)] flex-col lg:h-[calc(100dvh-88px)] lg:min-h-[520px]">
       {header}
       {banner}
       <Explorer search={search} from={from} onChange={onChange} />
@@ -100,7 +101,7 @@ function Explorer({ search, from, onChange }: { search: GraphSearch; from: strin
   if (isLoading) return <SkeletonRows rows={8} />
   const root = nodes.find((node) => node.id === from || `${node.type}/${node.key}` === from) ?? nodes[0]
   return (
-    <div className="grid min-h-0 flex-1 gap-4 lg:h-[calc(100dvh-180px)] lg:grid-cols-[minmax(0,1fr)_20rem]">
+    <div className="grid min-h-0 flex-1 gap-4 lg:grid-cols-[minmax(0,1fr)_20rem] lg:grid-rows-[minmax(0,1fr)]">
       <section aria-label="Picture" className="relative flex min-h-96 min-w-0 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card">
         <div className="flex flex-wrap items-center gap-x-3 gap-y-2 border-b border-line px-3 py-2">
           <p role="status" className="min-w-0 flex-1 truncate text-text-2 max-sm:flex-none max-sm:basis-full">
