@@ -83,7 +83,8 @@ export interface paths {
         put?: never;
         /**
          * Handles a request of A2A's JSON-RPC binding: `SendMessage`, `SendStreamingMessage`, `GetTask`, `ListTasks`,
-         *     `CancelTask`, `SubscribeToTask`, and the methods about push notifications. An error of the protocol is a JSON-RPC error with status 200.
+         *     `CancelTask`, `SubscribeToTask`, `GetExtendedAgentCard`, and the methods about push notifications. An error of the
+         *     protocol is a JSON-RPC error with status 200.
          */
         post: operations["a2aRpc"];
         delete?: never;
@@ -116,7 +117,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Always refused: the public card is complete. */
+        /** Returns the extended card of an agent: its card, with the schema of its output and the caller's rate limit. */
         get: operations["a2aExtendedCard"];
         put?: never;
         post?: never;
@@ -2426,6 +2427,8 @@ export interface components {
     schemas: {
         A2aAgentCapabilities: {
             extendedAgentCard: boolean;
+            /** @description What an extended card tells besides. */
+            extensions?: components["schemas"]["A2aAgentExtension"][];
             pushNotifications: boolean;
             streaming: boolean;
         };
@@ -2444,6 +2447,16 @@ export interface components {
             supportedInterfaces: components["schemas"]["A2aAgentInterface"][];
             /** @description The version of the agent's definition. */
             version: string;
+        };
+        /** @description Data about an agent that the fields of a card have no place for. A client that does not know it ignores it. */
+        A2aAgentExtension: {
+            description: string;
+            params: {
+                [key: string]: unknown;
+            };
+            /** @description Always false: nothing depends on whether the client knows the extension. */
+            required: boolean;
+            uri: string;
         };
         A2aAgentInterface: {
             /** @description `JSONRPC` or `HTTP+JSON`. */
@@ -7719,7 +7732,9 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
-                    "text/event-stream": components["schemas"]["A2aStreamResponse"];
+                    "text/event-stream": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -7889,6 +7904,8 @@ export interface operations {
                 "A2A-Version"?: string;
             };
             header?: {
+                /** @description `1.0` */
+                "A2A-Version"?: string | null;
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
             };
@@ -7900,15 +7917,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Not returned: the request is always refused */
+            /** @description The card */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/a2a+json": components["schemas"]["A2aAgentCard"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
