@@ -106,6 +106,15 @@ pub fn wrap_item(label: &str, text: &str, width: usize) -> Vec<String> {
     lines.into_iter().enumerate().map(whole).collect()
 }
 
+/// The text with a note at its end, such as ` (2026-01-31T08:00:00Z)`. After several lines, which may be quoted, the
+/// note has a line of its own.
+pub fn with_note(text: &str, note: &str) -> String {
+    match text.contains('\n') {
+        true => format!("{text}\n{}", note.trim_start_matches([' ', ';'])).trim_end().to_owned(),
+        false => format!("{text}{note}"),
+    }
+}
+
 /// Wraps one line. The following lines repeat its indentation.
 fn wrap_line(line: &str, width: usize) -> Vec<String> {
     if measure_text_width(line) <= width {

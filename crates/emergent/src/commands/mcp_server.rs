@@ -21,6 +21,7 @@ use crate::{
     hints,
     output::{self, duration, first_line, green, red},
     progress,
+    text::with_note,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -339,7 +340,8 @@ fn explain_status(server: &McpServerView) -> Result<()> {
     let name = &server.name;
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
-        output::print_item(&format!("{} ", red("✗")), &format!("{name} {error}{since}"))?;
+        let failure = with_note(&format!("{name} {error}"), &since);
+        output::print_item(&format!("{} ", red("✗")), &failure)?;
     }
     if server.held_back > 0 {
         output::print_text(&format!(
@@ -361,7 +363,11 @@ fn show(server: &McpServerView) -> Result<()> {
     let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
-        rows.push(("last error", format!("{}{since}", red(error))));
+        let failure = match error.contains('\n') {
+            true => with_note(error, &since),
+            false => format!("{}{since}", red(error)),
+        };
+        rows.push(("last error", failure));
     }
     rows.push(("tools", format!("{}, {} held back", server.tool_count, server.held_back)));
     if server.conflicts > 0 {

@@ -94,6 +94,8 @@ pub struct ClientOptions {
     /// Whether calls of this connection may ask a person for input. It is declared to legacy servers when the
     /// connection is opened, and to modern ones with each call that has somebody to ask.
     pub asks_for_input: bool,
+    /// Called before a program is started, which connecting may do more than once.
+    pub on_start: Arc<dyn Fn() + Send + Sync>,
     /// Receives the lines that a program writes to its standard error.
     pub on_stderr: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -109,6 +111,7 @@ impl Default for ClientOptions {
             probe_timeout: Duration::from_secs(3),
             request_handler: Arc::new(NoRequestHandler),
             asks_for_input: false,
+            on_start: Arc::new(|| {}),
             on_stderr: Arc::new(|_| {}),
         }
     }

@@ -1,6 +1,6 @@
 //! MCP over the standard input and output of a program: one message per line, responses in any order.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,6 +25,9 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 const QUEUE_CAPACITY: usize = 64;
 /// A longer line of a program's standard error is not logged, nor is anything after it.
 const MAX_LOG_LINE_BYTES: usize = 16 << 10;
+/// How long the rest of the standard error of an ended program is read. A descendant that outlived the program may keep
+/// it open.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A program and the tasks that exchange messages with it.
 pub struct StdioTransport {
@@ -42,6 +45,7 @@ impl StdioTransport {
         reason = "the transport keeps the handles, and aborts the tasks when it is dropped"
     )]
     pub fn start(program: &Program, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
+        (options.on_start)();
         let (process, pipes) = Process::start(program)?;
         let (process, pending) = (Arc::new(process), PendingReplies::new());
         let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
@@ -53,6 +57,8 @@ impl StdioTransport {
             max_message_bytes: options.max_message_bytes,
             large: options.large_messages.clone(),
         };
+        let log = tokio::spawn(log_stderr(pipes.stderr, Arc::clone(&options.on_stderr)));
+        let log_handle = log.abort_handle();
         let read = tokio::spawn({
             let (process, pending) = (Arc::clone(&process), Arc::clone(&pending));
             async move {
@@ -61,13 +67,14 @@ impl StdioTransport {
                 if matches!(error, Error::Lost(_)) {
                     // The exit status of the process is a better reason than a closed pipe.
                     error = Error::Lost(process.exited().await);
+                    // Whoever gets the error may show what the program wrote last, which often says why it ended.
+                    let _ = tokio::time::timeout(STDERR_TIMEOUT, log).await;
                 }
                 pending.close_with(&error);
             }
         });
         let write = tokio::spawn(write_loop(pipes.stdin, queue));
-        let log = tokio::spawn(log_stderr(pipes.stderr, Arc::clone(&options.on_stderr)));
-        let tasks = vec![read.abort_handle(), write.abort_handle(), log.abort_handle()];
+        let tasks = vec![read.abort_handle(), write.abort_handle(), log_handle];
         Ok(Self { process, pending, out: parking_lot::Mutex::new(Some(out)), tasks })
     }
 

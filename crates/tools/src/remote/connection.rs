@@ -27,6 +27,7 @@ use super::{
     breaker::{Breaker, FailureKind},
     client::{CallFailure, RemoteClient, RemoteTarget},
     content,
+    stderr_tail::StderrTail,
     target::{self, ResolvedTarget},
     tool::MAX_FAILURE_BYTES,
     wait_for_stop,
@@ -191,7 +192,10 @@ impl McpServers {
                 self.remember_sent(connection, sent).await;
                 target
             }
-            Err(reason) => return Err(self.record_failed_connect(connection, &reason).await),
+            Err(reason) => {
+                let reason = self.shown_error(connection, &reason);
+                return Err(self.record_failed_connect(connection, reason).await);
+            }
         };
         let now = self.clock().now();
         if let Err(open) = connection.breaker.lock().try_pass(now) {
@@ -216,7 +220,7 @@ impl McpServers {
                 Ok(client)
             }
             Err(reason) => {
-                let reason = self.record_failed_connect(connection, &reason).await;
+                let reason = self.record_failed_connect(connection, reason).await;
                 let now = self.clock().now();
                 connection.breaker.lock().record_failure(now, FailureKind::Connecting, &reason);
                 Err(reason)
@@ -224,18 +228,17 @@ impl McpServers {
         }
     }
 
-    /// Logs and stores that a server could not be connected. Returns the reason without the secrets of the
-    /// server.
-    async fn record_failed_connect(&self, connection: &ServerConnection, reason: &str) -> String {
+    /// Logs and stores that a server could not be connected. `reason` is shown as it is, and returned.
+    async fn record_failed_connect(&self, connection: &ServerConnection, reason: String) -> String {
         let name = connection.server.name();
-        let reason = self.shown_error(connection, reason);
-        warn!(server = name, "MCP server `{name}` {reason}");
-        self.record_error(connection, &reason).await;
+        warn!(server = name, "MCP server `{name}` {}", reason.replace('\n', " | "));
+        self.store_error(connection, reason.clone()).await;
         reason
     }
 
     /// Connects and lists the tools. A tool is called only after its current digest is known, so that a
-    /// changed tool is held back.
+    /// changed tool is held back. The error is without the secrets of the server. That of a program has the end of its
+    /// standard error: before the first call, no caller has sent anything that the program could repeat there.
     async fn connect_and_list(
         &self,
         connection: &Arc<ServerConnection>,
@@ -243,16 +246,23 @@ impl McpServers {
     ) -> Result<RemoteClient, String> {
         let (redactor, name) =
             (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());
+        let tail = Arc::new(StderrTail::new(self.sent_redactor(connection)));
+        let (started, written) = (Arc::clone(&tail), Arc::clone(&tail));
         let options = ClientOptions {
             max_message_bytes: self.settings().max_message_bytes,
             large_messages: connection.large_messages.clone(),
             connect_timeout: self.settings().connect_timeout,
             probe_timeout: self.settings().probe_timeout,
             asks_for_input: true,
-            on_stderr: Arc::new(move |line| debug!(server = name, "{}", redactor.redact_text(line))),
+            on_start: Arc::new(move || started.clear()),
+            on_stderr: Arc::new(move |line| {
+                debug!(server = name, "{}", redactor.redact_text(line));
+                written.push(line);
+            }),
             ..ClientOptions::default()
         };
-        let client = RemoteClient::connect(target, options).await?;
+        let shown = |reason: String| tail.add_to(&self.shown_error(connection, &reason));
+        let client = RemoteClient::connect(target, options).await.map_err(shown)?;
         match self.refresh(connection, &client).await {
             Ok(()) => {
                 info!(server = connection.server.name(), version = client.version(), "MCP server connected");
@@ -260,7 +270,7 @@ impl McpServers {
             }
             Err(reason) => {
                 client.close().await;
-                Err(reason)
+                Err(shown(reason))
             }
         }
     }
@@ -290,9 +300,14 @@ impl McpServers {
 
     /// Stores the last error of a server, without the secrets that it was sent, so that every process shows it.
     pub(super) async fn record_error(&self, connection: &ServerConnection, reason: &str) {
+        self.store_error(connection, self.shown_error(connection, reason)).await;
+    }
+
+    /// Stores the last error of a server. It must not contain a secret.
+    async fn store_error(&self, connection: &ServerConnection, shown: String) {
         connection.has_stored_error.store(true, Ordering::Release);
-        let (reason, now) = (self.shown_error(connection, reason).replace('\0', ""), self.clock().now());
-        self.record_contact(connection, Some((reason, now))).await;
+        let (shown, now) = (shown.replace('\0', ""), self.clock().now());
+        self.record_contact(connection, Some((shown, now))).await;
     }
 
     /// Stores how the last contact with a server ended.

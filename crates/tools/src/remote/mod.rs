@@ -35,6 +35,7 @@ mod manage;
 mod pins;
 mod project_tools;
 mod status;
+mod stderr_tail;
 mod target;
 mod tool;
 

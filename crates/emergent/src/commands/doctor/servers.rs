@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
-use crate::{client::Client, error::Result};
+use crate::{client::Client, error::Result, text::with_note};
 
 const SECTION: &str = "mcp servers";
 /// How long the check waits for one server.
@@ -58,7 +58,8 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
                 "`emergent mcp-server show {name}{flag}` tells how it is reached, `emergent mcp-server inspect \
                  {name}{flag}` tries again, `emergent mcp-server set {name} --enabled false{flag}` switches it off"
             );
-            problem_finding(SECTION, format!("`{name}` {reason}{circuit_breaker}{suffix}"), fix)
+            let found = with_note(&format!("`{name}` {reason}"), &format!("{circuit_breaker}{suffix}"));
+            problem_finding(SECTION, found, fix)
         }
     }];
     if server.needs_confirmation {

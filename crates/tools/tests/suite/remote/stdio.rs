@@ -197,6 +197,29 @@ async fn the_error_of_a_server_confirms_no_guess_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_ends_before_it_answers_is_shown_with_the_end_of_its_standard_error() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    site.put_secret("OWN", "sent-to-this-server").await;
+    let script =
+        "for i in $(seq 400); do echo \"line $i\" >&2; done; echo \"no module x, key $MINE\" >&2; exit 1";
+    let spec = json!({ "name": "broken", "transport": "stdio", "command": "sh", "args": ["-c", script],
+                       "env": { "MINE": "${OWN}" } });
+    let server = site.add(spec).await;
+    let inspected = site.servers.inspect(site.project, server.id).await.unwrap().error.unwrap();
+    let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
+    for shown in [inspected, row.last_error.unwrap()] {
+        assert!(
+            shown.starts_with("the connection was lost: its process ended (exit status: 1); "),
+            "{shown}"
+        );
+        assert!(shown.ends_with("\nline 399\nline 400\nno module x, key [secret OWN]"), "{shown}");
+        assert!(shown.len() < 2_500 && shown.matches("line 400").count() == 1, "{shown}");
+    }
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_missing_is_named() {
     let _alone = alone().await;
     let site = Site::open(TestDb::sqlite().await).await;
