@@ -14,8 +14,8 @@ use crate::{
 /// How a key is looked up.
 type ByKey = fn(&mut Tx<'_>, ProjectId, &str, &str) -> emergent_store::Result<Option<ObjectId>>;
 
-/// Returns the id of a live object. An id is returned without a check, so the caller has to look it up in the
-/// project.
+/// Returns the id of a live object. An id, alone or after a type, is returned without a check whether the object is
+/// live, so the caller has to look it up in the project.
 pub fn resolve_object(tx: &mut Tx<'_>, project: ProjectId, reference: &ObjectRef) -> Result<ObjectId> {
     find(tx, project, reference, objects::id_by_key)
 }
@@ -33,9 +33,14 @@ pub fn object_not_found(reference: &ObjectRef) -> Error {
 fn find(tx: &mut Tx<'_>, project: ProjectId, reference: &ObjectRef, by_key: ByKey) -> Result<ObjectId> {
     match reference {
         ObjectRef::Id(id) => Ok(*id),
-        ObjectRef::Key { type_, key } => {
-            by_key(tx, project, type_, key)?.ok_or_else(|| object_not_found(reference))
-        }
+        ObjectRef::Key { type_, key } => match by_key(tx, project, type_, key)? {
+            Some(id) => Ok(id),
+            // Lists name an object without a key as `Type/id`. As with an id alone, the caller looks it up.
+            None => match key.parse() {
+                Ok(id) if objects::has_type(tx, project, id, type_)? => Ok(id),
+                _ => Err(object_not_found(reference)),
+            },
+        },
     }
 }
 

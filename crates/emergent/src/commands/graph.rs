@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, time::Timestamp};
 use emergent_wire::{
     object::ObjectView,
     search::{SearchObjects, SearchView},
@@ -13,7 +13,7 @@ use super::{
     encode,
     history::{VersionRow, object_change, print_versions},
     parse_flag,
-    resolve::{OBJECTS, resolve_id},
+    resolve::{OBJECTS, find_object_of_type, resolve_id},
     run_bulk::parse_optional_time,
     transfer::{Export, Import},
     traversal::print_traversal,
@@ -139,7 +139,9 @@ impl Graph {
                 let response = client.post("/api/graph/traverse", &body).await;
                 let response = response.map_err(|error| match &as_of {
                     Some(time) if error.is_not_found() => {
-                        Error::Usage(format!("`{object}` did not exist at {time}"))
+                        let is_moment = time.parse::<Timestamp>().is_ok();
+                        let when = if is_moment { format!("at {time}") } else { format!("{time} ago") };
+                        Error::Usage(format!("`{object}` did not exist {when}"))
                     }
                     _ => error,
                 })?;
@@ -177,19 +179,31 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
         let id = resolve_id(client, &OBJECTS, object).await?;
         return id.parse().map_err(|error| Error::Unexpected(format!("`{id}` is not an id: {error}")));
     };
+    match find_typed_object(client, type_, key).await? {
+        Some(id) => Ok(id),
+        None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
+    }
+}
+
+/// The live object with this type and key. Lists name an object without a key by its type and its id, and on a terminal
+/// by the end of the id, so these are found as well.
+async fn find_typed_object(client: &Client, type_: &str, key: &str) -> Result<Option<Uuid>> {
     let path = format!("/api/graph/objects?type={}&key={}&limit=1", encode(type_), encode(key));
     let objects: Vec<ObjectView> = client.get(&path).await?.data().await?;
     match objects.first() {
-        Some(object) => Ok(object.id),
-        None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
+        Some(object) => Ok(Some(object.id)),
+        None => find_object_of_type(client, type_, key).await,
     }
 }
 
 /// What stands for an object in a path of the API. `TYPE/KEY` also names a deleted object, if no live one has the key.
 pub async fn any_object_path(client: &Client, object: &str) -> Result<String> {
-    match object.contains('/') {
-        true => Ok(encode(object)),
-        false => Ok(resolve_object(client, object).await?.to_string()),
+    let Some((type_, key)) = object.split_once('/') else {
+        return Ok(resolve_object(client, object).await?.to_string());
+    };
+    match find_typed_object(client, type_, key).await? {
+        Some(id) => Ok(id.to_string()),
+        None => Ok(encode(object)),
     }
 }
 

@@ -2,7 +2,9 @@
 //! newest. What is not found is answered with the nearest name and the command that lists what there is.
 
 use serde_json::Value;
+use uuid::Uuid;
 
+use super::encode;
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -73,6 +75,42 @@ pub async fn resolve_id(client: &Client, resource: &Resource, reference: &str) -
     choose(resource, reference, &candidates)
 }
 
+/// The live object of a type whose id this is, or whose id ends with it; `None` if there is none, or if the text cannot be
+/// the end of an id.
+pub async fn find_object_of_type(client: &Client, type_: &str, id_or_end: &str) -> Result<Option<Uuid>> {
+    if id_or_end.len() < MIN_SUFFIX_CHARS || !is_id_part(id_or_end) {
+        return Ok(None);
+    }
+    let candidates: Vec<Candidate> = if is_id(id_or_end) {
+        let path = format!("/api/graph/objects/{}", encode(&format!("{type_}/{id_or_end}")));
+        match client.get(&path).await {
+            Err(error) if error.is_not_found() => Vec::new(),
+            found => Candidate::from_item(&found?.data().await?, "").into_iter().collect(),
+        }
+    } else {
+        let path = format!("{}?type={}", OBJECTS.path, encode(type_));
+        let items: Vec<Value> = client.get_newest(&path, MAX_SEARCHED).await?;
+        items.iter().filter_map(|item| Candidate::from_item(item, "")).collect()
+    };
+    let end = id_or_end.to_ascii_lowercase();
+    let found: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.id.ends_with(&end)).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [only] => match only.id.parse() {
+            Ok(id) => Ok(Some(id)),
+            Err(error) => Err(Error::Unexpected(format!("`{}` is not an id: {error}", only.id))),
+        },
+        several => {
+            Err(ambiguous(OBJECTS.noun, &format!("is the end of {} ids", several.len()), id_or_end, several))
+        }
+    }
+}
+
+/// Whether the text may be an id, or the end of one.
+fn is_id_part(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
 /// An item that may be meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
@@ -118,7 +156,7 @@ fn choose(resource: &Resource, reference: &str, candidates: &[Candidate]) -> Res
         };
     }
     let suffix = reference.to_ascii_lowercase();
-    let is_suffix = !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let is_suffix = is_id_part(&suffix);
     let is_end = |candidate: &Candidate| is_suffix && candidate.id.ends_with(&suffix);
     if suffix.len() < MIN_SUFFIX_CHARS && candidates.iter().any(is_end) {
         return Err(Error::Usage(format!(

@@ -120,6 +120,12 @@ pub fn latest_id_by_key(
     )
 }
 
+/// Whether the object, live or deleted, has this type.
+pub fn has_type(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, type_: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM graph_objects WHERE project_id = $1 AND id = $2 AND type = $3";
+    Ok(tx.query_opt(sql, params![project, id, type_], |_| Ok(()))?.is_some())
+}
+
 /// What a writer of an edge needs to know about an end of the edge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndObject {
