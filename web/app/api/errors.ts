@@ -36,13 +36,17 @@ export class ApiError extends Error {
   }
 }
 
+/** The codes of conflicts with a change of somebody else. Other conflicts are with something that the message names. */
+const CHANGED_MEANWHILE: ReadonlySet<string> = new Set(['version_conflict', 'already_decided'])
+
 /** What a person can do about a failure. */
 export function advice(error: unknown): string {
   if (!(error instanceof ApiError)) return 'Reload the page. If it happens again, report it with the steps that led here.'
   if (error.status === 0) return 'Check that the server runs and that this browser can reach it. The page tries again by itself.'
   if (error.status === 403) return 'Log in with a token that has the scope, or ask whoever manages the tokens.'
   if (error.status === 404) return 'It may have been deleted, or it belongs to another project.'
-  if (error.status === 409) return 'Somebody changed it meanwhile. Reload it and try again.'
+  if (error.code === 'no_model') return 'Start the server with a key for a model, or give the agent a model that the server has a key for.'
+  if (CHANGED_MEANWHILE.has(error.code)) return 'Somebody changed it meanwhile. Reload it and try again.'
   if (error.status === 429) return 'Wait a moment and try again.'
   if (error.status >= 500) return 'Try again. If it persists, look for the request id in the log of the server.'
   return 'Correct what the message names and try again.'

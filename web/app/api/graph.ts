@@ -13,7 +13,7 @@ export type SearchMode = Schemas['SearchMode']
 export type Hit = Schemas['Hit']
 export type TraversalNode = Schemas['Node']
 
-export type ObjectFilters = { type?: string[]; label?: string[]; status?: string; asOf?: string }
+export type ObjectFilters = { type?: string[]; label?: string[]; status?: string; asOf?: string; includeSystem?: boolean }
 
 const PAGE = 100
 
@@ -67,7 +67,7 @@ export const packsQuery = queryOptions({
 export const recentTypesQuery = queryOptions({
   queryKey: [...keys.objects, 'types'],
   queryFn: async ({ signal }) => {
-    const { items } = await unwrapPage(api.GET('/api/graph/objects', { params: { query: { limit: PAGE } }, signal }))
+    const { items } = await unwrapPage(api.GET('/api/graph/objects', { params: { query: { limit: PAGE, includeSystem: false } }, signal }))
     return [...new Set(items.map((object) => object.type))]
   },
 })

@@ -56,7 +56,7 @@ export function Answer({ shown: { message }, agentId, live, onRegenerate, disabl
   const tools = live?.parts.filter((part) => part.kind === 'tool') ?? []
   return (
     <article aria-label="Answer" className="min-w-0">
-      {tools.length > 0 ? tools.map((part) => <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} truncated={part.truncated} />) : message.runId && agentId && <StoredCalls agentId={agentId} runId={message.runId} />}
+      {tools.length > 0 ? tools.map((part) => <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} truncated={part.truncated} />) : !live && message.runId && agentId && <StoredCalls agentId={agentId} runId={message.runId} />}
       {message.content && <Markdown text={message.content} />}
       {message.status !== 'completed' && (
         <p className="mt-2 flex flex-wrap items-center gap-2">

@@ -136,7 +136,7 @@ function GraphFilters({ search, onChange, isFiltered, onClear }: { search: Graph
         <FilterText label="Status" value={search.status} onChange={(status) => onChange({ status })} />
         <FilterText label="Label" value={search.label} onChange={(label) => onChange({ label })} />
       </div>
-      {search.q && <Switch label={<span className="text-xs text-text-2">Tasks and sessions too</span>} checked={search.system === 'true'} onChange={(system) => onChange({ system: system ? 'true' : undefined })} />}
+      {!search.type && <Switch label={<span className="text-xs text-text-2">Tasks and sessions too</span>} checked={search.system === 'true'} onChange={(system) => onChange({ system: system ? 'true' : undefined })} />}
     </FilterBar>
   )
 }

@@ -34,8 +34,8 @@ const columnsFor = (asOf: string | undefined): Column<GraphObject>[] => [
 
 export function ObjectList({ search, isFiltered, onClear, onCreate }: { search: GraphSearch; isFiltered: boolean; onClear: () => void; onCreate: () => void }) {
   const navigate = useNavigate()
-  const { type, status, label, asOf } = search
-  const query = useInfiniteQuery(objectsQuery({ type: type ? [type] : undefined, status, label: label ? [label] : undefined, asOf }))
+  const { type, status, label, asOf, system } = search
+  const query = useInfiniteQuery(objectsQuery({ type: type ? [type] : undefined, status, label: label ? [label] : undefined, asOf, includeSystem: system === 'true' }))
   const { rows, hasMore, isLoadingMore, onMore } = useRows(query)
   if (query.error) return <ErrorState error={query.error} what="The objects could not be loaded." onRetry={() => void query.refetch()} />
   if (query.isPending) return <SkeletonRows rows={12} />

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useMemo, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
@@ -13,7 +13,7 @@ import { Field, Input, Select, Textarea } from '~/ui/Field'
 import { Tabs } from '~/ui/Tabs'
 import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
-import { type Draft, localProblems, type Mode, problemAt, problemsOf, toBody } from './draft'
+import { type Draft, hasField, localProblems, type Mode, plannerProblem, problemAt, problemsOf, toBody } from './draft'
 import { PlanView } from './PlanView'
 import { TaskFields } from './TaskFields'
 
@@ -59,7 +59,7 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
   const failure = start.error ?? check.error
   const problems = own.size > 0 && check.isError ? own : problemsOf(failure instanceof ApiError ? failure.details : undefined)
   const isChecked = check.isSuccess && checkedText === text
-  const shownElsewhere = draft.mode === 'tasks' && [...problems.keys()].every((field) => /^(tasks\[|model$|budget|maxConcurrent)/.test(field)) && problems.size > 0
+  const shownElsewhere = problems.size > 0 && [...problems.keys()].every((field) => hasField(draft.mode, field))
   const changeMode = (mode: Mode) => set({ mode, ...(mode === 'json' && draft.json === '' && own.size === 0 && { json: JSON.stringify(toBody({ ...draft, mode: draft.mode === 'json' ? 'tasks' : draft.mode }), null, 2) }) })
   const settings = <Settings draft={draft} set={set} problem={(field) => problemAt(problems, field)} />
   return (
@@ -102,9 +102,14 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
             label: 'A goal',
             panel: (
               <div className="space-y-4">
-                <Field label="What is to be done" hint="The agent task-planner makes the tasks." problem={problemAt(problems, 'description') ?? problemAt(problems, 'planner')}>
+                <Field label="What is to be done" hint="The agent task-planner makes the tasks." problem={problemAt(problems, 'description') ?? plannerProblem(problems)}>
                   {(ids) => <Textarea {...ids} rows={5} value={draft.description} onChange={(event) => set({ description: event.target.value })} />}
                 </Field>
+                {problems.has('planner') && (
+                  <Link to="/products" className="rounded-sm text-sm text-accent-text hover:underline">
+                    Products
+                  </Link>
+                )}
                 {settings}
               </div>
             ),

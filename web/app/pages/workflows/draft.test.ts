@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { emptyDraft, keyOf, localProblems, newTask, problemAt, problemsOf, toBody } from './draft'
+import { emptyDraft, hasField, keyOf, localProblems, newTask, plannerProblem, problemAt, problemsOf, toBody } from './draft'
 
 it('makes a request of tasks, with keys from titles and without what is empty', () => {
   const draft = { ...emptyDraft(), tasks: [newTask({ title: 'Write the notes' }), newTask({ key: 'edit', title: 'Edit', agent: 'editor', blockedBy: ['write-the-notes'] })], model: 'rehearsal/echo', budgetTokens: '20,000' }
@@ -28,4 +28,11 @@ it('finds problems at their fields', () => {
 
 it('makes keys of letters and digits', () => {
   expect(keyOf({ key: '', title: 'Änderungen & Prüfung (2)' })).toBe('anderungen-prufung-2')
+})
+
+it('shows a missing planner once, at its field, with ways out that the form has', () => {
+  const reason = 'there is no agent `task-planner`: install emergent.code, name another planner, or give `tasks`'
+  expect(plannerProblem(problemsOf([{ field: 'planner', reason }]))).toBe('there is no agent `task-planner`: install emergent.code under Products, or describe the tasks yourself under Tasks')
+  expect([hasField('goal', 'planner'), hasField('goal', 'model'), hasField('tasks', 'tasks[0].key')]).toEqual([true, true, true])
+  expect([hasField('tasks', 'planner'), hasField('goal', 'tasks[0].key'), hasField('json', 'model')]).toEqual([false, false, false])
 })

@@ -111,3 +111,15 @@ export function problemAt(problems: Problems, field: string): string | undefined
   for (const [name, reason] of problems) if (name === field || name.startsWith(`${field}[`) || name.startsWith(`${field}.`)) return reason
   return undefined
 }
+
+const SETTINGS = /^(model$|budget|maxConcurrent)/
+
+/** Whether the form has a field that shows the problem of this field of the request. */
+export function hasField(mode: Mode, field: string): boolean {
+  if (mode === 'json') return false
+  return SETTINGS.test(field) || (mode === 'tasks' ? field.startsWith('tasks[') : field === 'description' || field === 'planner')
+}
+
+/** Why there is no planner, with the ways out that this form has. */
+export const plannerProblem = (problems: Problems): string | undefined =>
+  problemAt(problems, 'planner')?.replace('install emergent.code, name another planner, or give `tasks`', 'install emergent.code under Products, or describe the tasks yourself under Tasks')
