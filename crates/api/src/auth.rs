@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequestParts, Request, State},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, StatusCode, header, request::Parts},
     middleware::Next,
     response::Response,
 };
@@ -12,8 +12,10 @@ use emergent_domain::{
     audit::AuditOrigin,
     author::Author,
     browser_session::{BrowserSession, Login},
+    cursor::Page,
     ids::ProjectId,
     mcp_server::ConfiguredBy,
+    pack::nearest_name,
     token::{Scope, Token},
 };
 use emergent_graph::{Actor, Credential};
@@ -34,6 +36,8 @@ use crate::{
 const PROJECT_HEADER: &str = "x-project-id";
 /// The project of a token that spans projects, if the request names none.
 pub(crate) const DEFAULT_PROJECT: &str = "default";
+/// Among so many of the newest projects the nearest name is searched.
+const MAX_SUGGESTED: usize = 100;
 
 /// The holder of a valid token with the scope of the route. Only [`authorize`] creates one.
 #[derive(Clone)]
@@ -185,7 +189,10 @@ pub(crate) async fn authorize(
     }
     if let Some(named) = request.headers().get(PROJECT_HEADER) {
         let named = named.to_str().map_err(|_| ApiError::unknown_project("?"))?;
-        let project = app.project(named).await?;
+        let project = match app.project(named).await {
+            Err(unknown) => return Err(app.suggest_project(named, &caller, unknown).await),
+            Ok(project) => project,
+        };
         if caller.token.project.is_some_and(|own| own != project) {
             return Err(ApiError::unknown_project(named));
         }
@@ -356,6 +363,25 @@ impl App {
             }
             Err(emergent_graph::Error::NotFound { .. }) => Ok(true),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds the nearest name to the error about an unknown project, for a caller that may list projects.
+    async fn suggest_project(&self, named: &str, caller: &Caller, unknown: ApiError) -> ApiError {
+        let may_list = caller.token.project.is_none() && caller.token.scopes.contains(&Scope::AdminRead);
+        if !may_list || unknown.status != StatusCode::NOT_FOUND {
+            return unknown;
+        }
+        // Without the names, which may fail to load, the error is as good as it was.
+        let newest =
+            on_behalf_of(Requester::AllProjects, self.graph.list_projects(Page::first(MAX_SUGGESTED)));
+        let names: Vec<String> = match newest.await {
+            Ok(projects) => projects.items.into_iter().map(|project| project.name).collect(),
+            Err(_) => Vec::new(),
+        };
+        match nearest_name(named, names.iter().map(String::as_str)) {
+            Some(nearest) => ApiError::misspelt("project", named, nearest),
+            None => unknown,
         }
     }
 

@@ -104,7 +104,7 @@ impl ApiError {
     }
 
     /// Like [`ApiError::not_found`], with the name that was probably meant.
-    fn misspelt(what: &str, id: impl Display, similar: &str) -> Self {
+    pub(crate) fn misspelt(what: &str, id: impl Display, similar: &str) -> Self {
         let message = format!("there is no {what} `{id}` here; did you mean `{similar}`?");
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }

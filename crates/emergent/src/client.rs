@@ -128,6 +128,10 @@ impl Client {
                 Ok(Self { token, transport: Transport::InProcess(services, router), project })
             }
             DataDirOwner::Server { address, token: admin_token } => {
+                // The server of a folder has other rehearsals only if its own environment says so.
+                if settings.database_url.is_none() {
+                    messages::set_rehearsals(&settings.rehearsals);
+                }
                 let token = token.or(admin_token);
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;

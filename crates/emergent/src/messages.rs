@@ -1,14 +1,16 @@
 //! Puts messages of the API into the words of the command line. The API names fields of a request; a person typed
 //! flags.
 
+use std::{ffi::OsStr, path::PathBuf};
+
 use clap::{ArgMatches, Command, parser::ValueSource};
 use parking_lot::Mutex;
 
-use crate::hints;
+use crate::{commands::suggestion, hints};
 
 /// The flags that this process was given on the command line; empty in tests.
 static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// The folders of rehearsal scripts, when this process looks for them itself.
+/// The folders of rehearsal scripts, when this process looks for them itself or knows the server that does.
 static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
 
 /// The fields whose flag has another name. All others have the name of their flag: `maxSteps` is `--max-steps`.
@@ -25,14 +27,19 @@ const OTHER_NAMES: [(&str, &str); 9] = [
 ];
 
 /// How the models name the folders of rehearsal scripts. Who uses the API does not see the paths of the server.
-const REHEARSALS_FOLDER: &str = "the folder of `EMERGENT_REHEARSALS`";
+const REHEARSALS_FOLDER: &str =
+    "the folder of `EMERGENT_REHEARSALS`, which is `rehearsals` in the data folder unless it is set";
+/// Among so many scripts the one that was probably meant is searched.
+const MAX_SCRIPTS: usize = 1_000;
+/// How the models begin the message about a script that does not exist.
+const UNKNOWN_SCRIPT: &str = "there is no rehearsal script `";
 
 /// Remembers the flags of this process for later messages.
 pub fn set_flags(command: &Command, matches: &ArgMatches) {
     *FLAGS.lock() = given_flags(command, matches);
 }
 
-/// Remembers the folders in which this process looks for rehearsal scripts.
+/// Remembers the folders in which this process, or the server of the same data folder, looks for rehearsal scripts.
 pub fn set_rehearsals(folders: &str) {
     *REHEARSALS.lock() = Some(folders.to_owned());
 }
@@ -41,17 +48,43 @@ pub fn set_rehearsals(folders: &str) {
 pub fn translate(message: &str) -> String {
     let message = name_commands(&name_flags(message, &FLAGS.lock()));
     match &*REHEARSALS.lock() {
-        Some(folders) => message
-            .replace(REHEARSALS_FOLDER, &format!("`{folders}` (`EMERGENT_REHEARSALS` names another folder)")),
-        None => message,
+        Some(folders) if message.contains(UNKNOWN_SCRIPT) => {
+            name_rehearsals(&message, folders, &script_names(folders))
+        }
+        _ => message,
     }
+}
+
+/// Names the folders of rehearsal scripts, and the script that was probably meant.
+fn name_rehearsals(message: &str, folders: &str, scripts: &[String]) -> String {
+    let message = message
+        .replace(REHEARSALS_FOLDER, &format!("`{folders}` (`EMERGENT_REHEARSALS` names another folder)"));
+    let Some((before, rest)) = message.split_once(UNKNOWN_SCRIPT) else { return message };
+    let Some((name, after)) = rest.split_once('`') else { return message };
+    let nearest = suggestion(name, scripts.iter().map(String::as_str));
+    format!("{before}{UNKNOWN_SCRIPT}{name}`{nearest}{after}").replace("?; put", "? Or put")
+}
+
+/// The names of the scripts in these folders, which are separated as in `PATH`.
+fn script_names(folders: &str) -> Vec<String> {
+    let files = std::env::split_paths(folders).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let is_script = |path: &PathBuf| {
+        path.extension().is_some_and(|end| ["yaml", "yml", "json"].map(OsStr::new).contains(&end))
+    };
+    let names = paths.filter(is_script).take(MAX_SCRIPTS);
+    names.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect()
 }
 
 /// Says with commands and flags what the API says with products and fields.
 fn name_commands(message: &str) -> String {
     let location = hints::location_flags();
-    if message.starts_with("there is no project `") && message.ends_with("` here") {
+    let is_unknown_name = message.ends_with("` here") || message.ends_with("`?");
+    if message.starts_with("there is no project `") && is_unknown_name {
         return format!("{message} (`emergent project list{location}` lists them)");
+    }
+    if message.starts_with("there is no agent `") && is_unknown_name {
+        return format!("{message} (`{}` lists them)", hints::command("agent list --internal"));
     }
     let planner = format!(
         "`{}` installs one, --planner names another agent, and --tasks FILE needs none",
@@ -132,12 +165,34 @@ mod tests {
             name_commands("there is no project `x` here"),
             "there is no project `x` here (`emergent project list` lists them)"
         );
+        assert_eq!(
+            name_commands("there is no agent `scrib` here; did you mean `scribe`?"),
+            "there is no agent `scrib` here; did you mean `scribe`? (`emergent agent list --internal` lists them)"
+        );
         let message = "`planner`: there is no agent `task-planner`: install emergent.code, name another planner, or give `tasks`";
         assert_eq!(
             name_commands(message),
             "`planner`: there is no agent `task-planner`: `emergent product install emergent.code` installs one, \
              --planner names another agent, and --tasks FILE needs none"
         );
+    }
+
+    #[test]
+    fn a_rehearsal_that_does_not_exist_is_answered_with_the_folder_and_the_nearest_script() {
+        let message = format!(
+            "`model`: there is no rehearsal script `serch`; put `serch.yaml` into {REHEARSALS_FOLDER}, or use `rehearsal/echo`"
+        );
+        let named = |scripts: &[&str]| {
+            let scripts: Vec<String> = scripts.iter().map(|name| (*name).to_owned()).collect();
+            name_rehearsals(&message, "data/rehearsals", &scripts)
+        };
+        let rest = "put `serch.yaml` into `data/rehearsals` (`EMERGENT_REHEARSALS` names another folder), or use `rehearsal/echo`";
+        assert_eq!(named(&["other"]), format!("`model`: there is no rehearsal script `serch`; {rest}"));
+        assert_eq!(
+            named(&["workflow", "search"]),
+            format!("`model`: there is no rehearsal script `serch`; did you mean `search`? Or {rest}")
+        );
+        assert_eq!(name_rehearsals("the folder is gone", "x", &[]), "the folder is gone");
     }
 
     #[test]

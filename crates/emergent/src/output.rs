@@ -9,7 +9,7 @@ use crate::{
     config,
     error::{Error, Result},
     hints,
-    table::{table_lines, without_empty_columns},
+    table::{table_lines, without_empty_columns, without_optional_columns},
     text::{fit_line, shorten_ids, wrap, wrap_item},
 };
 
@@ -91,6 +91,24 @@ pub fn print_compact_table(headers: &[&str], rows: &[Vec<String>], whole: &[&str
             print_table_lines(table_lines(&headers, &rows, whole, terminal_width()))
         }
         None => print_table(headers, rows),
+    }
+}
+
+/// Prints a table like [`print_compact_table`]. If a terminal is not wide enough, the columns `optional` are left out,
+/// the first ones first.
+pub fn print_table_with_optional(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    whole: &[&str],
+    optional: &[&str],
+) -> Result<()> {
+    match terminal_width() {
+        Some(width) if !rows.is_empty() => {
+            let (headers, rows) = without_empty_columns(headers, rows);
+            let (headers, rows) = without_optional_columns(&headers, &rows, whole, optional, width);
+            print_table_lines(table_lines(&headers, &rows, whole, Some(width)))
+        }
+        _ => print_table(headers, rows),
     }
 }
 

@@ -12,17 +12,32 @@ use crate::error::{Error, Result};
 
 const SAMPLE: &str = include_str!("sample.ndjson");
 
+/// The object of the sample that the suggested commands name.
+const NAMED_OBJECT: (&str, &str) = ("Person", "ada-lovelace");
+
+/// Whether a project has the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleState {
+    /// It was imported, now or at an earlier start.
+    Imported,
+    /// The project has other objects, so nothing was imported.
+    Refused,
+}
+
 /// Imports the sample into the default project, unless the project has objects.
-pub async fn import_sample(graph: &Graph) -> Result<()> {
+pub async fn import_sample(graph: &Graph) -> Result<SampleState> {
     let project = graph.ensure_default_project().await?.id;
     let existing = graph.list_objects(project, ObjectFilter::default(), Page::first(1)).await?;
     if !existing.items.is_empty() {
-        return Ok(());
+        let (type_, key) = (vec![NAMED_OBJECT.0.to_owned()], Some(NAMED_OBJECT.1.to_owned()));
+        let filter = ObjectFilter { types: type_, key, ..ObjectFilter::default() };
+        let named = graph.list_objects(project, filter, Page::first(1)).await?;
+        return Ok(if named.items.is_empty() { SampleState::Refused } else { SampleState::Imported });
     }
     let actor = Actor { project, author: Author::System };
     let lines = SAMPLE.lines().enumerate().map(|(index, line)| (index as u64 + 1, line.to_owned())).collect();
     graph.import_batch(actor, lines).await?;
-    Ok(())
+    Ok(SampleState::Imported)
 }
 
 /// Installs the default agents in the default project. A project in which they cannot be installed, for example because

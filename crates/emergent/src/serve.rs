@@ -14,7 +14,8 @@ use crate::{
     config::{self, Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    hints, output, sample,
+    hints, output,
+    sample::{self, SampleState},
     services::{self, Services},
     settings_report,
     text::wrap_item,
@@ -59,9 +60,9 @@ impl Serve {
         services.executor.set_server_webhook(has_webhook).await.map_err(Error::Webhook)?;
         let mut sample_notes = None;
         if self.sample {
-            sample::import_sample(&services.graph).await?;
+            let state = sample::import_sample(&services.graph).await?;
             sample::install_default_agents(&services.graph, &services.app.products).await?;
-            sample_notes = Some(sample::trigger_notes(&services.graph, &services.executor).await?);
+            sample_notes = Some((state, sample::trigger_notes(&services.graph, &services.executor).await?));
         }
         if settings.model.is_some()
             && let Err(error) = services.executor.models().choose(None)
@@ -82,7 +83,7 @@ impl Serve {
         }
         let login_path = services.login_path().await?;
         let address = format!("{scheme}://{address}");
-        print_welcome(&settings, &services, &address, login_path, sample_notes.as_deref());
+        print_welcome(&settings, &services, &address, login_path, sample_notes);
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
@@ -257,7 +258,7 @@ fn print_welcome(
     services: &Services,
     address: &str,
     login_path: Option<String>,
-    sample: Option<&str>,
+    sample: Option<(SampleState, String)>,
 ) {
     let engine = services.graph.db().engine().name();
     info!(%address, engine, "listening");
@@ -277,9 +278,12 @@ fn print_welcome(
         let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
         text.push_str(&web_ui_text(&link, &hints::local_command("login-link"), columns));
     }
-    if let Some(notes) = sample {
-        text.push_str(&commands_to_try(settings, services, address));
-        text.push_str(notes);
+    if let Some((state, notes)) = sample {
+        text.push_str(&match state {
+            SampleState::Imported => commands_to_try(settings, services, address),
+            SampleState::Refused => refused_sample_text(settings.database_url.is_some()),
+        });
+        text.push_str(&notes);
     }
     // Standard output may be closed, and the server works without it.
     let _ = output::print_line(&text);
@@ -294,6 +298,17 @@ fn web_ui_text(link: &str, another: &str, columns: usize) -> String {
     // The link has a line of its own without a margin: it is as wide as many terminals, and must not be broken.
     lines.push(link.to_owned());
     lines.join("\n") + "\n"
+}
+
+/// Why a start with `--sample` added no sample.
+fn refused_sample_text(has_database_url: bool) -> String {
+    let another = match has_database_url {
+        true => "a server with another database adds it",
+        false => "`emergent serve --sample --data-dir FOLDER` starts with it in a new folder",
+    };
+    format!(
+        "\nThe graph has objects already, so the sample was not added:\n{another}.\nThe default agents are installed.\n"
+    )
 }
 
 /// The commands that a person can try on the sample.

@@ -118,6 +118,43 @@ pub fn without_empty_columns<'a>(
     (kept.iter().map(|column| headers[*column]).collect(), rows.iter().map(row).collect())
 }
 
+/// The table without some of the columns `optional`, the first ones first, so that the others need not be made much
+/// narrower on a terminal of this width.
+pub fn without_optional_columns<'a>(
+    headers: &[&'a str],
+    rows: &[Vec<String>],
+    whole: &[&str],
+    optional: &[&str],
+    width: usize,
+) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let (mut headers, mut rows) = (headers.to_vec(), rows.to_vec());
+    for name in optional {
+        if needed_width(&headers, &rows, whole) <= width {
+            break;
+        }
+        if let Some(column) = headers.iter().position(|header| header == name) {
+            headers.remove(column);
+            for row in rows.iter_mut().filter(|row| column < row.len()) {
+                row.remove(column);
+            }
+        }
+    }
+    (headers, rows)
+}
+
+/// The columns of a table in which the columns `whole`, ids and times are complete, and others have at least the
+/// beginning of their text.
+fn needed_width(headers: &[&str], rows: &[Vec<String>], whole: &[&str]) -> usize {
+    let column_width = |(column, header): (usize, &&str)| {
+        let cells = || rows.iter().filter_map(|row| row.get(column));
+        let widest = cells().map(|cell| measure_text_width(&short_cell(cell))).max().unwrap_or(0);
+        let is_complete = *header == ID || whole.contains(header) || cells().any(|cell| is_time(cell));
+        let widest = if is_complete { widest } else { widest.min(MIN_TEXT_WIDTH) };
+        widest.max(measure_text_width(header))
+    };
+    line_width(&headers.iter().enumerate().map(column_width).collect::<Vec<_>>())
+}
+
 fn table_line(cells: &[String], widths: &[usize], terminal: Option<usize>) -> String {
     let mut line = String::new();
     let last = cells.len().saturating_sub(1);
@@ -226,6 +263,25 @@ mod tests {
         let rows = [vec!["a".to_owned(), String::new(), "–".to_owned(), "b".to_owned()]];
         let (headers, rows) = without_empty_columns(&["A", "B", "C", "D"], &rows);
         assert_eq!((headers, rows), (vec!["A", "D"], vec![vec!["a".to_owned(), "b".to_owned()]]));
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_before_names_are_truncated() {
+        let row = |from: &str, to: &str| {
+            let cells = [from, "collaborated_with_somebody", to, "1", "2026-01-31T10:11:12.123Z"];
+            cells.map(str::to_owned).to_vec()
+        };
+        let rows = [row("Person/ada-lovelace", "Machine/analytical-engine"), row("Person/ada-lovelace", "x")];
+        let headers = ["FROM", "TYPE", "TO", "VERSION", "WRITTEN"];
+        let (whole, optional) = (["FROM", "TO"], ["VERSION", "WRITTEN"]);
+        let shown = |width| without_optional_columns(&headers, &rows, &whole, &optional, width).0;
+        assert_eq!(shown(120), headers);
+        assert_eq!(shown(80), ["FROM", "TYPE", "TO", "WRITTEN"]);
+        assert_eq!(shown(70), ["FROM", "TYPE", "TO"]);
+        let (headers, rows) = without_optional_columns(&headers, &rows, &whole, &optional, 70);
+        let lines = table_lines(&headers, &rows, &whole, Some(70));
+        assert!(lines[1].starts_with("Person/ada-lovelace  "), "{lines:#?}");
+        assert!(lines[1].ends_with("  Machine/analytical-engine"), "{lines:#?}");
     }
 
     #[test]

@@ -51,6 +51,67 @@ both_engines! {
         assert_eq!(client.send(restore.body(axum::body::Body::empty()).unwrap()).await.is(200)["id"], a.as_str());
     }
 
+    async fn an_object_without_a_key_is_named_by_its_type_and_its_id(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let created = client.post("/api/graph/objects", json!({ "type": "Note", "properties": {} })).await.is(201).clone();
+        let id = created["id"].as_str().unwrap();
+        let named = format!("Note%2F{id}");
+        assert_eq!(client.get(&format!("/api/graph/objects/{named}")).await.is(200)["id"], id);
+        let changed = client.patch(&format!("/api/graph/objects/{named}"), json!({ "status": "x" })).await;
+        assert_eq!(changed.is(200)["version"], 2);
+        let start = json!({ "startIds": [format!("Note/{id}")] });
+        assert_eq!(client.post("/api/graph/traverse", start).await.is(200)["nodes"][0]["id"], id);
+        // The type counts, and a key that looks like an id comes first.
+        client.get(&format!("/api/graph/objects/Task%2F{id}")).await.refused(404, "not_found");
+        let keyed = client.object("Note", id, json!({})).await;
+        assert_eq!(client.get(&format!("/api/graph/objects/{named}")).await.is(200)["id"], keyed.as_str());
+        client.delete(&format!("/api/graph/objects/{keyed}")).await.is(200);
+        client.delete(&format!("/api/graph/objects/{named}")).await.is(200);
+        client.get(&format!("/api/graph/objects/{named}")).await.refused(404, "not_found");
+        // It is an object of its own project only.
+        let other = server.project("other").await;
+        let theirs = client.in_project(other).post("/api/graph/objects", json!({ "type": "Note", "properties": {} })).await;
+        let theirs = theirs.is(201)["id"].as_str().unwrap().to_owned();
+        client.get(&format!("/api/graph/objects/Note%2F{theirs}")).await.refused(404, "not_found");
+    }
+
+    async fn a_list_leaves_out_what_the_server_writes_about_its_work_on_request(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let note = client.object("Note", "a", json!({})).await;
+        let task = client.object("SpecTask", "t", json!({ "title": "T" })).await;
+        let listed = async |query: &str| {
+            let list = client.get(&format!("/api/graph/objects?{query}")).await.is(200).clone();
+            let ids = list.as_array().unwrap().iter().map(|object| object["id"].as_str().unwrap().to_owned());
+            ids.collect::<Vec<_>>()
+        };
+        assert_eq!(listed("").await, [task.clone(), note.clone()]);
+        assert_eq!(listed("includeSystem=true").await, [task.clone(), note.clone()]);
+        assert_eq!(listed("includeSystem=false").await, [note.clone()]);
+        assert_eq!(listed("includeSystem=false&asOf=2126-01-01T00:00:00Z").await, [note.clone()]);
+        assert_eq!(listed("includeSystem=false&type=SpecTask").await, [task.clone()], "a type that is named");
+        client.get("/api/graph/objects?includeSystem=perhaps").await.refused(400, "invalid");
+    }
+
+    async fn a_misspelt_project_is_suggested_to_those_who_may_list_projects(db: TestDb) {
+        let server = Server::start(&db).await;
+        server.project("research").await;
+        let asked = async |token: Option<String>| {
+            let client = server.client(token.as_deref());
+            let request = client.request("GET".parse().unwrap(), "/api/graph/objects").header("x-project-id", "reserch");
+            let refused = client.send(request.body(axum::body::Body::empty()).unwrap()).await;
+            refused.refused(404, "not_found")["message"].as_str().unwrap().to_owned()
+        };
+        let wide = server.token(&[Scope::GraphRead, Scope::AdminRead], None).await;
+        assert_eq!(asked(Some(wide)).await, "there is no project `reserch` here; did you mean `research`?");
+        let reader = server.token(&[Scope::GraphRead], None).await;
+        assert_eq!(asked(Some(reader)).await, "there is no project `reserch` here");
+        let default = server.default_project;
+        let bound = server.token(&[Scope::GraphRead, Scope::AdminRead], Some(default)).await;
+        assert_eq!(asked(Some(bound)).await, "there is no project `reserch` here");
+    }
+
     async fn a_token_without_the_graph_does_not_learn_which_keys_exist(db: TestDb) {
         let server = Server::start(&db).await;
         server.admin().object("Note", "secret-plan", json!({})).await;

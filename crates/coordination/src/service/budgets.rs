@@ -6,6 +6,7 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::ProjectId,
     invalid::Invalid,
+    pack::nearest_name,
     time::Timestamp,
     workflow::Limit,
 };
@@ -55,10 +56,12 @@ impl Dispatcher {
             if let Some(name) = agent.as_deref().filter(|_| !limit.is_unlimited())
                 && agents::get_by_name(tx, project, name)?.is_none()
             {
-                let names = agents::list_names(tx, project)?.join(", ");
-                return Err(
-                    Invalid::new("agent", format!("there is no agent `{name}`; there are {names}")).into()
-                );
+                let names = agents::list_names(tx, project)?;
+                let hint = match nearest_name(name, names.iter().map(String::as_str)) {
+                    Some(nearest) => format!("; did you mean `{nearest}`?"),
+                    None => String::new(),
+                };
+                return Err(Invalid::new("agent", format!("there is no agent `{name}`{hint}")).into());
             }
             budget::set_day_limit(tx, project, agent.as_deref(), limit, now)?;
             let name = agent.as_deref().unwrap_or_default();

@@ -54,7 +54,8 @@ impl Audit {
             return output::print_json(&entries);
         }
         let rows: Vec<_> = entries.iter().map(|entry| cells(entry)).collect();
-        output::print_table(&["AT", "BY", "FROM", "ACTION", "TARGET"], &rows)
+        let headers = ["AT", "BY", "FROM", "ACTION", "TARGET"];
+        output::print_table_with_optional(&headers, &rows, &["ACTION"], &["FROM"])
     }
 }
 

@@ -27,6 +27,9 @@ pub enum Object {
         /// Only objects with this status
         #[arg(long)]
         status: Option<String>,
+        /// Also tasks, sessions, messages and discussions, which `--type` lists as well
+        #[arg(long, visible_alias = "include-system")]
+        all: bool,
         /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
         as_of: Option<String>,
@@ -131,7 +134,7 @@ impl Object {
 
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let (object, outcome) = match self {
-            Object::List { types, labels, status, as_of, limit } => {
+            Object::List { types, labels, status, all, as_of, limit } => {
                 let as_of = parse_optional_time("as-of", as_of.as_deref())?.map(|time| time.to_string());
                 let flags = types.iter().map(|type_| ("type", type_));
                 let flags = flags.chain(labels.iter().map(|label| ("label", label)));
@@ -139,8 +142,8 @@ impl Object {
                 let flags = flags.chain(as_of.iter().map(|time| ("asOf", time)));
                 let filter: String =
                     flags.map(|(name, value)| format!("&{name}={}", encode(value))).collect();
-                let objects: Vec<Received<ObjectView>> =
-                    client.get(&format!("/api/graph/objects?limit={limit}{filter}")).await?.data().await?;
+                let path = format!("/api/graph/objects?limit={limit}&includeSystem={all}{filter}");
+                let objects: Vec<Received<ObjectView>> = client.get(&path).await?.data().await?;
                 return match as_of {
                     _ if as_json => output::print_json(&objects),
                     Some(time) if objects.is_empty() && output::terminal_width().is_some() => {
@@ -231,7 +234,10 @@ fn print_objects(objects: &[Received<ObjectView>]) -> Result<()> {
         })
         .collect();
     let headers = ["OBJECT", "NAME", "STATUS", "VERSION", "WRITTEN"];
-    output::print_list(&headers, &rows, ("object create TYPE KEY", "creates one"))
+    if rows.is_empty() {
+        return output::print_list(&headers, &rows, ("object create TYPE KEY", "creates one"));
+    }
+    output::print_table_with_optional(&headers, &rows, &["OBJECT"], &["VERSION", "WRITTEN"])
 }
 
 #[cfg(test)]

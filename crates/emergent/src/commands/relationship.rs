@@ -162,7 +162,8 @@ async fn print_edges(
         ]
     };
     let rows: Vec<_> = edges.iter().map(cells).collect();
-    output::print_table(&["ID", "FROM", "TYPE", "TO", "VERSION", "WRITTEN"], &rows)
+    let headers = ["ID", "FROM", "TYPE", "TO", "VERSION", "WRITTEN"];
+    output::print_table_with_optional(&headers, &rows, &["FROM", "TO"], &["VERSION", "WRITTEN"])
 }
 
 /// The id of a relationship that may be deleted. The end of an id is looked up among those that are live.

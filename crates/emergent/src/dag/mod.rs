@@ -154,6 +154,15 @@ impl Dag {
         is_complete
     }
 
+    /// Adds the times of an event. The state of the tasks, which is newer, stays.
+    pub fn apply_times(&mut self, event: &WorkflowEventView) {
+        let Some(index) = event.task_id.and_then(|id| self.index.get(&id).copied()) else { return };
+        let task = &mut self.tasks[index];
+        let current = task.clone();
+        task.apply_event(event.body(), event.at);
+        *task = Task { started_at: task.started_at, took: task.took, ..current };
+    }
+
     /// When the workflow started.
     pub fn started_at(&self) -> Timestamp {
         self.started_at

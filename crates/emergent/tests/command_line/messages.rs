@@ -21,6 +21,7 @@ fn an_error_names_the_flag_that_was_typed() {
     check(&["embeddings", "measure", "--embeddings", "foo"], "error: --embeddings: unknown embeddings `foo`");
     let early = ["graph", "traverse", "Person/ada", "--as-of", "2020-01-01T00:00:00Z"];
     check(&early, "`Person/ada` did not exist at 2020-01-01T00:00:00Z");
+    check(&["graph", "traverse", "Person/ada", "--as-of", "24h"], "`Person/ada` did not exist 24h ago");
     check(&["object", "create", "Article/x"], "emergent object create Article x");
     check(&["agent", "create", "echo.json"], "`emergent agent apply echo.json` changes it");
     check(&["restore", "nope.db", "--data-dir", "other"], "there is no file `nope.db`");

@@ -66,6 +66,9 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     check(&["agent", "show", "ecko"], "echo");
     check(&["agent", "trigger", "echoo", "--input", "x"], "echo");
     check(&["project", "delete", "reserch", "--yes"], "research");
+    check(&["agent", "list", "-p", "reserch"], "research");
+    check(&["run", "list", "--agent", "ecko"], "echo");
+    check(&["budget", "set", "--agent", "ecko", "--tokens", "5"], "echo");
     check(&["tool", "show", "search_hibrid"], "search_hybrid");
     let server = r#"{"name": "files", "transport": "http", "url": "https://files.example/mcp"}"#;
     write(&home, "server.json", server);
@@ -82,6 +85,60 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     write(&home, "trigger.yaml", trigger);
     command_output(home.run(&["trigger", "save", "weekly-report", "trigger.yaml"]));
     check(&["trigger", "delete", "weekly-reprot"], "weekly-report");
+}
+
+#[test]
+fn an_object_without_a_key_is_named_as_lists_show_it() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Finding", "--set", "name=One"]));
+    command_output(home.run(&["object", "create", "Finding", "--set", "name=Two"]));
+    let listed = command_output(home.run(&["object", "list", "--type", "Finding"]));
+    let names: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), 2, "{listed}");
+    for name in names {
+        let id = name.strip_prefix("Finding/").expect("a type");
+        // In a pipe the whole id is shown, on a terminal its end.
+        for reference in [name.to_owned(), format!("Finding/{}", &id[28..])] {
+            let shown = json_of(home.run(&["graph", "show", &reference, "--json"]));
+            assert_eq!(shown["id"], id, "{reference}");
+            let versions = json_of(home.run(&["graph", "history", &reference, "--json"]));
+            assert_eq!(versions[0]["id"], id, "{reference}");
+            command_output(home.run(&["graph", "traverse", &reference]));
+        }
+        let wrong = failed(&home.run(&["graph", "show", &format!("Note/{id}")]));
+        assert!(wrong.contains("there is no Note with the key"), "{wrong}");
+    }
+    let first =
+        listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).expect("a name").to_owned();
+    command_output(home.run(&["object", "delete", &first]));
+    let restored = command_output(home.run(&["object", "restore", &first]));
+    assert!(restored.contains("is live, version 3"), "{restored}");
+}
+
+#[test]
+fn a_list_of_objects_leaves_out_what_the_server_writes_about_its_work() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Note", "a"]));
+    command_output(home.run(&["object", "create", "SessionMessage", "m", "--set", "content=x"]));
+    let listed = |args: &[&str]| command_output(home.run(&[&["object", "list"], args].concat()));
+    assert!(listed(&[]).contains("Note/a") && !listed(&[]).contains("SessionMessage/m"), "{}", listed(&[]));
+    for all in [&["--all"][..], &["--include-system"], &["--type", "SessionMessage"]] {
+        assert!(listed(all).contains("SessionMessage/m"), "{all:?}");
+    }
+}
+
+#[test]
+fn a_rehearsal_that_does_not_exist_is_answered_with_its_folder_and_the_nearest_one() {
+    let home = home_with_agent();
+    let folder = home.data().join("rehearsals");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let script = "rules:\n  - when: {}\n    answer: { text: found }\n";
+    std::fs::write(folder.join("search.yaml"), script).expect("a file");
+    let args = ["agent", "trigger", "echo", "--input", "x", "--model", "rehearsal/serch", "--follow"];
+    let output = home.run(&args);
+    let told = format!("{}{}", crate::common::text(&output.stdout), crate::common::text(&output.stderr));
+    assert!(told.contains("did you mean `search`?"), "{told}");
+    assert!(told.contains("rehearsals` (`EMERGENT_REHEARSALS` names another folder)"), "{told}");
 }
 
 #[test]

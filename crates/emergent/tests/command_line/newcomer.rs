@@ -40,6 +40,43 @@ async fn the_admin_token_is_printed_once_also_with_the_sample() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graph_that_is_not_empty_gets_no_sample_and_the_start_says_so() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Note", "a"]));
+    let server = home.start_with(&["--sample"]).await;
+    let said = server.launched.said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("The graph has objects already, so the sample was not added"), "{said}");
+    assert!(said.contains("--data-dir FOLDER") && !said.contains("ada-lovelace"), "{said}");
+    let agents = command_output(home.run(&["agent", "list"]));
+    assert!(agents.contains("graph-query-agent"), "{agents}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_fails_as_an_mcp_server_says_why() {
+    let home = home_with_agent();
+    let server = r#"{ "name": "files", "transport": "stdio", "command": "sh",
+        "args": ["-c", "echo module not found >&2; exit 1"] }"#;
+    write(&home, "server.json", server);
+    command_output(home.run(&["mcp-server", "add", "server.json"]));
+    let server = home.start().await;
+    for args in [
+        &["mcp-server", "inspect", "files"][..],
+        &["doctor"],
+        &["mcp-server", "list"],
+        &["mcp-server", "show", "files"],
+    ] {
+        let output = home.run(args);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(told.contains("its process ended (exit status: 1)"), "{args:?}: {told}");
+        assert!(
+            told.contains("standard error ends with:") && told.contains("module not found"),
+            "{args:?}: {told}"
+        );
+    }
+    server.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_that_nobody_can_call_is_named_at_start() {
     let home = Home::sqlite().with("EMERGENT_MODEL", "gogle/x");
     let told = failed(&home.run(&["serve", "--listen", "127.0.0.1:0"]));

@@ -88,6 +88,8 @@ const READS: &[&[&str]] = &[
     &["graph", "history", "Note/long"],
     &["object", "list"],
     &["object", "list", "--type", "Note"],
+    &["object", "list", "--all"],
+    &["relationship", "list", "Note/long"],
     &["document", "list"],
     &["document", "show", "last"],
     &["pack", "list"],
@@ -196,6 +198,31 @@ fn an_id_that_is_shown_can_be_copied_at_any_width() {
             let lines = written_lines(&shown);
             let has_id = |line: &String| line.split_whitespace().any(is_uuid);
             assert!(lines.iter().any(has_id), "{args:?} {columns}: {shown}");
+            assert!(lines.iter().all(|line| console_width(line) <= columns), "{args:?} {columns}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_list_shows_the_whole_names_of_objects_at_any_width() {
+    let home = Home::sqlite();
+    let run = |args: &[&str]| command_output(home.run(args));
+    run(&["object", "create", "Person", "ada-lovelace", "--set", "name=Ada King, Countess of Lovelace"]);
+    run(&["object", "create", "Machine", "analytical-engine", "--set", "name=Analytical Engine"]);
+    run(&[
+        "relationship",
+        "create",
+        "Person/ada-lovelace",
+        "wrote_programs_for",
+        "Machine/analytical-engine",
+    ]);
+    for args in [&["object", "list"][..], &["relationship", "list", "Person/ada-lovelace"]] {
+        for columns in [120, 80, 60, 40] {
+            let shown = text(&on_terminal(&home, (24, columns), "", args).stdout);
+            for name in ["Person/ada-lovelace", "Machine/analytical-engine"] {
+                assert!(shown.contains(name), "{args:?} {columns}: {shown}");
+            }
+            let lines = written_lines(&shown);
             assert!(lines.iter().all(|line| console_width(line) <= columns), "{args:?} {columns}: {shown}");
         }
     }

@@ -63,7 +63,8 @@ impl Executor {
         self.db().read(read).await
     }
 
-    /// Finds the agent of runs by its id or its name. An id also finds a deleted agent, whose runs still exist.
+    /// Finds the agent of runs by its id or its name. An id also finds a deleted agent, whose runs still exist. The error
+    /// for a misspelt name suggests the nearest one, as that of [`Executor::find_agent`] does.
     pub async fn find_agent_of_runs(&self, project: ProjectId, name_or_id: &str) -> Result<AgentId> {
         let key = name_or_id.to_owned();
         let find = move |tx: &mut Tx<'_>| {
@@ -71,15 +72,18 @@ impl Executor {
                 Ok(id) => rows::get_including_deleted(tx, project, id)?,
                 Err(_) => None,
             };
-            match by_id {
-                Some(agent) => Ok::<_, Error>(Some(agent)),
+            let agent = match by_id {
+                Some(agent) => Some(agent),
                 // No name contains NUL, and PostgreSQL would reject it as a parameter.
-                None if key.contains('\0') => Ok(None),
-                None => Ok(rows::get_by_name(tx, project, &key)?),
+                None if key.contains('\0') => None,
+                None => rows::get_by_name(tx, project, &key)?,
+            };
+            match agent {
+                Some(agent) => Ok(agent.id),
+                None => Err(Error::unknown_agent(&key, &rows::list_visible_names(tx, project)?)),
             }
         };
-        let agent = self.db().read(find).await?;
-        agent.map(|agent| agent.id).ok_or_else(|| Error::not_found("agent", name_or_id))
+        self.db().read(find).await
     }
 
     /// Lists agents, newest first; internal agents are included only on request.

@@ -64,7 +64,8 @@ impl Rehearsal {
         self.files.find(name)?.ok_or_else(|| {
             Error::Config(format!(
                 "there is no rehearsal script `{name}`; put `{name}.yaml` into the folder of \
-                 `EMERGENT_REHEARSALS`, or use `rehearsal/echo`"
+                 `EMERGENT_REHEARSALS`, which is `rehearsals` in the data folder unless it is set, or use \
+                 `rehearsal/echo`"
             ))
         })
     }

@@ -37,6 +37,10 @@ paged_query! {
         key: Option<String>,
         /// Conditions on properties, in the JSON format of `filters` in a search.
         filters: Option<String>,
+        /// False leaves out tasks, sessions, messages and discussions, unless `type` names their type, as a search
+        /// does. The default is true.
+        #[serde(rename = "includeSystem")]
+        include_system: Option<bool>,
         /// The objects that were live at that moment, as they were then. The filters apply to what they were.
         #[serde(rename = "asOf")]
         #[param(value_type = Option<String>, format = DateTime)]
@@ -53,10 +57,13 @@ impl ObjectListQuery {
                 .map_err(|failure| Invalid::new("filters", format!("is not a list of filters: {failure}")))?,
             None => Vec::new(),
         };
-        let Self { types, labels, status, key, .. } = self;
+        let Self { types, labels, status, key, include_system, .. } = self;
         let filter = ObjectFilter { types, labels, status, key, filters, ..ObjectFilter::default() };
         filter.check()?;
-        Ok((filter, requested))
+        match include_system {
+            Some(false) => Ok((filter.without_system_types(), requested)),
+            _ => Ok((filter, requested)),
+        }
     }
 }
 

@@ -37,6 +37,10 @@ const SPEND_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The most lines below the graph, and the part of the terminal that they may take.
 const MAX_ACTIVITY_LINES: usize = 12;
 const ACTIVITY_SHARE: usize = 3;
+/// `workflow show` reads the events of a workflow for the times of its attempts, unless there are more than this.
+const MAX_EVENTS_FOR_TIMES: i64 = 5_000;
+/// How long it reads them.
+const TIMES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Follows a workflow until it ends or is escalated; fails unless it completed. On a data folder, this
 /// process drives the workflow.
@@ -129,8 +133,26 @@ pub async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
     if let Some(run) = any_run(workflow) {
         dag.set_rehearsal(is_rehearsal(client, run).await);
     }
+    if workflow.facts.event_seq <= MAX_EVENTS_FOR_TIMES {
+        // Without its events, the workflow is shown without the times.
+        let _ = tokio::time::timeout(TIMES_TIMEOUT, load_times(client, workflow, &mut dag)).await;
+    }
     dag.lines(&whole_drawing()).iter().try_for_each(|line| output::print_line(line))?;
     print_end(workflow)
+}
+
+/// Adds the times of the attempts, which only events have.
+async fn load_times(client: &Client, workflow: &WorkflowView, dag: &mut Dag) -> Result<()> {
+    let mut events = Events::new(client, &path(&workflow.facts.id.to_string()));
+    let mut last_seq = 0;
+    while last_seq < workflow.facts.event_seq {
+        let event: Event<WorkflowEventView> = events.next().await?;
+        if let Some(event) = &event.parsed {
+            last_seq = event.seq;
+            dag.apply_times(event);
+        }
+    }
+    Ok(())
 }
 
 /// A drawing of every task, as wide as the terminal.
