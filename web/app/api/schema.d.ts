@@ -18072,6 +18072,11 @@ export interface operations {
                 key?: string;
                 /** @description Conditions on properties, in the JSON format of `filters` in a search. */
                 filters?: string;
+                /**
+                 * @description False leaves out tasks, sessions, messages and discussions, unless `type` names their type, as a search
+                 *     does. The default is true.
+                 */
+                includeSystem?: boolean;
                 /** @description The objects that were live at that moment, as they were then. The filters apply to what they were. */
                 asOf?: string;
                 /** @description The maximum number of results; the default is 50. */
