@@ -48,6 +48,7 @@ pub mod relationship;
 pub mod run;
 pub mod run_event;
 pub mod run_summary;
+pub mod run_write;
 pub mod task;
 pub mod task_links;
 pub mod task_rights;

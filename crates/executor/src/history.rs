@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
-    ids::{ProjectId, RunId},
+    ids::{ConversationId, ProjectId, RunId},
     run::{Run, RunStatus},
     run_event::{SERVERS_UNAVAILABLE, UnavailableServer},
     time::Timestamp,
@@ -48,6 +48,8 @@ pub struct RunDetail {
     pub unavailable_servers: Vec<UnavailableServer>,
     /// The names of its whitelist that no tool had when it was last started.
     pub missing_tools: Vec<String>,
+    /// The conversation in which it answers a message.
+    pub conversation: Option<ConversationId>,
 }
 
 /// A run and the runs it spawned.
@@ -131,6 +133,7 @@ impl Executor {
                     loops: rows::event_count(tx, id, "loop_detected")?,
                     unavailable_servers: UnavailableServer::list_from_event(&missing).unwrap_or_default(),
                     missing_tools: UnavailableServer::missing_tools_from_event(&missing),
+                    conversation: rows::conversations(tx, &[id])?.remove(&id),
                     run,
                 })
             })

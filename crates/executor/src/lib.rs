@@ -45,6 +45,7 @@ pub mod run_chains;
 mod run_driver;
 mod run_hooks;
 mod run_task;
+pub mod run_writes;
 mod runner;
 mod scrub;
 mod slots;

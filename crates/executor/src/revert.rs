@@ -15,8 +15,8 @@ pub use emergent_store::revert::StandingWrites;
 
 use crate::{Error, Executor, Result};
 
-/// The most runs of a tree that is reverted at once.
-const MAX_TREE_RUNS: usize = 1_000;
+/// The most runs of a tree that is reverted, or whose writes are listed.
+pub(crate) const MAX_TREE_RUNS: usize = 1_000;
 /// The most entities that are reverted in one transaction. More are reverted in many.
 const MAX_IN_ONE_TRANSACTION: usize = 500;
 
@@ -205,7 +205,7 @@ fn not_ended(id: RunId, status: &str) -> Error {
 }
 
 /// The runs below a run, level by level, at most [`MAX_TREE_RUNS`].
-fn list_descendants(tx: &mut Tx<'_>, root: RunId) -> Result<Vec<ChildRun>> {
+pub(crate) fn list_descendants(tx: &mut Tx<'_>, root: RunId) -> Result<Vec<ChildRun>> {
     let (mut descendants, mut level) = (Vec::new(), vec![root]);
     while !level.is_empty() && descendants.len() < MAX_TREE_RUNS {
         let children = runs::history::list_children(tx, &level, MAX_TREE_RUNS - descendants.len())?;

@@ -39,6 +39,7 @@ pub mod run_bulk;
 pub mod run_detail;
 pub mod run_event;
 pub mod run_message;
+pub mod run_write;
 pub mod schema;
 pub mod search;
 pub mod secret;

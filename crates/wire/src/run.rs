@@ -143,6 +143,15 @@ pub struct RunSummaryView {
     pub schedule_id: Option<Uuid>,
     /// The run that wrote what this one, or what started it, was triggered by.
     pub caused_by_run: Option<Uuid>,
+    /// The workflow that it belongs to, itself or through the run that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<Uuid>,
+    /// The task of the workflow that it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<Uuid>,
+    /// The conversation in which it answers a message; absent if that was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation_id: Option<Uuid>,
 }
 
 /// A run in a list.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use emergent_domain::{
-    agent, approval, conversation, filter, mcp_server, query, run, task, token,
+    agent, approval, conversation, filter, mcp_server, query, run, run_write, task, token,
     trigger::{self},
     workflow,
 };
@@ -148,6 +148,9 @@ enum_schemas! {
     /// What started a run.
     Origin => run::Origin::ALL;
     MessageRole => run::MessageRole::ALL;
+    WrittenKind => run_write::WrittenKind::ALL;
+    /// What a write did.
+    WriteChange => run_write::WriteChange::ALL;
     SearchMode => [query::SearchMode::Hybrid, query::SearchMode::Text, query::SearchMode::Vector];
     FilterOp => [
         filter::Op::Eq,

@@ -26,7 +26,7 @@ pub(crate) mod trigger;
 use emergent_domain as domain;
 pub(crate) use emergent_wire::{
     agent, approval, audit, change, document, fields::expected_version, invoke, object, project,
-    project_event, relationship, run_event, schema, session, token, tool_call, traverse,
+    project_event, relationship, run_event, run_write, schema, session, token, tool_call, traverse,
     workflow_event as coordination_event,
 };
 

@@ -3,6 +3,7 @@
 
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
+    ids::ConversationId,
     invalid::Invalid,
     run::{Run, RunStatus},
     workflow::Limit,
@@ -41,9 +42,16 @@ fn run_limit(max_cost_usd: Option<f64>, tokens: Option<i64>) -> Result<Limit, In
     Ok(Limit { microusd: max_cost_usd.map(|dollars| (dollars * 1e6).round() as i64), tokens })
 }
 
-impl IntoView<RunSummaryView> for Run {
-    fn into_view(self) -> RunSummaryView {
-        let run = self;
+/// A run, and the conversation in which it answers a message, if there is one.
+pub(crate) struct RunInConversation {
+    pub(crate) run: Run,
+    pub(crate) conversation: Option<ConversationId>,
+}
+
+impl RunInConversation {
+    /// Returns what every view of a run begins with.
+    pub(crate) fn summary_view(self) -> RunSummaryView {
+        let Self { run, conversation } = self;
         RunSummaryView {
             rehearsal: run.is_rehearsal(),
             duration_ms: duration_ms(run.started_at, run.completed_at),
@@ -72,6 +80,9 @@ impl IntoView<RunSummaryView> for Run {
             resumed_from: run.resumed_from.map(Into::into),
             schedule_id: run.schedule.map(Into::into),
             caused_by_run: run.cause.map(Into::into),
+            workflow_id: run.workflow_link.workflow.map(Into::into),
+            task_id: run.workflow_link.task.map(Into::into),
+            conversation_id: conversation.map(Into::into),
         }
     }
 }
@@ -87,7 +98,7 @@ impl IntoView<RunView> for RunSummary {
     fn into_view(self) -> RunView {
         let summary = self;
         RunView {
-            facts: summary.run.into_view(),
+            facts: RunInConversation { run: summary.run, conversation: summary.conversation }.summary_view(),
             token_usage: summary.tokens.into_view(),
             child_run_count: summary.child_count,
         }

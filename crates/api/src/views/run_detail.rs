@@ -3,7 +3,7 @@
 use emergent_executor::history::{ChildRun, RunDetail, TokenTotals, ToolCallSummary};
 pub(crate) use emergent_wire::run_detail::*;
 
-use super::IntoView;
+use super::{IntoView, run::RunInConversation};
 
 impl IntoView<TokenUsage> for TokenTotals {
     fn into_view(self) -> TokenUsage {
@@ -52,7 +52,7 @@ impl IntoView<RunDetailView> for RunDetail {
     fn into_view(self) -> RunDetailView {
         let detail = self;
         RunDetailView {
-            facts: detail.run.into_view(),
+            facts: RunInConversation { run: detail.run, conversation: detail.conversation }.summary_view(),
             resume_chain: detail.resume_chain.into_iter().rev().map(Into::into).collect(),
             resumed_as: detail.resumed_as.map(Into::into),
             token_usage: detail.tokens.into_view(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
-    ids::{ProjectId, RunId},
+    ids::{ConversationId, ProjectId, RunId},
     run::{Run, RunStatus},
     time::Timestamp,
 };
@@ -51,6 +51,8 @@ pub struct RunSummary {
     pub run: Run,
     pub tokens: TokenTotals,
     pub child_count: i64,
+    /// The conversation in which the run answers a message.
+    pub conversation: Option<ConversationId>,
 }
 
 /// How often each tool was called in a run.
@@ -129,9 +131,11 @@ pub fn list(
     let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
     let tokens = token_totals(tx, &ids)?;
     let children = child_counts(tx, &ids)?;
+    let conversations = conversations(tx, &ids)?;
     Ok(runs.map(|run| RunSummary {
         tokens: tokens.get(&run.id).copied().unwrap_or_default(),
         child_count: children.get(&run.id).copied().unwrap_or(0),
+        conversation: conversations.get(&run.id).copied(),
         run,
     }))
 }
@@ -159,6 +163,22 @@ pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i6
         |placeholders| {
             format!(
                 "SELECT parent_run_id, count(*) FROM agent_runs WHERE parent_run_id IN ({placeholders}) GROUP BY parent_run_id"
+            )
+        },
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// The conversation in which each run answers a message; a run is left out if there is none, or it was deleted.
+pub fn conversations(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, ConversationId>> {
+    query_by_run(
+        tx,
+        runs,
+        |placeholders| {
+            format!(
+                "SELECT m.run_id, m.conversation_id FROM chat_messages AS m
+                 JOIN chat_conversations AS c ON c.id = m.conversation_id
+                 WHERE m.role = 'user' AND c.deleted_at IS NULL AND m.run_id IN ({placeholders})"
             )
         },
         |row| Ok((row.get(0)?, row.get(1)?)),

@@ -12,6 +12,7 @@ pub mod record;
 pub mod stats;
 pub mod timeline;
 pub mod waiting;
+pub mod writes;
 
 use emergent_domain::{
     ids::{ProjectId, RunId, ToolCallId},

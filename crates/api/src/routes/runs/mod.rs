@@ -6,6 +6,7 @@ mod conversation;
 pub(super) mod events;
 mod list;
 mod read;
+mod writes;
 
 use emergent_domain::{
     ids::{ProjectId, RunId},
@@ -33,6 +34,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminRead, routes!(conversation::messages))
         .scoped(AdminRead, routes!(conversation::tool_calls))
         .scoped(AdminRead, routes!(conversation::tool_call))
+        .scoped(AdminRead, routes!(writes::list))
         .scoped(AdminRead, routes!(events::follow))
         .scoped(AgentsInvoke, routes!(change::cancel))
         .starts_work(AgentsInvoke, routes!(change::resume), started_run)
