@@ -10,6 +10,7 @@ use crate::{
     agent::string_enum,
     ids::{BrowserSessionId, ProjectId, RunId, TokenId},
     json::JsonObject,
+    project_event::EventSubject,
     time::Timestamp,
 };
 
@@ -35,6 +36,8 @@ string_enum! {
         AgentUpdate = "agent.update",
         AgentDelete = "agent.delete",
         BudgetUpdate = "budget.update",
+        TriggerPut = "trigger.put",
+        TriggerDelete = "trigger.delete",
         ApprovalDecide = "approval.decide",
         ConversationDelete = "conversation.delete",
         DiscussionDecide = "discussion.decide",
@@ -51,6 +54,43 @@ impl AuditAction {
     /// The kind of the target: the part before the dot.
     pub fn target_kind(self) -> &'static str {
         self.as_str().split_once('.').map_or(self.as_str(), |(kind, _)| kind)
+    }
+
+    /// What was done to the target: the part after the dot.
+    pub fn verb(self) -> &'static str {
+        self.as_str().split_once('.').map_or("", |(_, verb)| verb)
+    }
+
+    /// The subject of the event on the project's stream that tells of the change. `None` if others tell of it: a run, a
+    /// request and a conversation have events of their statuses, and changes of sessions and projects have none.
+    pub fn event_subject(self) -> Option<EventSubject> {
+        match self {
+            Self::TokenCreate | Self::TokenRevoke => Some(EventSubject::Token),
+            Self::SecretPut | Self::SecretDelete | Self::SecretRotate | Self::SecretAllow => {
+                Some(EventSubject::Secret)
+            }
+            Self::McpServerCreate
+            | Self::McpServerUpdate
+            | Self::McpServerDelete
+            | Self::McpServerAcceptTool => Some(EventSubject::McpServer),
+            Self::ProductInstall | Self::ProductUpgrade | Self::ProductUninstall => {
+                Some(EventSubject::Product)
+            }
+            Self::AgentCreate | Self::AgentUpdate | Self::AgentDelete => Some(EventSubject::Agent),
+            Self::BudgetUpdate => Some(EventSubject::Budget),
+            Self::TriggerPut | Self::TriggerDelete => Some(EventSubject::Trigger),
+            Self::SessionCreate
+            | Self::SessionEnd
+            | Self::ApprovalDecide
+            | Self::ConversationDelete
+            | Self::DiscussionDecide
+            | Self::RunRevert
+            | Self::RunBulkCancel
+            | Self::RunBulkResume
+            | Self::ProjectCreate
+            | Self::ProjectUpdate
+            | Self::ProjectDelete => None,
+        }
     }
 }
 
@@ -152,7 +192,10 @@ mod tests {
     fn an_action_starts_with_the_kind_of_its_target() {
         assert_eq!(AuditAction::McpServerAcceptTool.target_kind(), "mcp_server");
         for action in AuditAction::ALL {
-            assert!(action.as_str().starts_with(&format!("{}.", action.target_kind())), "{action}");
+            assert_eq!(action.as_str(), format!("{}.{}", action.target_kind(), action.verb()));
+            if let Some(subject) = action.event_subject() {
+                assert_eq!(subject.as_str(), action.target_kind(), "{action}");
+            }
         }
     }
 }

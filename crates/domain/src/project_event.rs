@@ -1,5 +1,5 @@
-//! What happens in a project: changes of its graph, and new statuses of its runs, workflows, requests to people and
-//! conversations, in one order.
+//! What happens in a project: changes of its graph, new statuses of its runs, workflows, requests to people and
+//! conversations, and changes of its settings, such as its agents, in one order.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -37,9 +37,17 @@ subjects! {
     Workflow = "workflow",
     Approval = "approval",
     Conversation = "conversation",
+    Agent = "agent",
+    McpServer = "mcp_server",
+    Product = "product",
+    Token = "token",
+    Secret = "secret",
+    Budget = "budget",
+    Trigger = "trigger",
 }
 
-/// A new status of a run, a workflow, a request to a person, or a conversation.
+/// A new status of a run, a workflow, a request to a person, or a conversation; or a change of a setting of the
+/// project, whose status is what was done as in the audit log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusEvent {
     pub position: FeedPosition,
@@ -47,8 +55,9 @@ pub struct StatusEvent {
     pub graph_seq: i64,
     pub project: ProjectId,
     pub subject: EventSubject,
+    /// Nil for what has no id, such as a secret.
     pub subject_id: Uuid,
-    /// The agent of a run or a request, empty for other items of the inbox; the start of a workflow's description or of a conversation's title.
+    /// The agent of a run or a request, empty for other items of the inbox; the start of a workflow's description or of a conversation's title; the name of a setting.
     pub name: String,
     pub status: String,
     /// The reason of a run, or the kind of an item of the inbox.

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     error::Result,
-    page,
+    page, project_events,
     row::{TableRow, row},
     tx::Tx,
     value::Param,
@@ -63,7 +63,8 @@ pub(crate) fn current_origin() -> Option<Arc<AuditOrigin>> {
     ORIGIN.try_with(Arc::clone).ok()
 }
 
-/// Records a change in its transaction.
+/// Records a change in its transaction. A change of a setting of a project is also an event on the project's stream, so
+/// that nothing can be changed without an event. The event has the name, and none of the details.
 pub fn record(tx: &mut Tx<'_>, new: &NewAuditEntry, at: Timestamp) -> Result<()> {
     let origin = tx.origin.clone().unwrap_or_default();
     let (token, token_name) = origin.token.clone().unzip();
@@ -84,7 +85,13 @@ pub fn record(tx: &mut Tx<'_>, new: &NewAuditEntry, at: Timestamp) -> Result<()>
         details: JsonObject::from_map(&new.details),
     };
     tx.insert_row(&entry, [], "")?;
-    Ok(())
+    match (entry.project, new.action.event_subject()) {
+        (Some(project), Some(subject)) => {
+            let id = Uuid::parse_str(&entry.target_id).unwrap_or_default();
+            project_events::insert(tx, project, subject, id, &entry.target_name, new.action.verb(), at)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The token whose request makes the changes of this transaction; `None` for the server itself.

@@ -1,13 +1,14 @@
 //! Reads what happens in a project: the change feed and the new statuses of runs, workflows and requests to people,
 //! merged into one order. Triggers of the database write the statuses (migrations `project_events`, `chat`,
-//! `inbox` and `approval_titles`).
+//! `inbox` and `approval_titles`), and [`crate::audit`] the changes of settings.
 
 use emergent_domain::{
     change::FeedPosition,
     ids::ProjectId,
-    project_event::{ProjectEvent, StatusEvent, StreamPosition},
+    project_event::{EventSubject, ProjectEvent, StatusEvent, StreamPosition},
     time::Timestamp,
 };
+use uuid::Uuid;
 
 use crate::{
     engine::Engine,
@@ -41,6 +42,28 @@ read_row! {
 /// The channel that is woken when a run, a workflow or a request of a project has a new status.
 pub fn channel(project: ProjectId) -> String {
     format!("stream:{project}")
+}
+
+/// Adds an event, in the transaction of what it tells of.
+pub(crate) fn insert(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    subject: EventSubject,
+    id: Uuid,
+    name: &str,
+    status: &str,
+    at: Timestamp,
+) -> Result<()> {
+    let graph_seq = match tx.engine() {
+        Engine::Sqlite => "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'graph_events'), 0)",
+        Engine::Postgres => "0",
+    };
+    let sql = format!(
+        "INSERT INTO project_events (project_id, graph_seq, subject, subject_id, name, status, at)
+         VALUES ($1, {graph_seq}, $2, $3, $4, $5, $6)"
+    );
+    tx.execute(&sql, params![project, subject.as_str(), id, name, status, at])?;
+    tx.wake(&channel(project))
 }
 
 /// What a read returns.

@@ -84,6 +84,63 @@ pub enum ProjectEventView {
         #[schema(value_type = String, format = DateTime)]
         at: Timestamp,
     },
+    /// An agent was changed. `action` says how, as in the audit log: `create`, `update` or `delete`. The agents of a
+    /// product change with the product.
+    #[serde(rename_all = "camelCase")]
+    Agent {
+        agent_id: Uuid,
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// An external MCP server was changed: `create`, `update`, `delete` or `accept_tool`.
+    #[serde(rename_all = "camelCase")]
+    McpServer {
+        server_id: Uuid,
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// A product was changed, and with it its agents, servers, triggers and template packs: `install`, `upgrade` or
+    /// `uninstall`.
+    Product {
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// A token of the project was changed: `create` or `revoke`.
+    #[serde(rename_all = "camelCase")]
+    Token {
+        token_id: Uuid,
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// A secret was changed: `put`, `delete` or `allow`. Its value is never told.
+    Secret {
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// The daily budget of an agent was changed, or that of the project if `name` is empty: `update`.
+    Budget {
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
+    /// A trigger was changed: `put` or `delete`. The triggers of an agent or a product change with these.
+    Trigger {
+        name: String,
+        action: String,
+        #[schema(value_type = String, format = DateTime)]
+        at: Timestamp,
+    },
 }
 
 impl From<&ProjectEvent> for ProjectEventView {
@@ -97,40 +154,42 @@ impl From<&ProjectEvent> for ProjectEventView {
 
 impl ProjectEventView {
     fn from_status(event: StatusEvent) -> Self {
-        match event.subject {
+        let StatusEvent { subject, subject_id, name, status, at, .. } = event;
+        match subject {
+            EventSubject::Agent => Self::Agent { agent_id: subject_id, name, action: status, at },
+            EventSubject::McpServer => Self::McpServer { server_id: subject_id, name, action: status, at },
+            EventSubject::Product => Self::Product { name, action: status, at },
+            EventSubject::Token => Self::Token { token_id: subject_id, name, action: status, at },
+            EventSubject::Secret => Self::Secret { name, action: status, at },
+            EventSubject::Budget => Self::Budget { name, action: status, at },
+            EventSubject::Trigger => Self::Trigger { name, action: status, at },
             EventSubject::Run => Self::Run {
-                run_id: event.subject_id,
-                agent: event.name,
-                status: event.status,
+                run_id: subject_id,
+                agent: name,
+                status,
                 reason: event.reason,
                 parent_run_id: event.parent,
                 workflow_id: event.workflow.map(|workflow| workflow.0),
-                at: event.at,
+                at,
             },
-            EventSubject::Workflow => Self::Workflow {
-                workflow_id: event.subject_id,
-                description: event.name,
-                status: event.status,
-                at: event.at,
-            },
+            EventSubject::Workflow => {
+                Self::Workflow { workflow_id: subject_id, description: name, status, at }
+            }
             EventSubject::Approval => Self::Approval {
-                approval_id: event.subject_id,
+                approval_id: subject_id,
                 kind: event.reason.unwrap_or_default(),
                 title: event.title.unwrap_or_default(),
-                agent: Some(event.name).filter(|name| !name.is_empty()),
-                status: event.status,
+                agent: Some(name).filter(|name| !name.is_empty()),
+                status,
                 run_id: event.parent,
                 tool_name: event.tool,
                 expires_at: event.expires_at,
                 overdue: event.is_overdue.unwrap_or_default(),
-                at: event.at,
+                at,
             },
-            EventSubject::Conversation => Self::Conversation {
-                conversation_id: event.subject_id,
-                title: event.name,
-                status: event.status,
-                at: event.at,
-            },
+            EventSubject::Conversation => {
+                Self::Conversation { conversation_id: subject_id, title: name, status, at }
+            }
         }
     }
 }

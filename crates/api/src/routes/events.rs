@@ -37,13 +37,9 @@ enum EventType {
 }
 
 impl EventType {
-    const ALL: [EventType; 5] = [
-        Self::Status(EventSubject::Run),
-        Self::Status(EventSubject::Workflow),
-        Self::Status(EventSubject::Approval),
-        Self::Status(EventSubject::Conversation),
-        Self::Graph,
-    ];
+    fn all() -> impl Iterator<Item = EventType> {
+        EventSubject::ALL.iter().copied().map(Self::Status).chain([Self::Graph])
+    }
 
     fn as_str(self) -> &'static str {
         match self {
@@ -56,10 +52,19 @@ impl EventType {
     fn scope(self) -> Scope {
         match self {
             Self::Graph => GraphRead,
-            Self::Status(EventSubject::Run) => AdminRead,
-            Self::Status(EventSubject::Workflow) => AgentsRead,
-            Self::Status(EventSubject::Approval) => ApprovalsDecide,
-            Self::Status(EventSubject::Conversation) => ChatUse,
+            Self::Status(subject) => match subject {
+                EventSubject::Run
+                | EventSubject::McpServer
+                | EventSubject::Product
+                | EventSubject::Token
+                | EventSubject::Secret => AdminRead,
+                EventSubject::Workflow
+                | EventSubject::Agent
+                | EventSubject::Budget
+                | EventSubject::Trigger => AgentsRead,
+                EventSubject::Approval => ApprovalsDecide,
+                EventSubject::Conversation => ChatUse,
+            },
         }
     }
 
@@ -77,8 +82,9 @@ impl EventType {
 #[serde(deny_unknown_fields)]
 struct ProjectEventsQuery {
     /// The kinds of events, separated by commas: `run` (needs the scope `admin:read`), `workflow`
-    /// (`agents:read`), `approval` (`approvals:decide`), `conversation` (`chat:use`), `graph` (`graph:read`). Without
-    /// it, all that the token may read.
+    /// (`agents:read`), `approval` (`approvals:decide`), `conversation` (`chat:use`), `graph` (`graph:read`), and
+    /// changes of settings: `agent`, `budget` and `trigger` (`agents:read`), `mcp_server`, `product`, `token` and
+    /// `secret` (`admin:read`). Without it, all that the token may read.
     #[param(example = "run,workflow")]
     types: Option<String>,
     /// Events after this `id:`; `0-0.0-0` is the beginning. Without it, events from now on. The header
@@ -87,8 +93,8 @@ struct ProjectEventsQuery {
     after: Option<String>,
 }
 
-/// Streams everything that happens in a project: changes of its graph, and new statuses of its runs, workflows,
-/// requests to people and conversations, from every server. The first frame is `ready`. Each event has its position as `id:`, so a client that
+/// Streams everything that happens in a project: changes of its graph, new statuses of its runs, workflows, requests to
+/// people and conversations, and changes of its settings, from every server. The first frame is `ready`. Each event has its position as `id:`, so a client that
 /// reconnects misses nothing and receives nothing twice.
 #[utoipa::path(
     get, path = "/api/events", tag = "events", operation_id = "followProject",
@@ -122,13 +128,13 @@ async fn follow(
 fn requested_types(list: Option<&str>, caller: &Caller) -> Result<Vec<EventType>, ApiError> {
     let Some(list) = list else {
         let readable: Vec<EventType> =
-            EventType::ALL.into_iter().filter(|one| caller.token.scopes.contains(&one.scope())).collect();
+            EventType::all().filter(|one| caller.token.scopes.contains(&one.scope())).collect();
         return if readable.is_empty() { Err(ApiError::missing_scope(GraphRead)) } else { Ok(readable) };
     };
     let mut types = Vec::new();
     for name in list.split(',') {
-        let found = EventType::ALL.into_iter().find(|one| one.as_str() == name).ok_or_else(|| {
-            let names = EventType::ALL.map(EventType::as_str).join(", ");
+        let found = EventType::all().find(|one| one.as_str() == name).ok_or_else(|| {
+            let names = EventType::all().map(EventType::as_str).collect::<Vec<_>>().join(", ");
             Invalid::new("types", format!("has the unknown type `{name}`; the types are {names}"))
         })?;
         caller.require_scope(found.scope())?;

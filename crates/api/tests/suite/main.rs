@@ -46,6 +46,7 @@ mod run_writes;
 mod runs;
 mod secrets;
 mod sessions;
+mod setting_events;
 mod sources;
 mod storage;
 mod streams;

@@ -12,7 +12,8 @@ use crate::{
 // What is shown.
 #[derive(Debug, clap::Args)]
 pub struct Watch {
-    /// Only these types of events, separated by commas: run, workflow, approval, conversation, graph
+    /// Only these types of events, separated by commas: run, workflow, approval, conversation, graph, agent,
+    /// mcp_server, product, token, secret, budget, trigger
     #[arg(long, value_name = "TYPES")]
     types: Option<String>,
 }
@@ -67,7 +68,21 @@ fn line(event: &ProjectEventView) -> String {
             let title = output::first_line(title, 48);
             format!("{}  conversation  {title} {}  {conversation_id}", time(*at), colour(status))
         }
+        ProjectEventView::Agent { name, action, at, .. } => setting("agent", name, action, *at),
+        ProjectEventView::McpServer { name, action, at, .. } => setting("MCP server", name, action, *at),
+        ProjectEventView::Product { name, action, at } => setting("product", name, action, *at),
+        ProjectEventView::Token { name, action, at, .. } => setting("token", name, action, *at),
+        ProjectEventView::Secret { name, action, at } => setting("secret", name, action, *at),
+        ProjectEventView::Budget { name, action, at } => setting("budget", name, action, *at),
+        ProjectEventView::Trigger { name, action, at } => setting("trigger", name, action, *at),
     }
+}
+
+/// The line of a setting that was changed.
+fn setting(kind: &str, name: &str, action: &str, at: emergent_domain::time::Timestamp) -> String {
+    // The budget of the whole project has no name.
+    let name = if name.is_empty() { "project" } else { name };
+    format!("{}  {kind:<12}  {} {}", time(at), output::first_line(name, 48), action.replace('_', " "))
 }
 
 /// The time of day in UTC, to the second.
@@ -104,6 +119,10 @@ mod tests {
         let item = json!({ "type": "approval", "approvalId": id, "kind": "escalation", "title": "It failed.",
             "status": "decided", "at": at });
         assert_eq!(shown(item), format!("10:20:30  escalation    It failed. decided  {id}"));
+        let server = json!({ "type": "mcp_server", "serverId": id, "name": "files", "action": "accept_tool", "at": at });
+        assert_eq!(shown(server), "10:20:30  MCP server    files accept tool");
+        let budget = json!({ "type": "budget", "name": "", "action": "update", "at": at });
+        assert_eq!(shown(budget), "10:20:30  budget        project update");
         assert_eq!(shown(change), format!("10:20:30  graph         object created  Note {id}"));
     }
 }

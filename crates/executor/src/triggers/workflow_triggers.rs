@@ -1,13 +1,14 @@
 //! Saves triggers that start a workflow: jobs of products, and triggers that people save by name.
 
 use emergent_domain::{
+    audit::{AuditAction, NewAuditEntry},
     ids::AgentId,
     invalid::Invalid,
     trigger::{EventConfig, EventTrigger, ScheduleConfig, Trigger},
     workflow_template::{WorkflowTemplate, check_event_config, check_schedule_config},
 };
 use emergent_graph::{Actor, WriteContext};
-use emergent_store::{Tx, projects, schedules, triggers as rows};
+use emergent_store::{Tx, audit, projects, schedules, triggers as rows};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -121,6 +122,11 @@ pub fn delete_workflow_trigger(
     Ok(deleted)
 }
 
+/// Records that a person changed a trigger. Those of agents and products are recorded with these.
+fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, name: &str) -> Result<()> {
+    Ok(audit::record(tx, &NewAuditEntry::new(action, Some(ctx.project.id), name), ctx.now)?)
+}
+
 impl Executor {
     /// Saves a person's trigger that starts a workflow.
     pub async fn put_workflow_trigger(&self, actor: Actor, spec: WorkflowTriggerSpec) -> Result<()> {
@@ -142,7 +148,8 @@ impl Executor {
                     other => other,
                 },
             )?;
-            save_workflow_trigger(tx, &ctx, "", &spec)
+            save_workflow_trigger(tx, &ctx, "", &spec)?;
+            record_change(tx, &ctx, AuditAction::TriggerPut, &spec.name)
         };
         self.db().write(work).await
     }
@@ -154,7 +161,7 @@ impl Executor {
             projects::lock(tx, actor.project)?.ok_or_else(|| Error::not_found("project", actor.project))?;
             let ctx = executor.graph().write_context(tx, actor)?;
             match delete_workflow_trigger(tx, &ctx, "", &name)? {
-                true => Ok(()),
+                true => record_change(tx, &ctx, AuditAction::TriggerDelete, &name),
                 false => Err(Error::not_found("trigger", &name)),
             }
         };
