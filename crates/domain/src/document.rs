@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    ids::{ChunkId, DocumentId, ProjectId},
+    ids::{ChunkId, DocumentId, ProjectId, RunId, ToolCallId},
     json::JsonObject,
+    object::Object,
     time::Timestamp,
 };
 
@@ -46,4 +47,22 @@ pub struct Chunk {
     pub heading: Option<String>,
     pub text: String,
     pub created_at: Timestamp,
+}
+
+/// An object that has chunks of a document as its sources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentObject {
+    pub object: Object,
+    /// In the order of the text.
+    pub found_in: Vec<FoundIn>,
+}
+
+/// A chunk that somebody named as the source of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundIn {
+    pub chunk: ChunkId,
+    pub index: i64,
+    /// The run that named it; `None` for a person or a program.
+    pub run: Option<RunId>,
+    pub tool_call: Option<ToolCallId>,
 }

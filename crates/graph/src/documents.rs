@@ -31,6 +31,7 @@ use crate::{Actor, Error, Graph, WriteContext, error::Result, work_pool::Turn};
 
 pub mod extraction;
 mod ingestion;
+mod objects;
 
 pub(crate) use extraction::TextExtractor;
 use extraction::{ChunkRange, Extracted};

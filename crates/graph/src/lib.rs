@@ -49,6 +49,7 @@ mod tasks;
 pub mod tokens;
 pub mod transfer;
 pub mod traverse;
+pub mod types;
 pub mod validation;
 mod work_pool;
 pub mod worker;

@@ -19,6 +19,7 @@ pub mod conversations;
 pub mod counts;
 pub mod db;
 mod deletion;
+pub mod document_objects;
 pub mod documents;
 pub mod embedding_queue;
 mod engine;

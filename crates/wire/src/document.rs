@@ -1,7 +1,7 @@
 //! Documents and their chunks, and requests to ingest a document.
 
 use emergent_domain::{
-    document::{Chunk, Document, NewDocument},
+    document::{Chunk, Document, DocumentObject, FoundIn, NewDocument},
     json::JsonObject,
     time::Timestamp,
 };
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::object::ObjectView;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +141,52 @@ impl From<Chunk> for ChunkView {
             tokens: chunk.tokens,
             heading: chunk.heading,
             text: chunk.text,
+        }
+    }
+}
+
+/// An object that was found in a document.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DocumentObject)]
+pub struct DocumentObjectView {
+    pub object: ObjectView,
+    /// The chunks of this document that are its sources, in the order of the text.
+    #[schema(max_items = 50)]
+    pub found_in: Vec<FoundInView>,
+}
+
+/// A chunk that is the source of an object. A chunk that several runs named is listed for each of them.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = FoundIn)]
+pub struct FoundInView {
+    pub chunk_id: Uuid,
+    /// The chunk's place in the document, from 0.
+    pub index: i64,
+    /// The run that named the chunk; absent for a person or a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<Uuid>,
+}
+
+impl From<DocumentObject> for DocumentObjectView {
+    fn from(found: DocumentObject) -> Self {
+        Self {
+            object: found.object.into(),
+            found_in: found.found_in.into_iter().map(FoundInView::from).collect(),
+        }
+    }
+}
+
+impl From<FoundIn> for FoundInView {
+    fn from(found: FoundIn) -> Self {
+        Self {
+            chunk_id: found.chunk.0,
+            index: found.index,
+            run_id: found.run.map(Into::into),
+            tool_call_id: found.tool_call.map(Into::into),
         }
     }
 }

@@ -62,6 +62,7 @@ converted_by_wire! {
     domain::conversation::Conversation => chat::ConversationView,
     domain::document::Chunk => document::ChunkView,
     domain::document::Document => document::DocumentView,
+    domain::document::DocumentObject => document::DocumentObjectView,
     domain::object::Object => object::ObjectView,
     (domain::object::Object, Vec<domain::merge::Source>) => object::ObjectView,
     domain::object::Object => coordination_task::TaskView,

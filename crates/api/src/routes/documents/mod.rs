@@ -5,7 +5,7 @@ mod upload;
 
 use axum::extract::State;
 use emergent_domain::{
-    ids::DocumentId,
+    ids::{ChunkId, DocumentId},
     token::Scope::{GraphRead, GraphWrite},
 };
 use serde::Deserialize;
@@ -16,10 +16,10 @@ use crate::{
     App,
     access::Routes,
     auth::{AsActor, InProject},
-    extract::{BodyLimits, Json, Paging, Path, Query},
+    extract::{BodyLimits, Json, Paging, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::{
-        document::{ChunkView, DocumentView},
+        document::{ChunkView, DocumentObjectView, DocumentView},
         search::{ChunkQuery, ChunkSearchView, SearchChunks, chunk_query},
     },
 };
@@ -32,6 +32,7 @@ pub(super) fn routes() -> Routes {
         .scoped(GraphRead, routes!(get))
         .scoped(GraphWrite, routes!(delete))
         .scoped(GraphRead, routes!(chunks))
+        .scoped(GraphRead, routes!(objects))
 }
 
 /// Lists the project's documents, newest first.
@@ -118,4 +119,29 @@ async fn chunks(
     Query(paging): Query<Paging>,
 ) -> Result<Vec<ChunkView>> {
     page(app.graph.document_chunks(project, id, paging.page()?).await?)
+}
+
+paged_query! {
+    struct DocumentObjectsQuery {
+        /// Only objects that were found in this chunk.
+        #[serde(rename = "chunkId")]
+        #[param(value_type = Option<Uuid>, rename = "chunkId")]
+        chunk: Option<ChunkId>,
+    }
+}
+
+/// Lists the objects that were found in a document, newest first, each with the chunks that are its sources.
+#[utoipa::path(
+    get, path = "/api/documents/{id}/objects", tag = "documents", operation_id = "listDocumentObjects",
+    params(("id" = Uuid, Path), DocumentObjectsQuery),
+    responses((status = 200, description = "A page of objects", body = Envelope<Vec<DocumentObjectView>>)),
+)]
+async fn objects(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<DocumentId>,
+    Query(query): Query<DocumentObjectsQuery>,
+) -> Result<Vec<DocumentObjectView>> {
+    let requested = query.page()?;
+    page(app.graph.document_objects(project, id, query.chunk, requested).await?)
 }

@@ -6,6 +6,7 @@ mod search;
 mod subgraph;
 mod transfer;
 mod traverse;
+mod types;
 
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
 use utoipa_axum::routes;
@@ -20,6 +21,7 @@ pub(super) fn routes() -> Routes {
         .scoped(GraphRead, routes!(traverse::path))
         .scoped(GraphRead, routes!(changes::follow))
         .scoped(GraphRead, routes!(embeddings::progress))
+        .scoped(GraphRead, routes!(types::count))
         .scoped(GraphWrite, routes!(transfer::import))
         .scoped(GraphRead, routes!(transfer::export))
 }
