@@ -17,6 +17,8 @@ use emergent_store::{Tx, agents as rows, audit, projects, schedules};
 
 use crate::{Error, Executor, Result, agent_rights::AgentsBefore, triggers};
 
+pub use crate::dry_run::Save;
+
 /// What happens to a schedule that is suspended, or that has no next time any more, if the definition of its
 /// agent does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +30,20 @@ pub enum UnchangedTrigger {
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
+        self.create_agent_with(actor, definition, Save::Commit).await
+    }
+
+    /// Like [`Executor::create_agent`]; a dry run makes every check and writes nothing.
+    pub async fn create_agent_with(
+        &self,
+        actor: Actor,
+        definition: AgentDefinition,
+        save: Save,
+    ) -> Result<Agent> {
         self.compile_output_schema(actor.project, &definition).await?;
         let available = self.tools().available_names(actor.project, Vec::new()).await;
         let scopes = self.tools().builtin_scopes();
-        self.change_agents(actor, move |tx, ctx| {
+        self.change_agents(actor, save, move |tx, ctx| {
             let before = AgentsBefore::load(tx, ctx, None)?;
             let agent = create(tx, ctx, &definition, &available)?;
             before.check_change(tx, ctx, &agent, &scopes)?;
@@ -49,16 +61,19 @@ impl Executor {
         expected_version: Option<i64>,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
-        self.update_agent_with(actor, id, expected_version, UnchangedTrigger::Keep, change).await
+        self.update_agent_with(actor, id, expected_version, UnchangedTrigger::Keep, Save::Commit, change)
+            .await
     }
 
-    /// Like [`Executor::update_agent`], for a request that may name the trigger without changing it.
+    /// Like [`Executor::update_agent`], for a request that may name the trigger without changing it. A dry run makes
+    /// every check and writes nothing.
     pub async fn update_agent_with(
         &self,
         actor: Actor,
         id: AgentId,
         expected_version: Option<i64>,
         trigger: UnchangedTrigger,
+        save: Save,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
         let available = self.tools().available_names(actor.project, Vec::new()).await;
@@ -67,7 +82,7 @@ impl Executor {
         if let Some(current) = self.db().read(move |tx| rows::get(tx, actor.project, id)).await? {
             let _ = self.compile_output_schema(actor.project, &change(current.definition)).await;
         }
-        self.change_agents(actor, move |tx, ctx| {
+        self.change_agents(actor, save, move |tx, ctx| {
             let current = rows::get(tx, ctx.project.id, id)?;
             let before = AgentsBefore::load(tx, ctx, current)?;
             let agent = update(tx, ctx, id, expected_version, &change, &available)?;
@@ -89,7 +104,7 @@ impl Executor {
     /// the version they were admitted with. An agent that a product's job starts cannot be deleted.
     pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
         let scopes = self.tools().builtin_scopes();
-        self.change_agents(actor, move |tx, ctx| {
+        self.change_agents(actor, Save::Commit, move |tx, ctx| {
             let current = rows::get(tx, ctx.project.id, id)?;
             let before = AgentsBefore::load(tx, ctx, current)?;
             let agent = delete(tx, ctx, id, None)?;
@@ -131,18 +146,17 @@ impl Executor {
         Ok(self.graph().compile_output_schemas(project, schema.into_iter().collect()).await?)
     }
 
-    async fn change_agents<F>(&self, actor: Actor, work: F) -> Result<Agent>
+    async fn change_agents<F>(&self, actor: Actor, save: Save, work: F) -> Result<Agent>
     where
         F: Fn(&mut Tx<'_>, &WriteContext) -> Result<Agent> + Send + 'static,
     {
         let graph = self.graph().clone();
-        self.db()
-            .write(move |tx| {
-                let ctx = graph.write_context(tx, actor)?;
-                lock_agents(tx, &ctx)?;
-                work(tx, &ctx)
-            })
-            .await
+        self.write_or_try(save, move |tx| {
+            let ctx = graph.write_context(tx, actor)?;
+            lock_agents(tx, &ctx)?;
+            work(tx, &ctx)
+        })
+        .await
     }
 }
 

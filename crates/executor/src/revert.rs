@@ -13,7 +13,7 @@ use emergent_store::{Tx, audit, revert as rows, runs, runs::history::ChildRun};
 pub use emergent_graph::revert::{EntityKind, RevertConflict, RevertReport, RevertedEntity, UndoAction};
 pub use emergent_store::revert::StandingWrites;
 
-use crate::{Error, Executor, Result};
+use crate::{Error, Executor, Result, dry_run::Save};
 
 /// The most runs of a tree that is reverted, or whose writes are listed.
 pub(crate) const MAX_TREE_RUNS: usize = 1_000;
@@ -47,18 +47,6 @@ pub struct ChildWrites {
     pub writes: StandingWrites,
 }
 
-/// Why a transaction ended without a commit.
-enum Uncommitted {
-    DryRun(Box<RevertOutcome>),
-    Failed(Error),
-}
-
-impl From<emergent_store::Error> for Uncommitted {
-    fn from(error: emergent_store::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
 impl Executor {
     /// Reverts what a run wrote to the graph, once the run has ended. Entities that were changed since are
     /// reported and stay as they are. Reverting again changes nothing.
@@ -74,25 +62,9 @@ impl Executor {
             return self.revert_in_batches(actor, id, options).await;
         }
         let graph = self.graph().clone();
-        let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
-        if !options.dry_run {
-            return self.db().write(work).await;
-        }
-        // The same code runs, so that the report is exact, and the error at the end rolls it back.
-        let rolled_back = self
-            .db()
-            .write(move |tx| -> Result<(), Uncommitted> {
-                Err(match work(tx) {
-                    Ok(outcome) => Uncommitted::DryRun(Box::new(outcome)),
-                    Err(error) => Uncommitted::Failed(error),
-                })
-            })
-            .await;
-        match rolled_back {
-            Err(Uncommitted::DryRun(outcome)) => Ok(*outcome),
-            Err(Uncommitted::Failed(error)) => Err(error),
-            Ok(()) => Err(Error::Conflict("the dry run was not rolled back".to_owned())),
-        }
+        // In a dry run the same code runs, so that the report is exact.
+        let save = if options.dry_run { Save::DryRun } else { Save::Commit };
+        self.write_or_try(save, move |tx| revert_in(tx, &graph, actor, id, options)).await
     }
 }
 

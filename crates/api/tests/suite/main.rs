@@ -2,6 +2,7 @@
 //! one program per file took longer than running the tests.
 
 mod a2a;
+mod agent_dry_run;
 mod agents;
 mod agui;
 mod agui_tools;

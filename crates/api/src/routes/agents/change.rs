@@ -1,44 +1,68 @@
 //! Creates, changes and deletes agents.
 
 use axum::extract::State;
-use emergent_executor::agents::UnchangedTrigger;
+use emergent_executor::agents::{Save, UnchangedTrigger};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::read::with_warnings;
 use crate::{
     App,
     auth::AsActor,
-    extract::{AgentPath, Json},
-    response::{Envelope, Result, created, ok},
+    extract::{AgentPath, Json, Query},
+    response::{Envelope, Result, created_if, ok},
     views::agent::{AgentView, CreateAgent, UpdateAgent},
 };
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SaveQuery {
+    /// Make every check, and return the agent as it would be, with its warnings. Nothing is written.
+    #[serde(default, rename = "dryRun")]
+    #[param(value_type = Option<bool>, rename = "dryRun")]
+    dry_run: bool,
+}
+
+impl SaveQuery {
+    fn save(&self) -> Save {
+        if self.dry_run { Save::DryRun } else { Save::Commit }
+    }
+}
+
 /// Creates an agent. The tools and agents it names must exist; the error for a misspelt name suggests
-/// the nearest one.
+/// the nearest one. With `dryRun`, nothing is created, and the answer has the status 200.
 #[utoipa::path(
     post, path = "/api/admin/agents", tag = "agents", operation_id = "createAgent",
-    request_body = CreateAgent,
-    responses((status = 201, description = "The agent", body = Envelope<AgentView>)),
+    params(SaveQuery), request_body = CreateAgent,
+    responses(
+        (status = 200, description = "The agent as it would be, after a dry run", body = Envelope<AgentView>),
+        (status = 201, description = "The agent", body = Envelope<AgentView>),
+    ),
 )]
 pub(super) async fn create(
     State(app): State<App>,
     AsActor(actor): AsActor,
+    Query(query): Query<SaveQuery>,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
-    let agent = app.executor.create_agent(actor, body.into()).await?;
-    created(with_warnings(&app, actor.project, agent).await)
+    let agent = app.executor.create_agent_with(actor, body.into(), query.save()).await?;
+    created_if(!query.dry_run, with_warnings(&app, actor.project, agent).await)
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
-/// version. A request that names `trigger` activates its schedule again if that was suspended.
+/// version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
+/// changed.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
-    params(("agentId" = String, Path, description = "The id or the name of an agent")), request_body = UpdateAgent,
+    params(("agentId" = String, Path, description = "The id or the name of an agent"), SaveQuery), request_body = UpdateAgent,
     responses((status = 200, description = "The changed agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
     AsActor(actor): AsActor,
     AgentPath(agent): AgentPath,
+    Query(query): Query<SaveQuery>,
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
     let expected = body.expected_version;
@@ -47,7 +71,8 @@ pub(super) async fn update(
         _ => UnchangedTrigger::Keep,
     };
     let change = move |before| body.apply_to(before);
-    let changed = app.executor.update_agent_with(actor, agent, expected, trigger, change).await?;
+    let saved = app.executor.update_agent_with(actor, agent, expected, trigger, query.save(), change);
+    let changed = saved.await?;
     ok(with_warnings(&app, actor.project, changed).await)
 }
 
