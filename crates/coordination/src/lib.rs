@@ -55,5 +55,5 @@ pub use service::{
     dry_run::{DryRun, DryRunTask},
     inbox::{InboxItemDetail, InboxItemFilter},
     tasks::TaskCommand,
-    workflows::{ListedTask, TaskDetail, WorkflowDetail},
+    workflows::{ListedTask, ListedWorkflow, TaskDetail, WorkflowDetail},
 };

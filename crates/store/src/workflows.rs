@@ -24,12 +24,14 @@ mod active;
 mod claims;
 mod discussion_counts;
 mod open_sessions;
+mod progress;
 mod standing;
 
 pub use active::{count_active, count_active_in, has_active_for_schedule};
 pub use claims::{ClaimLimits, claim};
 pub use discussion_counts::count_discussions;
 pub use open_sessions::{OpenSession, list_open_sessions};
+pub use progress::{WorkflowProgress, progress};
 pub use standing::{end_standing, insert_standing, lock_standing};
 
 /// The channel that is woken when a workflow waits for a dispatcher.

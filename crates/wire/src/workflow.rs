@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 pub use crate::escalation_action::EscalationAction;
 use crate::{
-    budget::{BudgetView, LimitView},
+    budget::{AmountView, BudgetView, LimitView},
     escalation_action, schema,
 };
 
@@ -60,6 +60,52 @@ pub struct WorkflowSummaryView {
     pub updated_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
+}
+
+/// A workflow in a list, with its progress and its spend.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ListedWorkflow)]
+pub struct ListedWorkflowView {
+    #[serde(flatten)]
+    pub facts: WorkflowSummaryView,
+    pub task_counts: TaskCountsView,
+    /// What it has spent so far.
+    pub spent: AmountView,
+    /// Of model calls under way.
+    pub reserved: AmountView,
+}
+
+/// How many tasks of a workflow there are, and how many have each status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TaskCounts)]
+pub struct TaskCountsView {
+    pub total: i64,
+    pub pending: i64,
+    pub in_progress: i64,
+    pub completed: i64,
+    pub failed: i64,
+    pub paused: i64,
+    pub skipped: i64,
+}
+
+impl TaskCountsView {
+    pub fn new(counts: &[(TaskStatus, i64)]) -> Self {
+        let mut view = Self::default();
+        for (status, count) in counts {
+            view.total += count;
+            *match status {
+                TaskStatus::Pending => &mut view.pending,
+                TaskStatus::InProgress => &mut view.in_progress,
+                TaskStatus::Completed => &mut view.completed,
+                TaskStatus::Failed => &mut view.failed,
+                TaskStatus::Paused => &mut view.paused,
+                TaskStatus::Skipped => &mut view.skipped,
+            } += count;
+        }
+        view
+    }
 }
 
 impl From<Workflow> for WorkflowSummaryView {

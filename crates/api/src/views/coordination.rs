@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use emergent_coordination::{TaskDetail, WorkflowDetail};
+use emergent_coordination::{ListedWorkflow, TaskDetail, WorkflowDetail};
 use emergent_domain::ids::ObjectId;
 pub(crate) use emergent_wire::workflow::*;
 
@@ -19,6 +19,18 @@ impl IntoView<WorkflowView> for WorkflowDetail {
             facts: detail.workflow.into(),
             tasks: detail.tasks.into_iter().map(IntoView::into_view).collect(),
             budget: budget_view(limit, detail.spent, &keys),
+        }
+    }
+}
+
+impl IntoView<ListedWorkflowView> for ListedWorkflow {
+    fn into_view(self) -> ListedWorkflowView {
+        let Self { workflow, progress } = self;
+        ListedWorkflowView {
+            facts: workflow.into(),
+            task_counts: TaskCountsView::new(&progress.tasks),
+            spent: progress.spent.into(),
+            reserved: progress.reserved.into(),
         }
     }
 }

@@ -58,3 +58,4 @@ mod triggers;
 mod typed_output;
 mod web_pages;
 mod webhooks;
+mod workflow_lists;

@@ -15,7 +15,7 @@ use emergent_store::{
     Tx, budget,
     idempotency::accept_once,
     objects, tasks, unassigned_tasks,
-    workflows::{self, AttemptRun},
+    workflows::{self, AttemptRun, WorkflowProgress},
 };
 
 use super::{
@@ -54,6 +54,13 @@ pub struct TaskDetail {
     pub waiting: Option<String>,
 }
 
+/// A workflow in a list, with the statuses of its tasks and its spend.
+#[derive(Debug, Clone)]
+pub struct ListedWorkflow {
+    pub workflow: Workflow,
+    pub progress: WorkflowProgress,
+}
+
 /// A task in a list.
 #[derive(Debug, Clone)]
 pub struct ListedTask {
@@ -75,6 +82,25 @@ impl Dispatcher {
     ) -> Result<ResultPage<Workflow>> {
         let read = move |tx: &mut Tx<'_>| workflows::list(tx, project, status, &page);
         Ok(self.executor().graph().db().read(read).await?)
+    }
+
+    /// Like [`Dispatcher::workflows`], each with the statuses of its tasks and its spend.
+    pub async fn workflows_with_progress(
+        &self,
+        project: ProjectId,
+        status: Option<WorkflowStatus>,
+        page: Page,
+    ) -> Result<ResultPage<ListedWorkflow>> {
+        let read = move |tx: &mut Tx<'_>| -> Result<ResultPage<ListedWorkflow>> {
+            let found = workflows::list(tx, project, status, &page)?;
+            let ids: Vec<WorkflowId> = found.items.iter().map(|workflow| workflow.id).collect();
+            let mut progress = workflows::progress(tx, project, &ids)?;
+            Ok(found.map(|workflow| ListedWorkflow {
+                progress: progress.remove(&workflow.id).unwrap_or_default(),
+                workflow,
+            }))
+        };
+        self.executor().graph().db().snapshot(read).await
     }
 
     /// Lists at most `max` events after the `seq` in `after`, in order.

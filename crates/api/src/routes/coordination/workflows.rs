@@ -14,7 +14,7 @@ use crate::{
     idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok, page},
     views::{
-        coordination::{WorkflowSummaryView, WorkflowView},
+        coordination::{ListedWorkflowView, WorkflowSummaryView, WorkflowView},
         coordination_dispatch::ResumeWorkflow,
         schema,
     },
@@ -27,19 +27,19 @@ paged_query! {
     }
 }
 
-/// Lists the project's workflows, newest first.
+/// Lists the project's workflows, newest first, each with the number of its tasks in each status and its spend.
 #[utoipa::path(
     get, path = "/api/coordination/workflows", tag = "coordination", operation_id = "listWorkflows",
     params(WorkflowListQuery),
-    responses((status = 200, description = "A page of workflows", body = Envelope<Vec<WorkflowSummaryView>>)),
+    responses((status = 200, description = "A page of workflows", body = Envelope<Vec<ListedWorkflowView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
     Query(query): Query<WorkflowListQuery>,
-) -> Result<Vec<WorkflowSummaryView>> {
+) -> Result<Vec<ListedWorkflowView>> {
     let requested = query.page()?;
-    page(app.dispatcher.workflows(project, query.status, requested).await?)
+    page(app.dispatcher.workflows_with_progress(project, query.status, requested).await?)
 }
 
 /// Returns a workflow with the status of its tasks and its cost.
