@@ -12,6 +12,7 @@ use emergent_tools::{
     NameConflicts,
     remote::{McpServers, ServerWithCounts},
 };
+use serde::Deserialize;
 use utoipa_axum::routes;
 
 use crate::{
@@ -48,6 +49,30 @@ pub(super) fn routes() -> Routes {
 /// Returns the external servers, or the error if this process runs without them.
 fn servers(app: &App) -> std::result::Result<&McpServers, ApiError> {
     app.executor.tools().remote().ok_or_else(ApiError::no_external_servers)
+}
+
+/// The id or the name of a server. What looks like an id is an id.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+enum ServerRef {
+    Id(McpServerId),
+    Name(String),
+}
+
+impl From<String> for ServerRef {
+    fn from(text: String) -> Self {
+        text.parse().map_or(Self::Name(text), Self::Id)
+    }
+}
+
+impl ServerRef {
+    /// Returns the id. An id is not looked up, so that the handler answers for servers that do not exist.
+    async fn find(self, app: &App, project: ProjectId) -> std::result::Result<McpServerId, ApiError> {
+        match self {
+            Self::Id(id) => Ok(id),
+            Self::Name(name) => Ok(servers(app)?.find_by_name(project, name).await?),
+        }
+    }
 }
 
 /// Adds the connection status and the conflicts of names to a stored server.
@@ -118,30 +143,32 @@ async fn create(
 /// Returns one server.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "getMcpServer",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of a server")),
     responses((status = 200, description = "The server", body = Envelope<McpServerView>)),
 )]
 async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<McpServerId>,
+    Path(server): Path<ServerRef>,
 ) -> Result<McpServerView> {
+    let id = server.find(&app, project).await?;
     ok(read_server(&app, project, id).await?)
 }
 
 /// Changes a server. Existing connections with the old settings are closed, on all Emergent servers.
 #[utoipa::path(
     patch, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "updateMcpServer",
-    params(("id" = Uuid, Path)), request_body = UpdateMcpServer,
+    params(("id" = String, Path, description = "The id or the name of a server")), request_body = UpdateMcpServer,
     responses((status = 200, description = "The changed server", body = Envelope<McpServerView>)),
 )]
 async fn update(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
-    Path(id): Path<McpServerId>,
+    Path(server): Path<ServerRef>,
     Json(body): Json<UpdateMcpServer>,
 ) -> Result<McpServerView> {
+    let id = server.find(&app, project).await?;
     servers(&app)?.update(project, caller.configures_as(), id, server_patch(body)).await?;
     ok(read_server(&app, project, id).await?)
 }
@@ -149,14 +176,15 @@ async fn update(
 /// Deletes a server with its tools. A server that a product installed is removed with its product.
 #[utoipa::path(
     delete, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "deleteMcpServer",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of a server")),
     responses((status = 200, description = "The deleted server", body = Envelope<McpServerView>)),
 )]
 async fn delete(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<McpServerId>,
+    Path(server): Path<ServerRef>,
 ) -> Result<McpServerView> {
+    let id = server.find(&app, project).await?;
     let deleted = read_server(&app, project, id).await?;
     servers(&app)?.delete(project, id).await?;
     ok(deleted)
@@ -166,14 +194,15 @@ async fn delete(
 /// `reachable` is false, and `error` has the reason.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/inspect", tag = "mcp servers", operation_id = "inspectMcpServer",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of a server")),
     responses((status = 200, description = "What was found", body = Envelope<InspectionView>)),
 )]
 async fn inspect(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<McpServerId>,
+    Path(server): Path<ServerRef>,
 ) -> Result<InspectionView> {
+    let id = server.find(&app, project).await?;
     let servers = servers(&app)?;
     let inspection = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
     let inspection = match inspection {
@@ -193,14 +222,15 @@ async fn inspect(
 /// somebody to accept them; changed tools include the accepted definition.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers/{id}/tools", tag = "mcp servers", operation_id = "listMcpServerTools",
-    params(("id" = Uuid, Path)),
+    params(("id" = String, Path, description = "The id or the name of a server")),
     responses((status = 200, description = "Every tool", body = Envelope<Vec<McpToolView>>)),
 )]
 async fn tools(
     State(app): State<App>,
     InProject(project): InProject,
-    Path(id): Path<McpServerId>,
+    Path(server): Path<ServerRef>,
 ) -> Result<Vec<McpToolView>> {
+    let id = server.find(&app, project).await?;
     let (server, tools) = servers(&app)?.tools(project, id).await?;
     let conflicts = app.executor.tools().name_conflicts(project).await;
     ok(tools.into_iter().map(|tool| (&server, tool, &conflicts).into_view()).collect::<Vec<McpToolView>>())
@@ -209,7 +239,7 @@ async fn tools(
 /// Accepts a new or changed tool and pins its definition: the one with the `digest` that you looked at.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
-    operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),
+    operation_id = "acceptMcpServerTool", params(("id" = String, Path, description = "The id or the name of a server"), ("tool" = String, Path)),
     request_body = AcceptMcpTool,
     responses((status = 200, description = "The tool, accepted", body = Envelope<McpToolView>)),
 )]
@@ -217,9 +247,10 @@ async fn accept(
     State(app): State<App>,
     InProject(project): InProject,
     caller: Caller,
-    Path((id, tool)): Path<(McpServerId, String)>,
+    Path((server, tool)): Path<(ServerRef, String)>,
     OptionalJson(body): OptionalJson<AcceptMcpTool>,
 ) -> Result<McpToolView> {
+    let id = server.find(&app, project).await?;
     let servers = servers(&app)?;
     servers.get(project, id).await?;
     // The server may change its tool between the look at it and this request.

@@ -33,6 +33,7 @@ mod inbox_items;
 mod invoke;
 mod limits;
 mod mcp;
+mod mcp_server_names;
 mod mcp_servers;
 mod meta;
 mod metrics;

@@ -1,6 +1,6 @@
 //! The errors of managing a project's MCP servers.
 
-use emergent_domain::{ids::McpServerId, invalid::Invalid};
+use emergent_domain::invalid::Invalid;
 
 use super::target;
 
@@ -27,7 +27,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn no_server(id: McpServerId) -> Self {
+    /// The server is not there, by its id or by its name.
+    pub(super) fn no_server(id: impl ToString) -> Self {
         Self::NotFound { what: "MCP server", id: id.to_string() }
     }
 }

@@ -68,6 +68,16 @@ impl McpServers {
         self.db().read(read).await
     }
 
+    /// Finds the server that has this name.
+    pub async fn find_by_name(&self, project: ProjectId, name: String) -> Result<McpServerId, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            // No name contains NUL, and PostgreSQL rejects such a parameter.
+            let found = if name.contains('\0') { None } else { mcp_servers::get_by_name(tx, project, &name)? };
+            Ok(found.ok_or_else(|| Error::no_server(name.escape_default()))?.id)
+        };
+        self.db().read(read).await
+    }
+
     pub async fn list(&self, project: ProjectId, page: Page) -> Result<ResultPage<ServerWithCounts>, Error> {
         let read = move |tx: &mut Tx<'_>| {
             let servers = mcp_servers::list(tx, project, &page)?;
