@@ -244,7 +244,7 @@ export interface paths {
         put?: never;
         /**
          * Creates an agent. The tools and agents it names must exist; the error for a misspelt name suggests
-         *     the nearest one.
+         *     the nearest one. With `dryRun`, nothing is created, and the answer has the status 200.
          */
         post: operations["createAgent"];
         delete?: never;
@@ -273,7 +273,8 @@ export interface paths {
         head?: never;
         /**
          * Changes an agent. Active runs keep the version they started with. A change without effect creates no
-         *     version. A request that names `trigger` activates its schedule again if that was suspended.
+         *     version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
+         *     changed.
          */
         patch: operations["updateAgent"];
         trace?: never;
@@ -473,6 +474,27 @@ export interface paths {
         };
         /** Returns a run with all its descendants. */
         get: operations["getRunTree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/agents/{agentId}/runs/{runId}/writes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists what the tool calls of a run wrote to the graph, oldest first: every version of an object or a relationship,
+         *     and every document. The history of an object or a relationship has the contents of its versions. What was reverted
+         *     or changed since is listed as well.
+         */
+        get: operations["listRunWrites"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1387,7 +1409,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the project's workflows, newest first. */
+        /** Lists the project's workflows, newest first, each with the number of its tasks in each status and its spend. */
         get: operations["listWorkflows"];
         put?: never;
         post?: never;
@@ -1562,6 +1584,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/documents/{id}/objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the objects that were found in a document, newest first, each with the chunks that are its sources. */
+        get: operations["listDocumentObjects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -1570,8 +1609,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Streams everything that happens in a project: changes of its graph, and new statuses of its runs, workflows,
-         *     requests to people and conversations, from every server. The first frame is `ready`. Each event has its position as `id:`, so a client that
+         * Streams everything that happens in a project: changes of its graph, new statuses of its runs, workflows, requests to
+         *     people and conversations, and changes of its settings, from every server. The first frame is `ready`. Each event has its position as `id:`, so a client that
          *     reconnects misses nothing and receives nothing twice.
          */
         get: operations["followProject"];
@@ -1954,6 +1993,23 @@ export interface paths {
         put?: never;
         /** Traverses the graph breadth first from one or more objects. */
         post: operations["traverseGraph"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/graph/types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the project's objects and relationships by type: the 1000 most frequent types of each. */
+        get: operations["countTypes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4038,6 +4094,12 @@ export interface components {
             textBytes: number;
             title: string;
         };
+        /** @description An object that was found in a document. */
+        DocumentObject: {
+            /** @description The chunks of this document that are its sources, in the order of the text. */
+            foundIn: components["schemas"]["FoundIn"][];
+            object: components["schemas"]["Object"];
+        };
         EmbedderState: {
             /**
              * Format: int64
@@ -4457,6 +4519,15 @@ export interface components {
             success: true;
         };
         /** @description What every answer that worked looks like. */
+        Envelope_TypeCounts: {
+            data: components["schemas"]["TypeCounts"];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
         Envelope_Vec_Agent: {
             data: components["schemas"]["Agent"][];
             /**
@@ -4547,6 +4618,15 @@ export interface components {
             success: true;
         };
         /** @description What every answer that worked looks like. */
+        Envelope_Vec_DocumentObject: {
+            data: components["schemas"]["DocumentObject"][];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
         Envelope_Vec_Firing: {
             data: components["schemas"]["Firing"][];
             /**
@@ -4558,6 +4638,15 @@ export interface components {
         /** @description What every answer that worked looks like. */
         Envelope_Vec_InboxItem: {
             data: components["schemas"]["InboxItem"][];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
+        Envelope_Vec_ListedWorkflow: {
+            data: components["schemas"]["ListedWorkflow"][];
             /**
              * @description Always true.
              * @enum {boolean}
@@ -4646,6 +4735,15 @@ export interface components {
             success: true;
         };
         /** @description What every answer that worked looks like. */
+        Envelope_Vec_RunWrite: {
+            data: components["schemas"]["RunWrite"][];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
         Envelope_Vec_Secret: {
             data: components["schemas"]["Secret"][];
             /**
@@ -4693,15 +4791,6 @@ export interface components {
         /** @description What every answer that worked looks like. */
         Envelope_Vec_ToolCall: {
             data: components["schemas"]["ToolCall"][];
-            /**
-             * @description Always true.
-             * @enum {boolean}
-             */
-            success: true;
-        };
-        /** @description What every answer that worked looks like. */
-        Envelope_Vec_WorkflowFacts: {
-            data: components["schemas"]["WorkflowFacts"][];
             /**
              * @description Always true.
              * @enum {boolean}
@@ -4942,6 +5031,23 @@ export interface components {
          * @enum {string}
          */
         FlowType: "single" | "sequential" | "loop" | "parallel";
+        /** @description A chunk that is the source of an object. A chunk that several runs named is listed for each of them. */
+        FoundIn: {
+            /** Format: uuid */
+            chunkId: string;
+            /**
+             * Format: int64
+             * @description The chunk's place in the document, from 0.
+             */
+            index: number;
+            /**
+             * Format: uuid
+             * @description The run that named the chunk; absent for a person or a program.
+             */
+            runId?: string | null;
+            /** Format: uuid */
+            toolCallId?: string | null;
+        };
         Health: {
             /** @example ok */
             status: string;
@@ -5126,6 +5232,14 @@ export interface components {
              * @description In US dollars.
              */
             usd?: number | null;
+        };
+        /** @description A workflow in a list, with its progress and its spend. */
+        ListedWorkflow: components["schemas"]["WorkflowFacts"] & {
+            /** @description Of model calls under way. */
+            reserved: components["schemas"]["Amount"];
+            /** @description What it has spent so far. */
+            spent: components["schemas"]["Amount"];
+            taskCounts: components["schemas"]["TaskCounts"];
         };
         /** @description Where the server accepts connections. */
         ListenAddress: {
@@ -5901,6 +6015,61 @@ export interface components {
             title: string;
             /** @enum {string} */
             type: "conversation";
+        } | {
+            action: string;
+            /** Format: uuid */
+            agentId: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** @enum {string} */
+            type: "agent";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** Format: uuid */
+            serverId: string;
+            /** @enum {string} */
+            type: "mcp_server";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** @enum {string} */
+            type: "product";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** Format: uuid */
+            tokenId: string;
+            /** @enum {string} */
+            type: "token";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** @enum {string} */
+            type: "secret";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** @enum {string} */
+            type: "budget";
+        } | {
+            action: string;
+            /** Format: date-time */
+            at: string;
+            name: string;
+            /** @enum {string} */
+            type: "trigger";
         };
         /** @description The metadata of the protected resource `/mcp`. */
         ProtectedResource: {
@@ -6293,6 +6462,11 @@ export interface components {
             causedByRun?: string | null;
             /** Format: date-time */
             completedAt?: string | null;
+            /**
+             * Format: uuid
+             * @description The conversation in which it answers a message; absent if that was deleted.
+             */
+            conversationId?: string | null;
             /** Format: date-time */
             createdAt: string;
             /**
@@ -6352,6 +6526,11 @@ export interface components {
              */
             stepCount: number;
             summary?: components["schemas"]["RunSummary"] | null;
+            /**
+             * Format: uuid
+             * @description The task of the workflow that it works on.
+             */
+            taskId?: string | null;
             /** Format: int64 */
             timeoutSeconds: number;
             waitingFor?: components["schemas"]["ApprovalKind"] | null;
@@ -6360,6 +6539,11 @@ export interface components {
              * @description Since when it waits.
              */
             waitingSince?: string | null;
+            /**
+             * Format: uuid
+             * @description The workflow that it belongs to, itself or through the run that started it.
+             */
+            workflowId?: string | null;
         };
         /** @description Which runs: those that match all conditions. */
         RunFilter: {
@@ -6471,6 +6655,55 @@ export interface components {
             stepCount: number;
             /** @description Present, and true, when some children are not shown: the tree is too deep or too large. */
             truncated?: boolean;
+        };
+        /**
+         * @description One version that a tool call of a run wrote. The history of the object or relationship has its content, and that
+         *     of the version before it.
+         */
+        RunWrite: {
+            agentName: string;
+            /** Format: date-time */
+            at: string;
+            change: components["schemas"]["WriteChange"];
+            /**
+             * Format: int64
+             * @description The newest version, whoever wrote it.
+             */
+            currentVersion: number;
+            /**
+             * Format: uuid
+             * @description Where a relationship starts.
+             */
+            fromId?: string | null;
+            /** Format: uuid */
+            id: string;
+            kind: components["schemas"]["WrittenKind"];
+            /** @description The key of an object, or the title of a document. */
+            name?: string | null;
+            /** Format: uuid */
+            runId: string;
+            /** Format: int64 */
+            stepNumber?: number | null;
+            /**
+             * Format: uuid
+             * @description Where a relationship ends.
+             */
+            toId?: string | null;
+            /** Format: uuid */
+            toolCallId?: string | null;
+            toolName?: string | null;
+            /** @description The type of an object or a relationship; the MIME type of a document. */
+            type: string;
+            /**
+             * Format: int64
+             * @description The version that the write made.
+             */
+            versionAfter: number;
+            /**
+             * Format: int64
+             * @description The version before the write; null for what it created.
+             */
+            versionBefore?: number | null;
         };
         Schedule: {
             /**
@@ -6847,6 +7080,23 @@ export interface components {
             /** Format: uuid */
             workflowId?: string | null;
         };
+        /** @description How many tasks of a workflow there are, and how many have each status. */
+        TaskCounts: {
+            /** Format: int64 */
+            completed: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            inProgress: number;
+            /** Format: int64 */
+            paused: number;
+            /** Format: int64 */
+            pending: number;
+            /** Format: int64 */
+            skipped: number;
+            /** Format: int64 */
+            total: number;
+        };
         /** @enum {string} */
         TaskPriority: "critical" | "high" | "medium" | "low";
         /** @description Which tasks of the graph are meant. An empty query finds all pending tasks that belong to no workflow. */
@@ -7136,6 +7386,26 @@ export interface components {
             events: components["schemas"]["EventTrigger"][];
             /** @description Agents' own cron triggers first, then products' jobs, by name. */
             schedules: components["schemas"]["Schedule"][];
+        };
+        TypeCount: {
+            /** Format: int64 */
+            count: number;
+            type: string;
+        };
+        /** @description How many objects and relationships of each type there are, the most frequent type first. */
+        TypeCounts: {
+            /**
+             * Format: int64
+             * @description All live objects, also of types that are not listed.
+             */
+            objectCount: number;
+            objects: components["schemas"]["TypeCount"][];
+            /**
+             * Format: int64
+             * @description All live relationships, also of types that are not listed.
+             */
+            relationshipCount: number;
+            relationships: components["schemas"]["TypeCount"][];
         };
         /** @description An external server that a run could not use. */
         UnavailableServer: {
@@ -7516,6 +7786,13 @@ export interface components {
              */
             waiting?: string | null;
         };
+        /**
+         * @description What a write did.
+         * @enum {string}
+         */
+        WriteChange: "created" | "updated" | "deleted" | "restored";
+        /** @enum {string} */
+        WrittenKind: "object" | "relationship" | "document";
     };
     responses: never;
     parameters: never;
@@ -9110,7 +9387,10 @@ export interface operations {
     };
     createAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Make every check, and return the agent as it would be, with its warnings. Nothing is written. */
+                dryRun?: boolean;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -9124,6 +9404,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The agent as it would be, after a dry run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_Agent"];
+                };
+            };
             /** @description The agent */
             201: {
                 headers: {
@@ -9414,7 +9703,10 @@ export interface operations {
     };
     updateAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Make every check, and return the agent as it would be, with its warnings. Nothing is written. */
+                dryRun?: boolean;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -10657,6 +10949,105 @@ export interface operations {
             };
         };
     };
+    listRunWrites: {
+        parameters: {
+            query?: {
+                /** @description `true`: also what the runs below it wrote. */
+                tree?: boolean;
+                /** @description The maximum number of results; the default is 50. */
+                limit?: number;
+                /** @description The `x-next-cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Id or name, for a token that spans projects; `default` when absent. */
+                "X-Project-ID"?: string;
+            };
+            path: {
+                /** @description The id or the name of an agent */
+                agentId: string;
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of writes */
+            200: {
+                headers: {
+                    /** @description Where the next page begins; absent on the last. */
+                    "x-next-cursor"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_Vec_RunWrite"];
+                };
+            };
+            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unauthorized`: no token, or not a valid one */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `missing_scope` or `forbidden`: this token may not do this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `not_found`: not there, or in another project */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `overloaded`: more requests than can be answered at once */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     triggerAgent: {
         parameters: {
             query?: never;
@@ -11190,6 +11581,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
             };
             cookie?: never;
@@ -11278,6 +11670,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
             };
             cookie?: never;
@@ -11375,6 +11768,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
             };
             cookie?: never;
@@ -11494,6 +11888,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
             };
             cookie?: never;
@@ -11591,6 +11986,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
             };
             cookie?: never;
@@ -11679,6 +12075,7 @@ export interface operations {
                 "X-Project-ID"?: string;
             };
             path: {
+                /** @description The id or the name of a server */
                 id: string;
                 tool: string;
             };
@@ -13160,7 +13557,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
+            /** @description `version_conflict` or `conflict`: what is there does not allow it */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13276,7 +13673,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
+            /** @description `version_conflict` or `conflict`: what is there does not allow it */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -16463,7 +16860,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Envelope_Vec_WorkflowFacts"];
+                    "application/json": components["schemas"]["Envelope_Vec_ListedWorkflow"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -17582,13 +17979,111 @@ export interface operations {
             };
         };
     };
+    listDocumentObjects: {
+        parameters: {
+            query?: {
+                /** @description Only objects that were found in this chunk. */
+                chunkId?: string;
+                /** @description The maximum number of results; the default is 50. */
+                limit?: number;
+                /** @description The `x-next-cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Id or name, for a token that spans projects; `default` when absent. */
+                "X-Project-ID"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of objects */
+            200: {
+                headers: {
+                    /** @description Where the next page begins; absent on the last. */
+                    "x-next-cursor"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_Vec_DocumentObject"];
+                };
+            };
+            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unauthorized`: no token, or not a valid one */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `missing_scope` or `forbidden`: this token may not do this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `not_found`: not there, or in another project */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `overloaded`: more requests than can be answered at once */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     followProject: {
         parameters: {
             query?: {
                 /**
                  * @description The kinds of events, separated by commas: `run` (needs the scope `admin:read`), `workflow`
-                 *     (`agents:read`), `approval` (`approvals:decide`), `conversation` (`chat:use`), `graph` (`graph:read`). Without
-                 *     it, all that the token may read.
+                 *     (`agents:read`), `approval` (`approvals:decide`), `conversation` (`chat:use`), `graph` (`graph:read`), and
+                 *     changes of settings: `agent`, `budget` and `trigger` (`agents:read`), `mcp_server`, `product`, `token` and
+                 *     `secret` (`admin:read`). Without it, all that the token may read.
                  * @example run,workflow
                  */
                 types?: string;
@@ -20484,6 +20979,92 @@ export interface operations {
             };
             /** @description `unsupported_media_type` */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `overloaded`: more requests than can be answered at once */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    countTypes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Id or name, for a token that spans projects; `default` when absent. */
+                "X-Project-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_TypeCounts"];
+                };
+            };
+            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unauthorized`: no token, or not a valid one */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `missing_scope` or `forbidden`: this token may not do this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `not_found`: not there, or in another project */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
