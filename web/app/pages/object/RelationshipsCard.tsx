@@ -84,7 +84,7 @@ function RelationshipGroup({ group, nodes, asOf, disabledReason, onRemove }: Gro
       <h3 className="mb-1 flex items-center gap-1.5 text-xs font-medium text-text-2">
         <Arrow aria-hidden size={14} />
         {words(group.type)}
-        <span className="font-normal text-text-3">{isOut ? 'from it to' : 'to it from'}</span>
+        <span className="font-normal text-text-3">{isOut ? 'from this object' : 'to this object'}</span>
         <span className="ml-auto font-normal text-text-3">{formatCount(group.edges.length)}</span>
       </h3>
       <ul>

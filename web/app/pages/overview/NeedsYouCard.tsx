@@ -56,7 +56,7 @@ function Row({ item }: { item: InboxItem }) {
         <p className="truncate text-xs text-text-2">
           {capitalised(item.kind)}
           {item.agentName && ` · ${item.agentName}`}
-          {item.toolName && ` · ${item.toolName}`}
+          {item.toolName && item.kind !== 'question' && ` · ${item.toolName}`}
         </p>
       </div>
       {item.overdue && <Badge tone="wait">Overdue</Badge>}
