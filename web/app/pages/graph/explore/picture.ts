@@ -94,23 +94,31 @@ export class Picture {
     }
     const isSame = graph.order === old.order && graph.size === old.size && old.everyNode((id) => graph.hasNode(id)) && old.everyEdge((id) => graph.hasEdge(id))
     this.#graph = graph
-    // First the graph: every other change may draw at once, and what is drawn has to be in it.
+    this.#mark(this.#selected)
+    // First the graph: every other change may draw at once, and what is drawn has to be in it. It reads every node and
+    // edge once; a setting would do so again.
     this.#sigma.setGraph(graph)
-    this.#sigma.setSetting('renderEdgeLabels', edges.length <= FEW_EDGES)
+    const hasWords = edges.length <= FEW_EDGES
+    if (this.#sigma.getSetting('renderEdgeLabels') !== hasWords) this.#sigma.setSetting('renderEdgeLabels', hasWords)
     this.#sigma.getContainer().dataset.nodes = String(graph.order)
-    this.select(this.#selected)
     if (!isSame) this.#layOut()
   }
 
   /** Marks a node and what it is connected with. */
   select(id: string | undefined) {
+    const before = this.#selected
+    this.#mark(id)
+    if (this.#selected !== before) this.#sigma.refresh({ skipIndexation: true, schedule: true })
+  }
+
+  #mark(id: string | undefined) {
     this.#selected = id !== undefined && this.#graph.hasNode(id) ? id : undefined
     this.#near = this.#selected ? new Set([this.#selected, ...this.#graph.neighbors(this.#selected)]) : undefined
-    this.#sigma.refresh({ skipIndexation: true, schedule: true })
   }
 
   /** Marks the nodes that a search within the picture found. */
   setFound(found: ReadonlySet<string> | undefined) {
+    if (found === this.#found) return
     this.#found = found
     this.#sigma.refresh({ skipIndexation: true, schedule: true })
   }
