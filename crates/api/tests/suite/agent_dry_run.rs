@@ -2,7 +2,7 @@
 
 use crate::{common::Server, streams::Frames};
 
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 const AGENTS: &str = "/api/admin/agents";

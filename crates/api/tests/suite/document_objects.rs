@@ -3,7 +3,7 @@
 use crate::common::{Client, Server};
 
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};

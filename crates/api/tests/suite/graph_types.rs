@@ -3,7 +3,7 @@
 use crate::common::Server;
 
 use emergent_domain::token::Scope;
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 both_engines! {

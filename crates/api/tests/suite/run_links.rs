@@ -4,7 +4,7 @@ use crate::{chat, common, coordination};
 
 use common::Server;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, says},
 };
 use serde_json::json;

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Client, Server};
 use emergent_domain::token::Scope;
 use emergent_testkit::{
-    TestDb, both_engines,
+    both_engines,
     scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};

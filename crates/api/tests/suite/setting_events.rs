@@ -3,7 +3,7 @@
 use crate::{common::Server, streams::Frames};
 
 use emergent_domain::token::Scope;
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 /// Reads this many events, each as its type, its name and what was done.

@@ -2,7 +2,7 @@
 
 use crate::coordination;
 
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 fn task(key: &str, agent: &str, blocked_by: &[&str]) -> Value {

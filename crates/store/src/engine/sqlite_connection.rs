@@ -1,10 +1,6 @@
 //! Opens the connections to SQLite.
 
-use std::{
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, thread, time::Duration};
 
 use rusqlite::{
     Connection, ErrorCode, OpenFlags,
@@ -53,13 +49,15 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
 /// that: two servers that open a new file together would both hold a lock that the other one needs, so one of them
 /// is told at once that the file is busy. That one tries again.
 fn use_write_ahead_log(conn: &Connection) -> Result<()> {
-    let deadline = Instant::now() + BUSY_TIMEOUT;
+    let mut attempts = BUSY_TIMEOUT.as_millis() / BUSY_PAUSE.as_millis();
     loop {
         match conn.pragma_update(None, "journal_mode", "wal") {
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && Instant::now() < deadline =>
-            {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && attempts > 0 => {
+                attempts -= 1;
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "connections are opened on threads that may block"
+                )]
                 thread::sleep(BUSY_PAUSE);
             }
             result => return Ok(result?),

@@ -72,7 +72,8 @@ impl McpServers {
     pub async fn find_by_name(&self, project: ProjectId, name: String) -> Result<McpServerId, Error> {
         let read = move |tx: &mut Tx<'_>| {
             // No name contains NUL, and PostgreSQL rejects such a parameter.
-            let found = if name.contains('\0') { None } else { mcp_servers::get_by_name(tx, project, &name)? };
+            let found =
+                if name.contains('\0') { None } else { mcp_servers::get_by_name(tx, project, &name)? };
             Ok(found.ok_or_else(|| Error::no_server(name.escape_default()))?.id)
         };
         self.db().read(read).await
