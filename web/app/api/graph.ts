@@ -63,11 +63,8 @@ export const packsQuery = queryOptions({
   queryFn: async ({ signal }) => (await unwrapPage(api.GET('/api/template-packs', { params: { query: { limit: 100 } }, signal }))).items.filter((pack) => pack.assigned),
 })
 
-/** The types of the newest objects. The API has no list of all types. */
-export const recentTypesQuery = queryOptions({
+/** How many objects and relationships of each type there are, the most frequent type first. */
+export const typeCountsQuery = queryOptions({
   queryKey: [...keys.objects, 'types'],
-  queryFn: async ({ signal }) => {
-    const { items } = await unwrapPage(api.GET('/api/graph/objects', { params: { query: { limit: PAGE, includeSystem: false } }, signal }))
-    return [...new Set(items.map((object) => object.type))]
-  },
+  queryFn: ({ signal }) => unwrap(api.GET('/api/graph/types', { signal })),
 })

@@ -41,4 +41,12 @@ describe('events and what they make stale', () => {
     expect(invalidated).toEqual([keys.budgets, keys.inbox])
     expect(frames.length).toBe(2)
   })
+
+  it('know the screens of the settings that change', () => {
+    const at = '2026-01-01T00:00:00Z'
+    expect(staleKeys({ type: 'token', tokenId: 't', name: 'n', action: 'create', at })).toContainEqual(keys.tokens)
+    expect(staleKeys({ type: 'mcp_server', serverId: 's', name: 'files', action: 'update', at })).toContainEqual(keys.mcpServer('files'))
+    const product = staleKeys({ type: 'product', name: 'p', action: 'install', at })
+    for (const key of [keys.products, keys.agents, keys.mcpServers, keys.triggers, keys.audit]) expect(product).toContainEqual(key)
+  })
 })

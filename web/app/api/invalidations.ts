@@ -3,11 +3,14 @@ import type { QueryClient, QueryKey } from '@tanstack/react-query'
 import { keys } from './keys'
 import type { ProjectEvent } from './types'
 
+/** What every change of a setting makes stale. */
+const SETTINGS = [keys.audit, keys.diagnostics]
+
 /** Returns the beginnings of the keys of all queries whose answers an event may change. */
 export function staleKeys(event: ProjectEvent): QueryKey[] {
   switch (event.type) {
     case 'run':
-      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, keys.triggers, keys.firings, ...(event.workflowId ? [keys.workflow(event.workflowId)] : [])]
+      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, keys.triggers, keys.firings, ...(event.workflowId ? [keys.workflows, keys.workflow(event.workflowId)] : [])]
     case 'workflow':
       return [keys.workflows, keys.workflow(event.workflowId), keys.tasks, keys.triggers, keys.firings]
     case 'approval':
@@ -16,6 +19,21 @@ export function staleKeys(event: ProjectEvent): QueryKey[] {
       return [keys.objects, keys.object(event.change.entityId), keys.documents, keys.document(event.change.entityId), keys.tasks]
     case 'conversation':
       return [keys.conversations, keys.conversation(event.conversationId)]
+    case 'agent':
+      // The page of an agent may have its name as the address.
+      return [keys.agents, keys.agent(event.agentId), keys.agent(event.name), keys.triggers, ...SETTINGS]
+    case 'mcp_server':
+      return [keys.mcpServers, keys.mcpServer(event.name), keys.tools, ...SETTINGS]
+    case 'product':
+      return [keys.products, keys.product(event.name), keys.agents, keys.mcpServers, keys.tools, keys.triggers, ['packs'], ...SETTINGS]
+    case 'token':
+      return [keys.tokens, ...SETTINGS]
+    case 'secret':
+      return [keys.secrets, keys.mcpServers, ...SETTINGS]
+    case 'budget':
+      return [keys.budgets, ...SETTINGS]
+    case 'trigger':
+      return [keys.triggers, ...SETTINGS]
     default:
       return []
   }

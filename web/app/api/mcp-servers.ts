@@ -1,7 +1,6 @@
-// The queries of external servers. Addresses of pages name a server, and the API takes its id only.
+// The queries of external servers. Addresses of pages name a server, as the API does.
 import { queryOptions } from '@tanstack/react-query'
 import { api, unwrap, unwrapAll } from './client'
-import { ApiError } from './errors'
 import { keys } from './keys'
 
 const readServers = (signal: AbortSignal) => unwrapAll((cursor) => api.GET('/api/admin/mcp-servers', { params: { query: { limit: 100, cursor } }, signal }))
@@ -14,11 +13,7 @@ export const mcpServersQuery = queryOptions({
 export const mcpServerQuery = (name: string) =>
   queryOptions({
     queryKey: keys.mcpServer(name),
-    queryFn: async ({ signal }) => {
-      const found = (await readServers(signal)).items.find((server) => server.name === name)
-      if (!found) throw new ApiError(404, 'not_found', `there is no server “${name}”`)
-      return found
-    },
+    queryFn: ({ signal }) => unwrap(api.GET('/api/admin/mcp-servers/{id}', { params: { path: { id: name } }, signal })),
   })
 
 export const mcpServerToolsQuery = (server: { id: string; name: string }) =>

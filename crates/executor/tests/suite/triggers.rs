@@ -26,7 +26,7 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Settings,
-    agents::UnchangedTrigger,
+    agents::{Save, UnchangedTrigger},
     history::RunFilter,
     triggers::{FiringFilter, ListedFiring},
 };
@@ -76,7 +76,7 @@ impl TwoServers {
     async fn name_trigger(&self, agent: &Agent) {
         let (executor, actor) = (&self.there.executor, self.there.actor());
         let named = UnchangedTrigger::Reactivate;
-        executor.update_agent_with(actor, agent.id, None, named, |definition| definition).await.unwrap();
+        executor.update_agent_with(actor, agent.id, None, named, Save::Commit, |definition| definition).await.unwrap();
     }
 
     /// Changes the settings of an agent's trigger.

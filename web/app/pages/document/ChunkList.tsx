@@ -10,7 +10,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { TypeDot } from '~/ui/TypeTag'
 import { classes } from '~/util/classes'
-import { formatCount, shortId, words } from '~/util/format'
+import { formatCount, shortId } from '~/util/format'
 import type { Found } from '../documents/use-extractions'
 
 type Chunk = Schemas['Chunk']
@@ -70,10 +70,15 @@ function ChunkRow({ chunk, found, isMarked, isRead }: { chunk: Chunk; found: Fou
                 <span className="truncate">{object.title}</span>
               </Link>
               <p className="text-xs text-text-2">
-                {object.type} · {words(object.outcome ?? 'written')} by{' '}
-                <Link to="/runs/$runId" params={{ runId: object.runId }} search={{ item: object.toolCallId }} className="underline">
-                  run {shortId(object.runId)}
-                </Link>
+                {object.type}
+                {object.runId && (
+                  <>
+                    {' · found by '}
+                    <Link to="/runs/$runId" params={{ runId: object.runId }} search={{ item: object.toolCallId }} className="underline">
+                      run {shortId(object.runId)}
+                    </Link>
+                  </>
+                )}
               </p>
             </li>
           ))}

@@ -1,9 +1,10 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
-import { api, unwrap, unwrapPage } from '~/api/client'
+import { useMemo } from 'react'
+import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
-import type { Agent, Run } from '~/api/types'
+import type { Agent, Run, Schemas } from '~/api/types'
 
 /** The agents that read each new document. */
 export function useReaders(): Agent[] {
@@ -37,26 +38,28 @@ export function useExtractionStates(): Map<string, Run> {
   return states
 }
 
-type Written = { id: string; type: string; key?: string; outcome?: string; mergedBy?: string }
-type Item = { properties?: Record<string, unknown>; source?: { chunkId?: string } }
-export type Found = { id: string; type: string; title: string; outcome: string | undefined; runId: string; toolCallId: string; chunkId: string }
+/** An object that was found in a passage. */
+export type Found = { id: string; type: string; title: string; runId: string | undefined; toolCallId: string | undefined }
 
-/** What one call wrote, with the chunk that it names as its source. */
-function foundBy(call: { id: string; runId: string; input?: unknown; output?: unknown }): Found[] {
-  const input = call.input as { objects?: Item[]; source?: { chunkId?: string } } | undefined
-  const output = call.output as { objects?: Written[] } | null | undefined
-  if (!Array.isArray(output?.objects)) return []
-  return output.objects.flatMap((object, index) => {
-    const item = input?.objects?.[index]
-    const chunkId = item?.source?.chunkId ?? input?.source?.chunkId
-    if (!chunkId || !object.id) return []
-    const { name, title } = item?.properties ?? {}
+/** What was found in each passage, by the id of the passage. */
+export function foundByChunk(objects: Schemas['DocumentObject'][]): Map<string, Map<string, Found>> {
+  const byChunk = new Map<string, Map<string, Found>>()
+  for (const { object, foundIn } of objects) {
+    const { name, title } = object.properties as Record<string, unknown>
     const shown = typeof name === 'string' ? name : typeof title === 'string' ? title : (object.key ?? object.id)
-    return [{ id: object.id, type: object.type, title: shown, outcome: object.outcome, runId: call.runId, toolCallId: call.id, chunkId }]
-  })
+    for (const { chunkId, runId, toolCallId } of foundIn) {
+      const known = byChunk.get(chunkId) ?? new Map<string, Found>()
+      if (!known.has(object.id)) known.set(object.id, { id: object.id, type: object.type, title: shown, runId: runId ?? undefined, toolCallId: toolCallId ?? undefined })
+      byChunk.set(chunkId, known)
+    }
+  }
+  return byChunk
 }
 
-/** The runs that read a document, and what they found in each of its chunks. */
+/** The most objects of a document that are shown. */
+const MAX_OBJECTS = 1000
+
+/** The runs that read a document, and what was found in each of its passages. */
 export function useExtraction(documentId: string) {
   const { allowed, reason } = useScope('admin:read')
   const runs = useQuery({
@@ -64,19 +67,19 @@ export function useExtraction(documentId: string) {
     enabled: allowed,
     queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/runs', { params: { query: { q: documentId, limit: 20 } }, signal })),
   })
-  const calls = useQueries({
-    queries: (runs.data?.items ?? []).map((run) => ({
-      queryKey: [...keys.run(run.id), 'written', run.status],
-      staleTime: run.status === 'completed' ? Infinity : 0,
-      queryFn: ({ signal }: { signal: AbortSignal }) => unwrap(api.GET('/api/admin/agents/{agentId}/runs/{runId}/tool-calls', { params: { path: { agentId: run.agentId, runId: run.id }, query: { limit: 100 } }, signal })),
-    })),
+  const objects = useQuery({
+    queryKey: [...keys.extraction, 'objects', documentId],
+    queryFn: async ({ signal }) => {
+      const found: Schemas['DocumentObject'][] = []
+      let cursor: string | undefined
+      do {
+        const page = await unwrapPage(api.GET('/api/documents/{id}/objects', { params: { path: { id: documentId }, query: { limit: 100, cursor } }, signal }))
+        found.push(...page.items)
+        cursor = page.cursor
+      } while (cursor && found.length < MAX_OBJECTS)
+      return found
+    },
   })
-  const byChunk = new Map<string, Map<string, Found>>()
-  // The newest run comes first; of one object its first writing is shown, which says whether it was new.
-  for (const found of calls.flatMap((query) => (query.data ?? []).flatMap(foundBy)).reverse()) {
-    const known = byChunk.get(found.chunkId) ?? new Map<string, Found>()
-    if (!known.has(found.id)) known.set(found.id, found)
-    byChunk.set(found.chunkId, known)
-  }
-  return { runs: runs.data?.items ?? [], byChunk, error: runs.error ?? calls.find((query) => query.error)?.error, isLoading: allowed && runs.isPending, reason }
+  const byChunk = useMemo(() => foundByChunk(objects.data ?? []), [objects.data])
+  return { runs: runs.data?.items ?? [], byChunk, error: runs.error ?? objects.error, isLoading: allowed && runs.isPending, reason }
 }

@@ -19,7 +19,8 @@ import type { GraphSearch } from './graph-search'
 import { ImportDialog } from './ImportDialog'
 import { ObjectList } from './ObjectList'
 import { SearchHits } from './SearchHits'
-import { useKnownTypes } from './use-known-types'
+import { formatCount } from '~/util/format'
+import { useKnownTypes, useTypeCounts } from './use-known-types'
 
 const MODE_OPTIONS = [
   { value: 'hybrid', label: 'Words and meaning' },
@@ -128,10 +129,11 @@ function SearchBar({ search, onChange }: { search: GraphSearch; onChange: GraphC
 
 function GraphFilters({ search, onChange, isFiltered, onClear }: { search: GraphSearch; onChange: GraphChange; isFiltered: boolean; onClear: () => void }) {
   const known = useKnownTypes()
+  const counts = useTypeCounts()
   const types = search.type && !known.includes(search.type) ? [search.type, ...known] : known
   return (
     <FilterBar isFiltered={isFiltered} onClear={onClear} end={<AsOfField value={search.asOf} onChange={(asOf) => onChange({ asOf })} />}>
-      <FilterSelect label="Type" value={search.type} options={types.map((type) => ({ value: type, label: type }))} onChange={(type) => onChange({ type })} />
+      <FilterSelect label="Type" value={search.type} options={types.map((type) => ({ value: type, label: `${type} (${formatCount(counts.get(type) ?? 0)})` }))} onChange={(type) => onChange({ type })} />
       <div className="flex gap-1.5 max-sm:w-full">
         <FilterText label="Status" value={search.status} onChange={(status) => onChange({ status })} />
         <FilterText label="Label" value={search.label} onChange={(label) => onChange({ label })} />

@@ -1,11 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
-import { packsQuery, recentTypesQuery } from '~/api/graph'
+import { packsQuery, typeCountsQuery } from '~/api/graph'
 import { useScope } from '~/api/session'
 
-/** The types that packs describe and the types of the newest objects, by name. */
+/** The number of objects of each type, by type. */
+export function useTypeCounts(): Map<string, number> {
+  const { allowed } = useScope('graph:read')
+  const counts = useQuery({ ...typeCountsQuery, enabled: allowed }).data?.objects ?? []
+  return new Map(counts.map(({ type, count }) => [type, count]))
+}
+
+/** The types that packs describe and the types that objects have, by name. */
 export function useKnownTypes(): string[] {
   const { allowed } = useScope('graph:read')
   const packs = useQuery({ ...packsQuery, enabled: allowed }).data ?? []
-  const recent = useQuery({ ...recentTypesQuery, enabled: allowed }).data ?? []
-  return [...new Set([...recent, ...packs.flatMap((pack) => Object.keys(pack.objectTypeSchemas))])].sort((a, b) => a.localeCompare(b))
+  const counts = useTypeCounts()
+  return [...new Set([...counts.keys(), ...packs.flatMap((pack) => Object.keys(pack.objectTypeSchemas))])].sort((a, b) => a.localeCompare(b))
 }

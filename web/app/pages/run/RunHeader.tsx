@@ -79,7 +79,7 @@ function OriginOf({ run }: { run: RunDetail }) {
   if (run.parentRunId) return toRun(run.parentRunId, 'run')
   if (run.scheduleId) return <Link to="/schedules" search={{ item: run.scheduleId }} className={LINK}>{name}</Link>
   if (run.causedByRun) return toRun(run.causedByRun, 'run')
-  if (run.origin === 'chat') return <Link to="/chat" className={LINK}>{name}</Link>
-  if (run.origin === 'dispatch') return <Link to="/workflows" className={LINK}>Workflow</Link>
+  if (run.conversationId) return <Link to="/chat/$conversationId" params={{ conversationId: run.conversationId }} className={LINK}>{name}</Link>
+  if (run.workflowId && run.origin === 'dispatch') return <Link to="/workflows/$workflowId" params={{ workflowId: run.workflowId }} className={LINK}>Workflow</Link>
   return <>{name}</>
 }

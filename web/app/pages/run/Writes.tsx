@@ -9,11 +9,12 @@ import { Button } from '~/ui/Button'
 import { Diff } from '~/ui/Diff'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
+import { Switch } from '~/ui/Field'
 import { Skeleton, SkeletonRows } from '~/ui/Skeleton'
 import { capitalised, shortId } from '~/util/format'
 import type { RunDetail } from './run-queries'
 import type { RunRecord } from './run-record'
-import { factsOf, type Kind, useWrite, useWrittenIds, type Version, type Write } from './run-writes'
+import { factsOf, type Kind, useWrite, useWrites, type Version, type Write, type WrittenThing } from './run-writes'
 
 const PAGE = 20
 const TONES: Record<Write['how'], Tone> = { created: 'ok', changed: 'run', deleted: 'fail', restored: 'ok' }
@@ -21,36 +22,74 @@ const TONES: Record<Write['how'], Tone> = { created: 'ok', changed: 'run', delet
 /** What the run wrote to the graph, each thing as it was before and as the run left it. */
 export function Writes({ run, record, version }: { run: RunDetail; record: RunRecord; version: number }) {
   const { allowed, reason } = useScope('graph:read')
-  const { ids, documents, isLoading, error, refetch } = useWrittenIds(run, record)
+  const [tree, setTree] = useState(false)
   const [shown, setShown] = useState(PAGE)
   // A write of a run that is at work may be followed by another one to the same thing.
   // oxlint-disable-next-line react/exhaustive-deps
   const round = useMemo(() => record.items.filter((item) => item.kind === 'call' && item.endedAt !== undefined).length, [record, version])
+  const { things, hasMore, isLoadingMore, onMore, isLoading, error, refetch } = useWrites(run, tree, run.completedAt ? 0 : round)
   if (!allowed) return <EmptyState title="You cannot see the graph.">{reason}</EmptyState>
-  if (error && ids.length === 0) return <ErrorState error={error} what="The changes could not be loaded." onRetry={() => void refetch()} />
-  if (isLoading && ids.length === 0) return <SkeletonRows rows={4} />
-  if (ids.length === 0 && documents.length === 0) return <EmptyState title="The run wrote nothing to the graph.">Objects and relationships that it creates, changes or deletes are listed here.</EmptyState>
   return (
-    <ul className="space-y-3">
-      {ids.slice(0, shown).map(([id, kind]) => (
-        <WriteItem key={id} runId={run.id} id={id} kind={kind} round={run.completedAt ? 0 : round} />
-      ))}
-      {documents.map((id) => (
-        <li key={id} className="rounded-lg border border-line bg-surface px-4 py-2.5">
-          <Badge tone="ok">Created</Badge> <Link to="/documents/$documentId" params={{ documentId: id }} className="ml-1 font-medium text-accent-text hover:underline">document {shortId(id)}</Link>
-        </li>
-      ))}
-      {ids.length > shown && (
-        <li>
-          <Button onClick={() => setShown(shown + 5 * PAGE)}>Show more of {ids.length}</Button>
-        </li>
+    <>
+      {run.childRuns.length > 0 && (
+        <div className="mb-3">
+          <Switch label="Also what the runs below it wrote" checked={tree} onChange={setTree} />
+        </div>
       )}
-    </ul>
+      {error ? (
+        <ErrorState error={error} what="The changes could not be loaded." onRetry={() => void refetch()} />
+      ) : isLoading ? (
+        <SkeletonRows rows={4} />
+      ) : things.length === 0 ? (
+        <EmptyState title="The run wrote nothing to the graph.">Objects and relationships that it creates, changes or deletes are listed here.</EmptyState>
+      ) : (
+        <ul className="space-y-3">
+          {things.slice(0, shown).map((thing) => (thing.kind === 'document' ? <DocumentItem key={thing.id} thing={thing} run={run} /> : <WriteItem key={`${thing.runId} ${thing.id}`} thing={thing} kind={thing.kind} run={run} round={run.completedAt ? 0 : round} />))}
+          {(things.length > shown || hasMore) && (
+            <li>
+              <Button
+                busy={isLoadingMore}
+                onClick={() => {
+                  setShown(shown + 5 * PAGE)
+                  if (hasMore && shown + 5 * PAGE >= things.length) onMore()
+                }}
+              >
+                Show more
+              </Button>
+            </li>
+          )}
+        </ul>
+      )}
+    </>
   )
 }
 
-function WriteItem({ runId, id, kind, round }: { runId: string; id: string; kind: Kind; round: number }) {
-  const { data, error, refetch } = useWrite(runId, kind, id, round)
+/** The call that wrote a thing, with a link to it. */
+function WrittenBy({ thing, run }: { thing: WrittenThing; run: RunDetail }) {
+  if (!thing.toolCallId) return null
+  return (
+    <Link to="/runs/$runId" params={{ runId: thing.runId }} search={{ item: thing.toolCallId }} className="text-xs text-text-2 hover:underline">
+      {thing.toolName ?? 'a call'}
+      {thing.step !== undefined && `, step ${thing.step}`}
+      {thing.runId !== run.id && ` of ${thing.agentName}`}
+    </Link>
+  )
+}
+
+function DocumentItem({ thing, run }: { thing: WrittenThing; run: RunDetail }) {
+  return (
+    <li className="flex flex-wrap items-center gap-2 rounded-lg border border-line bg-surface px-4 py-2.5">
+      <Badge tone="ok">Created</Badge>
+      <Link to="/documents/$documentId" params={{ documentId: thing.id }} className="font-medium text-accent-text hover:underline">
+        {thing.name ?? `document ${shortId(thing.id)}`}
+      </Link>
+      <WrittenBy thing={thing} run={run} />
+    </li>
+  )
+}
+
+function WriteItem({ thing, kind, run, round }: { thing: WrittenThing; kind: Kind; run: RunDetail; round: number }) {
+  const { data, error, refetch } = useWrite(thing.runId, kind, thing.id, round)
   if (data === null) return null
   return (
     <li className="rounded-lg border border-line bg-surface shadow-card">
@@ -65,10 +104,11 @@ function WriteItem({ runId, id, kind, round }: { runId: string; id: string; kind
           <div className="flex flex-wrap items-center gap-2 px-4 py-2.5">
             <Badge tone={TONES[data.how]}>{capitalised(data.how)}</Badge>
             <NameOf version={data.newest} kind={kind} />
+            <WrittenBy thing={thing} run={run} />
             <span className="ml-auto text-xs text-text-2">{standing(data)}</span>
           </div>
           <div className="px-4 pb-4">
-            <Diff before={data.before ? factsOf(data.before) : ''} after={data.after ? factsOf(data.after) : ''} label={`Changes of ${kind} ${shortId(id)}`} />
+            <Diff before={data.before ? factsOf(data.before) : ''} after={data.after ? factsOf(data.after) : ''} label={`Changes of ${kind} ${shortId(thing.id)}`} />
           </div>
         </>
       )}

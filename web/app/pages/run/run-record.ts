@@ -50,8 +50,6 @@ export class RunRecord {
   readonly items: RecordItem[] = []
   readonly modelCalls: Span[] = []
   readonly waits: Span[] = []
-  /** What its calls changed in the graph, as far as their results name it. */
-  readonly written = new Map<string, 'object' | 'relationship'>()
   live: LiveText | undefined
   /** How many durable events are in it. */
   events = 0
@@ -176,7 +174,6 @@ export class RunRecord {
   }
 
   #call(call: Call, at: number) {
-    if (call.status === 'completed' && WRITES.test(call.toolName)) for (const [id, kind] of writtenBy(call)) this.written.set(id, kind)
     const known = this.#calls.get(call.id)
     const isOver = call.status === 'completed' || call.status === 'error'
     const changes = { status: call.status, durationMs: call.durationMs, endedAt: isOver ? at : undefined }
@@ -192,28 +189,6 @@ export class RunRecord {
     this.#calls.set(call.id, item)
     this.items.push(item)
   }
-}
-
-const WRITES = /^(entities|relationships)_(create|update|delete|restore)$|^(create|update|delete|restore)_(entity|entities|relationship)$/
-const UUID = /^[0-9a-f-]{36}$/
-
-/** The objects and relationships that the result or the input of a writing call names. */
-function writtenBy(call: Call): [string, 'object' | 'relationship'][] {
-  const found: [string, 'object' | 'relationship'][] = []
-  const take = (value: unknown, kind: 'object' | 'relationship') => {
-    const { id } = (value ?? {}) as { id?: unknown }
-    if (typeof id === 'string' && UUID.test(id)) found.push([id, kind])
-  }
-  const output = (call.output ?? {}) as Record<string, unknown>
-  for (const kind of ['object', 'relationship'] as const) {
-    take(output[kind], kind)
-    const many = output[`${kind}s`]
-    if (Array.isArray(many)) for (const one of many) take((one as Record<string, unknown>)[kind] ?? one, kind)
-  }
-  const kind = call.toolName.includes('relationship') ? 'relationship' : 'object'
-  take(call.input, kind)
-  take(output, kind)
-  return found
 }
 
 const DECIDED: Record<string, string> = { approve: 'A person approved the call', deny: 'A person denied it', answer: 'A person answered' }

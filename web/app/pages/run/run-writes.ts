@@ -1,13 +1,14 @@
 // What a run changed in the graph: for each object and relationship, how it was before and how the run left it.
-import { queryOptions, useQuery } from '@tanstack/react-query'
-import { api, unwrap } from '~/api/client'
+import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { api, unwrap, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
-import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
-import { isOver, type RunDetail } from './run-queries'
-import type { RunRecord } from './run-record'
+import { useRows } from '~/table/use-infinite'
+import type { RunDetail } from './run-queries'
 
 export type Kind = 'object' | 'relationship'
+export type RunWrite = Schemas['RunWrite']
 type GraphObject = Schemas['Object']
 type Relationship = Schemas['Relationship']
 export type Version = GraphObject | Relationship
@@ -55,16 +56,28 @@ export const writeQuery = (runId: string, kind: Kind, id: string, version: numbe
 
 export const useWrite = (runId: string, kind: Kind, id: string, version: number) => useQuery(writeQuery(runId, kind, id, version))
 
-/** The ids of what the run wrote: what its calls name, and, once it has ended, what a revert would undo. */
-export function useWrittenIds(run: RunDetail, record: RunRecord) {
-  const { allowed } = useScope('admin:write')
-  const plan = useQuery({
-    queryKey: [...keys.run(run.id), 'written'],
-    enabled: allowed && isOver(run.status),
-    queryFn: ({ signal }) => unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/revert', { params: { path: { agentId: run.agentId, runId: run.id } }, body: { dryRun: true }, signal })),
+/** A thing that a run wrote, with the last call that did. */
+export type WrittenThing = { id: string; kind: RunWrite['kind']; name: string | undefined; runId: string; agentName: string; toolCallId: string | undefined; toolName: string | undefined; step: number | undefined }
+
+/** Joins the writes of one run to one thing, in the order of their first writes. */
+export function writtenThings(writes: RunWrite[]): WrittenThing[] {
+  const things = new Map<string, WrittenThing>()
+  for (const write of writes) {
+    const { id, kind, name, runId, agentName, toolCallId, toolName, stepNumber } = write
+    things.set(`${runId} ${id}`, { id, kind, name: name ?? undefined, runId, agentName, toolCallId: toolCallId ?? undefined, toolName: toolName ?? undefined, step: stepNumber ?? undefined })
+  }
+  return [...things.values()]
+}
+
+/** What the run wrote, page by page; with `tree` also what the runs below it wrote. `round` grows with each call that ends. */
+export function useWrites(run: RunDetail, tree: boolean, round: number) {
+  const query = useInfiniteQuery({
+    queryKey: [...keys.run(run.id), 'writes', tree, round],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) => unwrapPage(api.GET('/api/admin/agents/{agentId}/runs/{runId}/writes', { params: { path: { agentId: run.agentId, runId: run.id }, query: { limit: 100, tree, cursor: pageParam } }, signal })),
+    getNextPageParam: (page) => page.cursor,
+    placeholderData: keepPreviousData,
   })
-  const ids = new Map<string, Kind>(record.written)
-  for (const one of [...(plan.data?.undone ?? []), ...(plan.data?.conflicts ?? [])]) if (one.kind === 'object' || one.kind === 'relationship') ids.set(one.id, one.kind)
-  const documents = (plan.data?.undone ?? []).filter((one) => one.kind === 'document').map((one) => one.id)
-  return { ids: [...ids], documents, isLoading: plan.isLoading, error: plan.error, refetch: plan.refetch }
+  const { rows, hasMore, isLoadingMore, onMore } = useRows(query)
+  return { things: useMemo(() => writtenThings(rows), [rows]), hasMore, isLoadingMore, onMore, isLoading: query.isPending, error: query.error, refetch: query.refetch }
 }

@@ -1,22 +1,15 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { WorkflowFacts } from '~/api/types'
-import { doneCount, workflowQuery } from '~/pages/workflow/workflow-query'
+import type { ListedWorkflow } from '~/api/types'
 import type { Column } from '~/table/DataTable'
 import { Status, statusTone } from '~/ui/Badge'
-import { Skeleton } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
 import { formatCompact, formatMoney } from '~/util/format'
 
 const FILLS = { ok: 'fill-ok-fill', run: 'fill-run-fill', wait: 'fill-wait-fill', fail: 'fill-fail-fill', pause: 'fill-pause-fill', idle: 'fill-idle-fill' }
 
-/** The tasks and the spend are not in the list of the server: a row reads its workflow while it is in sight. */
-const useWorkflow = (id: string) => useQuery({ ...workflowQuery(id), staleTime: 5_000 }).data
-
-function Progress({ facts }: { facts: WorkflowFacts }) {
-  const workflow = useWorkflow(facts.id)
-  if (!workflow) return <Skeleton className="h-1.5 w-full" />
-  const [done, all] = [doneCount(workflow.tasks), workflow.tasks.length]
+function Progress({ facts }: { facts: ListedWorkflow }) {
+  const { total: all, completed, skipped } = facts.taskCounts
+  const done = completed + skipped
   return (
     <span className="flex items-center gap-2">
       <svg role="progressbar" aria-label={`Tasks done of ${facts.description.slice(0, 80)}`} aria-valuemin={0} aria-valuemax={all} aria-valuenow={done} viewBox="0 0 100 6" preserveAspectRatio="none" className="block h-1.5 w-full flex-1 rounded-full">
@@ -30,10 +23,9 @@ function Progress({ facts }: { facts: WorkflowFacts }) {
   )
 }
 
-function Spent({ facts }: { facts: WorkflowFacts }) {
-  const budget = useWorkflow(facts.id)?.budget
-  if (!budget) return null
-  const { limit, spent } = budget
+function Spent({ facts }: { facts: ListedWorkflow }) {
+  const { spent } = facts
+  const limit = facts.settings.budget
   return (
     <span className="text-text-2">
       {limit.usd != null ? `${formatMoney(spent.usd)} of ${formatMoney(limit.usd)}` : `${formatCompact(spent.tokens)}${limit.tokens != null ? ` of ${formatCompact(limit.tokens)}` : ''} tokens`}
@@ -41,7 +33,7 @@ function Spent({ facts }: { facts: WorkflowFacts }) {
   )
 }
 
-export const workflowColumns: Column<WorkflowFacts>[] = [
+export const workflowColumns: Column<ListedWorkflow>[] = [
   {
     key: 'what',
     head: 'Workflow',
