@@ -11,8 +11,6 @@ rules:
     answer:
       text: I look in the graph.
       calls: [{ tool: search_hybrid, input: { query: "Ada Lovelace", limit: 5 } }]
-  - when: { input: "When did her notes" }
-    answer: { text: "They appeared in **August 1843** in *Taylor's Scientific Memoirs*, signed only with her initials A. A. L." }
   - when: {}
     delay_ms: 200
     answer:
