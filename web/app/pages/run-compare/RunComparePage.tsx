@@ -72,7 +72,7 @@ function Compared({ left, right, all }: { left: RunDetail; right: RunDetail; all
     <div className="grid grid-cols-1 gap-4">
       <FactsTable left={left} right={right} all={all} />
       <StepsCompare left={a.record} right={b.record} version={version} isComplete={isComplete} all={all} />
-      <WritesCompare left={left} right={right} leftRecord={a.record} rightRecord={b.record} all={all} />
+      <WritesCompare left={left} right={right} all={all} />
     </div>
   )
 }

@@ -7,18 +7,17 @@ import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { shortId } from '~/util/format'
 import type { RunDetail } from '../run/run-queries'
-import type { RunRecord } from '../run/run-record'
-import { factsOf, useWrittenIds, type Version, type Write, writeQuery } from '../run/run-writes'
+import { factsOf, useWrites, type Version, type Write, writeQuery } from '../run/run-writes'
 
 const LIMIT = 60
 
 /** What each run left of each thing that it wrote. Things with a key are the same thing, also when both made it anew. */
-function useWrites(run: RunDetail, record: RunRecord) {
-  const { ids, isLoading, error } = useWrittenIds(run, record)
-  const queries = useQueries({ queries: ids.slice(0, LIMIT).map(([id, kind]) => writeQuery(run.id, kind, id, 0)) })
+function useChanges(run: RunDetail) {
+  const { things, hasMore, isLoading, error } = useWrites(run, false, 0)
+  const queries = useQueries({ queries: things.slice(0, LIMIT).flatMap(({ id, kind }) => (kind === 'document' ? [] : [writeQuery(run.id, kind, id, 0)])) })
   const writes = new Map<string, Write>()
   for (const { data } of queries) if (data) writes.set(nameOf(data.newest), data)
-  return { writes, isLoading: isLoading || queries.some((query) => query.isPending), error: error ?? queries.find((query) => query.error)?.error, omitted: Math.max(0, ids.length - LIMIT) }
+  return { writes, isLoading: isLoading || queries.some((query) => query.isPending), error: error ?? queries.find((query) => query.error)?.error, isCut: hasMore || things.length > LIMIT }
 }
 
 function nameOf(version: Version): string {
@@ -34,16 +33,15 @@ function left(write: Write | undefined): unknown {
   return facts
 }
 
-export function WritesCompare({ left: a, right: b, leftRecord, rightRecord, all }: { left: RunDetail; right: RunDetail; leftRecord: RunRecord; rightRecord: RunRecord; all: boolean }) {
-  const one = useWrites(a, leftRecord)
-  const two = useWrites(b, rightRecord)
+export function WritesCompare({ left: a, right: b, all }: { left: RunDetail; right: RunDetail; all: boolean }) {
+  const one = useChanges(a)
+  const two = useChanges(b)
   const names = [...new Set([...one.writes.keys(), ...two.writes.keys()])]
   const rows = names
     .map((name) => ({ name, one: one.writes.get(name), two: two.writes.get(name) }))
     .map((row) => ({ ...row, isSame: row.one?.how === row.two?.how && JSON.stringify(left(row.one)) === JSON.stringify(left(row.two)) }))
   const shown = rows.filter((row) => all || !row.isSame)
   const error = one.error ?? two.error
-  const omitted = one.omitted + two.omitted
   return (
     <Card title="Changes to the graph" flush action={<span className="text-xs text-text-2">{rows.filter((row) => !row.isSame).length} of {rows.length} differ</span>}>
       {error ? (
@@ -66,7 +64,7 @@ export function WritesCompare({ left: a, right: b, leftRecord, rightRecord, all 
           ))}
         </ul>
       )}
-      {omitted > 0 && <p className="px-4 py-3 text-text-2">{omitted} more changes are not compared.</p>}
+      {(one.isCut || two.isCut) && <p className="px-4 py-3 text-text-2">Only the first {LIMIT} changes of each run are compared.</p>}
     </Card>
   )
 }
