@@ -83,7 +83,7 @@ both_engines! {
         // Without types, the stream has only what the token may list.
         let mut frames = Frames::open(&reader, "/api/events", None).await;
         ready(&mut frames).await;
-        client.put("/api/admin/secrets/API_KEY", json!({ "value": "v" })).await.found();
+        client.put("/api/admin/secrets/API_KEY", json!({ "value": "a-long-value" })).await.found();
         client.agent("writer", json!({})).await;
         assert_eq!(read(&mut frames, 1).await, ["agent writer create"], "a secret is not for this token");
     }

@@ -59,8 +59,10 @@ both_engines! {
             refused.refused(400, "invalid");
             assert_eq!(refused.field(), field, "{wrong}: {}", refused.text);
         }
-        let reader = server.client(Some(&server.token(&[Scope::AgentsRead, Scope::AgentsWrite], None).await));
-        reader.put(&path, body(tasks.clone())).await.refused(403, "missing_scope");
+        // A trigger works on when the token that saved it is gone, so starting agents is not enough.
+        let caller = server.client(Some(&server.token(&[Scope::AgentsRead, Scope::AgentsInvoke], None).await));
+        caller.put(&path, body(tasks.clone())).await.refused(403, "missing_scope");
+        caller.delete(&path).await.refused(403, "missing_scope");
         client.put(&path, body(tasks)).await.is(200);
         let listed = client.get(TRIGGERS).await.is(200)["events"][0].clone();
         assert_eq!((&listed["name"], &listed["agentId"], &listed["dispatch"]["maxConcurrent"]), (&json!("greet"), &Value::Null, &json!(2)));

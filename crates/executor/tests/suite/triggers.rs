@@ -76,7 +76,10 @@ impl TwoServers {
     async fn name_trigger(&self, agent: &Agent) {
         let (executor, actor) = (&self.there.executor, self.there.actor());
         let named = UnchangedTrigger::Reactivate;
-        executor.update_agent_with(actor, agent.id, None, named, Save::Commit, |definition| definition).await.unwrap();
+        executor
+            .update_agent_with(actor, agent.id, None, named, Save::Commit, |definition| definition)
+            .await
+            .unwrap();
     }
 
     /// Changes the settings of an agent's trigger.

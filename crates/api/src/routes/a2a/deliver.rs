@@ -56,10 +56,6 @@ async fn deliver(app: &App, claimed: ClaimedJob) -> Result<JobOutcome> {
             debug!(job.id = %claimed.job.id, "the client deleted the configuration of a push notification");
             return Ok(JobOutcome::Done);
         };
-        if !may_send(app, &config).await? {
-            app.graph.db().write(move |tx| rows::delete_by_uid(tx, uid)).await.map_err(text)?;
-            return Ok(JobOutcome::Done);
-        }
         let Some(next) = next_updates(app, &config).await? else {
             // Whoever changes the task while this delivery is active adds no other one. It is visible here.
             match finish(app, &claimed, &config).await? {
@@ -67,6 +63,11 @@ async fn deliver(app: &App, claimed: ClaimedJob) -> Result<JobOutcome> {
                 false => continue,
             }
         };
+        // This comes after the update was read: what happens after a token was revoked is never sent for it.
+        if !may_send(app, &config).await? {
+            app.graph.db().write(move |tx| rows::delete_by_uid(tx, uid)).await.map_err(text)?;
+            return Ok(JobOutcome::Done);
+        }
         for update in &next.updates {
             send(app, &config, update).await?;
         }
