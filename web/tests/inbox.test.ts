@@ -60,6 +60,7 @@ it('decides an approval with the keyboard alone, from the login on', async () =>
   await page.getByRole('heading', { level: 1, name: 'Inbox' }).waitFor()
   await page.getByRole('article', { name: 'The request' }).getByText('Deletes Vendor/harbour-freight').waitFor()
   await page.keyboard.press('d')
+  await page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA')
   await page.keyboard.type('We still have an open claim.')
   await page.keyboard.press('Control+Enter')
   await page.getByText('The call was denied.').waitFor()
