@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
+mod allocator;
 mod build_info;
 mod client;
 mod commands;
@@ -173,6 +174,7 @@ fn protect_memory() {
 }
 
 fn main() -> std::process::ExitCode {
+    allocator::return_large_buffers();
     #[cfg(target_os = "linux")]
     if let Some(code) = emergent_mcp::client::run_supervisor_if_requested(std::env::args_os()) {
         return code;

@@ -54,9 +54,11 @@ both_engines! {
         assert_eq!(bindings(&harness).await, ["KEY https://a.test/ operator"]);
         harness.uninstall("p").await.unwrap();
         assert!(bindings(&harness).await.is_empty());
-        // The log tells of both changes; nothing else of the consent and the binding is left.
+        // The log and the stream of the project tell of both changes; nothing else of the consent and the binding is left.
         let (mut after, mut before) = (harness.rows().await, before);
-        assert_eq!(after.remove("audit_log").unwrap(), before.remove("audit_log").unwrap() + 2);
+        for table in ["audit_log", "project_events"] {
+            assert_eq!(after.remove(table).unwrap(), before.remove(table).unwrap() + 2, "{table}");
+        }
         // Deleted agents and packs stay as tombstones with their history.
         for table in ["agent_definitions", "agent_definition_versions", "template_packs"] {
             after.remove(table);

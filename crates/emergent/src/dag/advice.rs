@@ -15,11 +15,12 @@ pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
         lines.push(("read", format!("discussion show {discussion}")));
     }
     lines.extend(escalation.actions.iter().filter_map(labelled_command));
-    // Both are always possible.
-    for (label, command) in [
-        ("everything again", format!("workflow resume {}", workflow.id)),
-        ("give up", format!("workflow cancel {}", workflow.id)),
-    ] {
+    // To cancel is always possible. Nothing goes on while a discussion waits for a decision.
+    let waits_for_decision = escalation.actions.iter().any(|action| action.option == "decide");
+    let resume =
+        (!waits_for_decision).then(|| ("everything again", format!("workflow resume {}", workflow.id)));
+    let cancel = ("give up", format!("workflow cancel {}", workflow.id));
+    for (label, command) in resume.into_iter().chain([cancel]) {
         if !lines.iter().any(|(_, other)| *other == command) {
             lines.push((label, command));
         }

@@ -254,11 +254,13 @@ fn an_escalated_workflow_gets_the_commands_for_its_options() {
     );
     let decide = format!("discussion decide {discussion} DECISION --reason TEXT");
     assert_eq!(
-        advice_for(Some(&discussion), vec![("decide", decide.clone())])[..2],
+        advice_for(Some(&discussion), vec![("decide", decide.clone())]),
         [
             format!("read              emergent discussion show {discussion}"),
             format!("decide            emergent {decide}"),
-        ]
+            format!("give up           emergent {cancel}"),
+        ],
+        "nothing goes on before the decision"
     );
     let resume = format!("workflow resume {workflow}");
     assert_eq!(
