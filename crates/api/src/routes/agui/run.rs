@@ -28,7 +28,9 @@ use crate::{
     extract::{AgentPath, Json},
     request_context::RequestContext,
     routes::external::invoke::check_external,
-    sse, waiting,
+    sse,
+    stream_limit::with_guard,
+    waiting,
 };
 
 /// Starts an external agent and streams its events as AG-UI names them. The same `runId` of the same `threadId` follows
@@ -83,10 +85,8 @@ pub(super) async fn run(
     if let Some(held) = &mut held {
         held.shrink(events.message_bytes());
     }
-    let frames = frames(&app, part, events).map(move |event| {
-        let _ = &held;
-        sse::frame(None, &event)
-    });
+    let frames = frames(&app, part, events).map(|event| sse::frame(None, &event));
+    let frames = with_guard(frames, held);
     Ok(sse::stream_with(&app, &caller, permit, frames))
 }
 
