@@ -20,7 +20,7 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 
-use crate::{pack::nearest_name, time::Timestamp};
+use crate::{pack::nearest_name, text, time::Timestamp};
 use field::{Field, FieldSet};
 
 /// The search horizon: 29 February falls on a given weekday at least once in 40 years.
@@ -268,7 +268,7 @@ impl FromStr for Zone {
                 text,
                 nearest_name(text, names.iter().map(String::as_str)),
             );
-            format!("{unknown}; names look like `Europe/Berlin` or `UTC`")
+            text::append(&unknown, "; ", "names look like `Europe/Berlin` or `UTC`")
         })
     }
 }

@@ -60,10 +60,13 @@ pub(crate) fn join_path(outer: &str, inner: &str) -> String {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
             write!(f, "{problem}")?;
+            // A reason may end with the question of what was meant.
+            match index + 1 < self.problems.len() {
+                true if problem.reason.ends_with(['?', '.']) => f.write_str(" ")?,
+                true => f.write_str("; ")?,
+                false => {}
+            }
         }
         Ok(())
     }
@@ -88,6 +91,10 @@ mod tests {
         let invalid =
             Invalid { problems: vec![Problem::new("title", "is required"), Problem::new("", "is too big")] };
         assert_eq!(invalid.to_string(), "`title`: is required; is too big");
+        let mut asked = Invalid::new("agent", "there is no agent `a`; did you mean `b`?");
+        asked.problems.push(Problem::new("title", "is required"));
+        let text = "`agent`: there is no agent `a`; did you mean `b`? `title`: is required";
+        assert_eq!(asked.to_string(), text);
     }
 
     #[test]

@@ -20,6 +20,22 @@ pub fn truncate_graphemes(text: &str, max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
+/// A message with what follows it, such as `; ` or `: ` and a hint. After a message that ends as a sentence does, for
+/// example with the question of what was meant, the rest is a sentence of its own.
+pub fn append(message: &str, link: &str, rest: &str) -> String {
+    if !message.ends_with(['?', '!', '.']) {
+        return format!("{message}{link}{rest}");
+    }
+    let mut letters = rest.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    format!("{message} {}{}", first.collect::<String>(), letters.as_str())
+}
+
+/// The text with a full stop, unless it ends as a sentence does.
+pub fn as_sentence(text: &str) -> String {
+    append(text, ".", "").trim_end().to_owned()
+}
+
 /// A number with the noun that it counts: `1 run`, `2 runs`. The plural of `noun` ends in `s`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     let count = count.try_into().unwrap_or(0);
@@ -36,6 +52,16 @@ mod tests {
         assert_eq!(truncate("füñf", 4), "füñf");
         assert_eq!(truncate("füñf wörter", 4), "füñf…");
         assert_eq!(truncate("", 0), "");
+    }
+
+    #[test]
+    fn no_mark_follows_the_end_of_a_sentence() {
+        assert_eq!(append("there is no agent `x`", ": ", "create it"), "there is no agent `x`: create it");
+        let asked = append("there is no agent `x`; did you mean `y`?", ": ", "or create it");
+        assert_eq!(asked, "there is no agent `x`; did you mean `y`? Or create it");
+        assert_eq!(append("It failed.", "; ", "`b` is left"), "It failed. `b` is left");
+        assert_eq!(append("", "; ", ""), "; ");
+        assert_eq!((as_sentence("done"), as_sentence("done?")), ("done.".into(), "done?".into()));
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub fn error_chain(error: &dyn Error) -> String {
     while let Some(cause) = source {
         let reason = cause.to_string();
         if !text.contains(&reason) {
-            text.push_str(": ");
+            // An error may end with the question of what was meant.
+            text.push_str(if text.ends_with(['?', '.']) { " " } else { ": " });
             text.push_str(&reason);
         }
         source = cause.source();
@@ -49,6 +50,7 @@ mod tests {
         let error = failure(&["no answer: timed out", "timed out", "os error 110"]);
         assert_eq!(error_chain(&error), "no answer: timed out: os error 110");
         assert_eq!(root_cause(&error), "os error 110");
+        assert_eq!(error_chain(&failure(&["did you mean `b`?", "no file"])), "did you mean `b`? no file");
         assert_eq!(error_chain(&failure(&["alone"])), "alone");
         assert_eq!(root_cause(&failure(&["alone"])), "alone");
     }

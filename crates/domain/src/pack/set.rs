@@ -305,10 +305,12 @@ fn check_properties<'a>(
 /// The error of a write of a type whose schema cannot be used. It names the pack and what to do.
 fn unusable_schema(type_: &str, pack: &str, problem: &Invalid) -> Invalid {
     let reason = format!(
-        "`{type_}` cannot be written, because this version refuses its schema in the assigned pack `{pack}`: {problem}. \
-         Unassign the pack with `emergent pack unassign {pack}`, or assign a version of it with another schema"
+        "`{type_}` cannot be written, because this version refuses its schema in the assigned pack `{pack}`: {problem}"
     );
-    Invalid::new("type", reason)
+    let remedy = format!(
+        "Unassign the pack with `emergent pack unassign {pack}`, or assign a version of it with another schema"
+    );
+    Invalid::new("type", crate::text::append(&reason, ". ", &remedy))
 }
 
 /// Returns the problems of a value that is not valid: the first ones if collecting all of them is cheap, one
