@@ -9,7 +9,9 @@ use uuid::Uuid;
 use crate::{
     agent::string_enum,
     ids::{BrowserSessionId, ProjectId, RunId, TokenId},
+    invalid::Invalid,
     json::JsonObject,
+    pack::nearest_name,
     project_event::EventSubject,
     time::Timestamp,
 };
@@ -62,7 +64,7 @@ impl AuditAction {
     }
 
     /// The subject of the event on the project's stream that tells of the change. `None` if others tell of it: a run, a
-    /// request and a conversation have events of their statuses, and changes of sessions and projects have none.
+    /// request, a workflow and a conversation have events of their own, and changes of sessions and projects have none.
     pub fn event_subject(self) -> Option<EventSubject> {
         match self {
             Self::TokenCreate | Self::TokenRevoke => Some(EventSubject::Token),
@@ -92,6 +94,28 @@ impl AuditAction {
             | Self::ProjectDelete => None,
         }
     }
+}
+
+/// Checks what a list of entries is filtered by: an action, or the kind of targets of some actions.
+pub fn check_action_filter(text: &str) -> Result<(), Invalid> {
+    let actions = || AuditAction::ALL.iter().map(|action| action.as_str());
+    let mut kinds: Vec<&str> = AuditAction::ALL.iter().map(|action| action.target_kind()).collect();
+    kinds.dedup();
+    if kinds.contains(&text) || actions().any(|action| action == text) {
+        return Ok(());
+    }
+    let nearest = nearest_name(text, kinds.iter().copied().chain(actions()));
+    let suggestion = nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+    let of_kind = text.split_once('.').map_or("", |(kind, _)| kind);
+    let reason = match kinds.contains(&of_kind) {
+        true => {
+            let of_kind: Vec<&str> =
+                actions().filter(|action| action.starts_with(&format!("{of_kind}."))).collect();
+            format!("must be one of `{}`", of_kind.join("`, `"))
+        }
+        false => format!("must be one of `{}`, or an action such as `token.create`", kinds.join("`, `")),
+    };
+    Err(Invalid::new("action", format!("{reason}{suggestion}")))
 }
 
 /// Who makes a change, as far as the server knows.
@@ -187,6 +211,19 @@ pub struct AuditFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_that_no_action_has_is_answered_with_those_there_are_and_the_nearest() {
+        assert!(check_action_filter("token").is_ok() && check_action_filter("secret.put").is_ok());
+        let refused = |text| check_action_filter(text).unwrap_err().to_string();
+        let kind = refused("tokens");
+        assert!(kind.contains("`mcp_server`") && kind.ends_with("; did you mean `token`?"), "{kind}");
+        assert_eq!(
+            refused("token.creat"),
+            "`action`: must be one of `token.create`, `token.revoke`; did you mean `token.create`?"
+        );
+        assert!(!refused("zzzzzzzz").contains("did you mean"));
+    }
 
     #[test]
     fn an_action_starts_with_the_kind_of_its_target() {

@@ -27,7 +27,7 @@ mod steps;
 mod value_schema;
 mod version;
 
-pub use nearest::nearest_name;
+pub use nearest::{nearest_name, with_nearest_name};
 pub use set::{PackSet, Refusal, UnusableType};
 pub use value_schema::ValueSchema;
 pub use version::is_semver;

@@ -18,7 +18,7 @@ use crate::{
     cron::{Cron, Zone},
     filter::Filter,
     invalid::{Invalid, Problem},
-    pack::nearest_name,
+    pack::{nearest_name, with_nearest_name},
     run::MAX_STEPS,
 };
 
@@ -249,10 +249,11 @@ impl FromStr for Trigger {
             let names = EventKind::ALL.iter().map(|event| event.as_str());
             let unknown = crate::agent::unknown_name("event", word, nearest_name(word, names.clone()));
             let all: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-            return Err(format!(
-                "{unknown}; a trigger is one of {}, or a cron expression such as `0 8 * * MON-FRI`",
+            let rest = format!(
+                "a trigger is one of {}, or a cron expression such as `0 8 * * MON-FRI`",
                 all.join(", ")
-            ));
+            );
+            return Err(crate::text::append(&unknown, "; ", &rest));
         }
         word.parse().map(Self::Cron).map_err(|error: crate::cron::CronError| error.to_string())
     }
@@ -289,6 +290,8 @@ impl TriggerSpec {
 fn parse_settings<T: DeserializeOwned + Default>(settings: Option<&Value>) -> Result<T, Invalid> {
     match settings {
         None | Some(Value::Null) => Ok(T::default()),
-        Some(value) => T::deserialize(value).map_err(|error| Invalid::new("", error.to_string())),
+        Some(value) => {
+            T::deserialize(value).map_err(|error| Invalid::new("", with_nearest_name(&error.to_string())))
+        }
     }
 }

@@ -4,6 +4,7 @@ use emergent_domain::{
     agent::AvailableNames,
     cron::Cron,
     invalid::Problem,
+    pack::nearest_name,
     workflow_template::{WorkflowTemplate, check_event_config, check_schedule_config},
 };
 use serde_json::Value;
@@ -88,7 +89,9 @@ pub(crate) fn task_problems(
     let mut problems = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         if let Some(agent) = task.assigned_agent.as_ref().filter(|agent| !names.agents.contains(*agent)) {
-            let reason = format!("there is no agent `{agent}`");
+            let nearest = nearest_name(agent, names.agents.iter().map(String::as_str));
+            let hint = nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            let reason = format!("there is no agent `{agent}`{hint}");
             problems.push(Problem::new(format!("tasks[{index}].assigned_agent"), reason));
         }
         for (place, key) in task.blocked_by.iter().enumerate() {

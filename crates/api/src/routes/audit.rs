@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use emergent_domain::{
-    audit::AuditFilter,
+    audit::{AuditFilter, check_action_filter},
     cursor::Page,
     ids::{ProjectId, TokenId},
     invalid::Invalid,
@@ -19,9 +19,6 @@ use crate::{
     response::{Envelope, Result, page},
     views::audit::AuditEntryView,
 };
-
-/// The most characters of an action in a request.
-const MAX_ACTION_CHARS: usize = 64;
 
 pub(super) fn routes() -> Routes {
     Routes::new().scoped(AdminRead, routes!(list))
@@ -46,14 +43,7 @@ paged_query! {
 impl AuditQuery {
     fn into_filter(self, project: Option<ProjectId>) -> std::result::Result<(AuditFilter, Page), Invalid> {
         let requested = self.page()?;
-        let is_action = |text: &String| {
-            (1..=MAX_ACTION_CHARS).contains(&text.len())
-                && text.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'))
-        };
-        if self.action.as_ref().is_some_and(|action| !is_action(action)) {
-            let reason = "must be an action such as `token.create`, or a kind of targets such as `token`";
-            return Err(Invalid::new("action", reason));
-        }
+        self.action.as_deref().map(check_action_filter).transpose()?;
         let Self { action, token, since, until, .. } = self;
         Ok((AuditFilter { project, action, token, since, until }, requested))
     }

@@ -54,6 +54,7 @@ fn settings_are_checked_where_they_stand() {
     let settings = "config.trigger";
     refused("0 8 * * *", json!({ "timezone": "UTC" }), settings, "unknown field `timezone`");
     refused("0 8 * * *", json!({ "types": ["A"] }), settings, "unknown field `types`");
+    refused("on_entity_created", json!({ "type": ["A"] }), settings, "did you mean `types`?");
     refused(
         "0 8 * * *",
         json!({ "time_zone": "Berlin" }),

@@ -3,6 +3,7 @@
 
 use std::{str::FromStr, time::Duration};
 
+use emergent_domain::pack::with_nearest_name;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -93,9 +94,9 @@ impl Script {
     pub fn parse(text: &str) -> Result<Self, String> {
         // JSON has its own parser, because YAML does not allow tabs.
         let script: Self = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| error.to_string())?
+            serde_json::from_str(text).map_err(|error| with_nearest_name(&error.to_string()))?
         } else {
-            serde_saphyr::from_str(text).map_err(|error| error.to_string())?
+            serde_saphyr::from_str(text).map_err(|error| with_nearest_name(&error.to_string()))?
         };
         for (index, rule) in script.rules.iter().enumerate() {
             if rule.answer.is_none() && rule.fault.is_none() {
@@ -163,7 +164,9 @@ rules:
     #[test]
     fn a_misspelt_word_is_refused_by_name() {
         let error = Script::parse("rules:\n  - when: { agnet: x }\n    answer: { text: hi }").unwrap_err();
-        assert!(error.contains("agnet"), "{error}");
+        assert!(error.contains("`agnet` (did you mean `agent`?)"), "{error}");
+        let error = Script::parse(r#"{ "rules": [{ "when": { "contain": "x" } }] }"#).unwrap_err();
+        assert!(error.contains("did you mean `contains`?"), "{error}");
         let error = Script::parse("rules:\n  - fault: tired").unwrap_err();
         assert!(error.contains("tired"), "{error}");
     }
