@@ -38,6 +38,7 @@ pub mod object;
 pub mod object_ref;
 pub mod output_schema;
 pub mod pack;
+pub mod parse_message;
 pub mod patch;
 pub mod project;
 pub mod project_event;

@@ -8,6 +8,7 @@ use emergent_domain::{
     invalid::Invalid,
     mcp_server::ServerSpec,
     pack::{TemplatePack, nearest_name},
+    parse_message::in_plain_words,
     prompt::Prompt,
 };
 use semver::Version;
@@ -75,7 +76,8 @@ pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem
         Err(error) => {
             let field = error.path().to_string();
             let field = if field == "." { String::new() } else { field.replace(".?", "") };
-            let problem = emergent_domain::invalid::Problem::new(field, error.into_inner().to_string());
+            let message = in_plain_words(&error.into_inner().to_string());
+            let problem = emergent_domain::invalid::Problem::new(field, message);
             let problem = ManifestProblem::from_field(&value, "", problem);
             // The schema usually reports the same, at this place or below it.
             if !problems.iter().any(|known| known.pointer.starts_with(&problem.pointer)) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use emergent_domain::{pack::with_nearest_name, parse_message::in_plain_words};
 use serde::Deserialize;
 
 use super::env_value;
@@ -69,7 +70,9 @@ pub(super) fn read() -> Result<(ConfigFile, toml::Table, Option<PathBuf>)> {
 }
 
 fn parse(text: &str) -> Result<(ConfigFile, toml::Table)> {
-    let unusable = |error: toml::de::Error| Error::setting(CONFIG_FILE, in_plain_words(&error.to_string()));
+    let unusable = |error: toml::de::Error| {
+        Error::setting(CONFIG_FILE, in_plain_words(&with_nearest_name(&error.to_string())))
+    };
     let table: toml::Table = toml::from_str(text).map_err(unusable)?;
     for name in table.keys() {
         if let Some(variable) = settings_report::environment_variable(name) {
@@ -81,16 +84,6 @@ fn parse(text: &str) -> Result<(ConfigFile, toml::Table)> {
         }
     }
     Ok((toml::from_str(text).map_err(unusable)?, table))
-}
-
-/// Replaces the names of Rust types in a message of the parser.
-fn in_plain_words(message: &str) -> String {
-    let words = [
-        ("expected usize", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected a boolean", "expected true or false"),
-    ];
-    words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// The filter and the format of the logs: from the environment, else from the file. A file that cannot be used is
@@ -136,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_setting_in_the_file_is_refused_by_name() {
-        let error = toml::from_str::<ConfigFile>("listn = \"x\"").unwrap_err().to_string();
-        assert!(error.contains("listn"), "{error}");
+        let error = parse("listn = \"x\"").unwrap_err().to_string();
+        assert!(error.contains("unknown field `listn` (did you mean `listen`?)"), "{error}");
     }
 }

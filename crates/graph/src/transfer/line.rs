@@ -9,6 +9,8 @@ use emergent_domain::{
     invalid::Invalid,
     json_cost::JsonCost,
     object::{NewObject, ObjectPatch, check_chars},
+    pack::with_nearest_name,
+    parse_message::in_plain_words,
     patch::nullable,
     relationship::{NewRelationship, RelationshipPatch},
     task_links::remove_links,
@@ -152,7 +154,8 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     }
     let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
         // The parser counts from the start of this text, so its line number is removed.
-        let reason = error.to_string().replace(" at line 1 column ", " at column ");
+        let message = in_plain_words(&with_nearest_name(&error.to_string()));
+        let reason = message.replace(" at line 1 column ", " at column ");
         match error.classify() {
             serde_json::error::Category::Data => LineError::new(line, reason),
             _ => LineError::new(line, format!("is not JSON: {reason}")),
@@ -255,7 +258,12 @@ mod tests {
         refused(r#"{"kind":"thing","type":"T"}"#, None, "unknown variant `thing`");
         refused(r#"{"kind":"object"}"#, None, "missing field `type`");
         refused(r#"{"kind":"object","type":"T","colour":"red"}"#, None, "unknown field `colour`");
-        refused(r#"{"kind":"object","type":"T","properties":[]}"#, None, "expected a map");
+        refused(r#"{"kind":"object","typ":"T"}"#, None, "unknown field `typ` (did you mean `type`?)");
+        refused(
+            r#"{"kind":"object","type":"T","properties":[]}"#,
+            None,
+            "invalid type: list, expected an object",
+        );
         refused(r#"{"kind":"object","type":"9","properties":{}}"#, Some("type"), "must start with a letter");
         refused(r#"{"kind":"object","type":"T","key":""}"#, Some("key"), "1 to 512 bytes");
         refused(r#"{"kind":"object","type":"T","weight":1}"#, Some("weight"), "belongs to a relationship");

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
 pub use emergent_domain::patch::nullable as deserialize_nullable;
-use emergent_domain::{json::Schema, token::Scope};
+use emergent_domain::{json::Schema, parse_message::in_plain_words, token::Scope};
 use emergent_graph::WriteContext;
 use emergent_store::Tx;
 use schemars::JsonSchema;
@@ -112,9 +112,10 @@ pub fn refuse(reason: impl Into<String>) -> ToolError {
 /// is refused here, with the path of the field.
 pub fn parse_input<I: DeserializeOwned>(tool: &str, input: Value) -> Result<I, ToolError> {
     serde_path_to_error::deserialize(input).map_err(|error| {
+        let message = in_plain_words(&error.inner().to_string());
         let reason = match error.path().to_string() {
-            path if path == "." => error.inner().to_string(),
-            path => format!("`{path}`: {}", error.inner()),
+            path if path == "." => message,
+            path => format!("`{path}`: {message}"),
         };
         refuse(format!("The input of `{tool}` does not fit: {reason}"))
     })
