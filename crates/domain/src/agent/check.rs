@@ -103,7 +103,10 @@ impl AgentDefinition {
                 "is not allowed on an internal agent, which only other agents can start".into(),
             );
         }
-        if let Err(invalid) = TriggerSpec::from_definition(self) {
+        // The message about an invalid trigger quotes the settings, so their size is checked first.
+        if self.check_config_size(&mut add_problem)
+            && let Err(invalid) = TriggerSpec::from_definition(self)
+        {
             invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
         let check_pattern = |pattern: &str| tool_name::check_pattern(pattern, available);
@@ -114,18 +117,22 @@ impl AgentDefinition {
         self.check_delegation(&mut add_problem);
         self.check_memory(&mut add_problem);
         self.check_output_schema(&mut add_problem);
-        self.check_config_size(&mut add_problem);
         self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
     }
 
-    fn check_config_size(&self, add_problem: &mut impl FnMut(&str, String)) {
+    /// Returns whether the settings are small enough.
+    fn check_config_size(&self, add_problem: &mut impl FnMut(&str, String)) -> bool {
         let text = serde_json::to_vec(&self.config).unwrap_or_default();
-        if text.len() > MAX_CONFIG_BYTES {
-            add_problem("config", format!("is longer than {MAX_CONFIG_BYTES} bytes as JSON"));
+        let reason = if text.len() > MAX_CONFIG_BYTES {
+            format!("is longer than {MAX_CONFIG_BYTES} bytes as JSON")
         } else if JsonCost::estimate(&text).values > MAX_CONFIG_VALUES {
-            add_problem("config", format!("has more than {MAX_CONFIG_VALUES} values"));
-        }
+            format!("has more than {MAX_CONFIG_VALUES} values")
+        } else {
+            return true;
+        };
+        add_problem("config", reason);
+        false
     }
 
     /// Returns what is probably a mistake, although the definition can be saved: patterns that match no tool, and

@@ -128,6 +128,17 @@ fn an_internal_agent_has_no_trigger() {
 }
 
 #[test]
+fn the_size_of_the_settings_is_checked_before_what_they_say_of_a_trigger() {
+    let started = std::time::Instant::now();
+    let key = "unknown field `".repeat(500_000);
+    let large = json!({ "name": "a", "trigger": "0 8 * * *", "config": { "trigger": { key: 1 } } });
+    assert_eq!(wrong(large), ["config"]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+    let small = json!({ "name": "a", "trigger": "0 8 * * *", "config": { "trigger": { "timezone": 1 } } });
+    assert_eq!(wrong(small), ["config.trigger"]);
+}
+
+#[test]
 fn no_text_has_a_nul() {
     let texts = json!({
         "name": "a", "system_prompt": "a\0", "description": "\0", "trigger": "\0",
