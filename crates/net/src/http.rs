@@ -44,33 +44,82 @@ pub fn public_client(allow_private: bool) -> Result<Client, String> {
             attempt.follow()
         }
     });
-    guarded_client(allow_private, policy)
+    guarded_client(PublicResolver::new(allow_private), policy)
 }
 
 /// As [`public_client`], for requests that must reach the address itself: redirects are not followed.
 pub fn public_client_without_redirects(allow_private: bool) -> Result<Client, String> {
-    guarded_client(allow_private, redirect::Policy::none())
+    guarded_client(PublicResolver::new(allow_private), redirect::Policy::none())
 }
 
-fn guarded_client(allow_private: bool, policy: redirect::Policy) -> Result<Client, String> {
+fn guarded_client(resolver: PublicResolver, policy: redirect::Policy) -> Result<Client, String> {
     client_builder()
         // A proxy would resolve host names itself, without our check.
         .no_proxy()
         .retry(reqwest::retry::never())
         .redirect(policy)
-        .dns_resolver(Arc::new(PublicResolver { allow_private }))
+        .dns_resolver(Arc::new(resolver))
         .build()
         .map_err(|error| format!("could not create the HTTP client: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        net::SocketAddr,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+    use crate::address::LookupFuture;
 
     #[tokio::test]
     async fn a_host_name_that_resolves_to_this_machine_is_refused() {
         let client = public_client(false).unwrap();
         let error = client.get("http://localhost:1/").send().await.unwrap_err();
         assert!(format!("{error:?}").contains("not a public address"), "{error:?}");
+    }
+
+    /// A client for which every name leads to this machine, and how often it asked for one.
+    fn rebound_client(allow_private: bool) -> (Client, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let lookup = move |_: String| -> LookupFuture {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { Ok(vec![SocketAddr::from(([127, 0, 0, 1], 0))]) })
+        };
+        let resolver = PublicResolver::with_lookup(allow_private, Arc::new(lookup));
+        (guarded_client(resolver, redirect::Policy::none()).unwrap(), asked)
+    }
+
+    /// Answers every request on this machine. Returns its port, and how many connections it got.
+    async fn local_server() -> (u16, Arc<AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, connections) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+        let counter = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let mut head = [0; 1024];
+                let _ = socket.read(&mut head).await;
+                let _ = socket.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await;
+            }
+        });
+        (port, connections)
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_for_a_connection_and_the_checked_address_is_used() {
+        let (port, connections) = local_server().await;
+        let url = format!("http://public.test:{port}/");
+        let (client, asked) = rebound_client(true);
+        assert_eq!(client.get(&url).send().await.unwrap().status(), 204);
+        assert_eq!((asked.load(Ordering::SeqCst), connections.load(Ordering::SeqCst)), (1, 1));
+        let (client, asked) = rebound_client(false);
+        let error = client.get(&url).send().await.unwrap_err();
+        assert!(format!("{error:?}").contains("not a public address"), "{error:?}");
+        assert_eq!((asked.load(Ordering::SeqCst), connections.load(Ordering::SeqCst)), (1, 1));
     }
 }
