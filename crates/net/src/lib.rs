@@ -1,5 +1,6 @@
 //! Network code that several crates share: checks of addresses, TLS, HTTP clients, the decoder of event
-//! streams, the limits for large messages, percent-decoding, backoff, trace contexts, and the formatting of errors.
+//! streams, the limits for large messages, percent-decoding, backoff, the clock of a call, trace
+//! contexts, and the formatting of errors.
 //!
 //! This crate depends on no other crate of the project, so each of them can use it.
 
@@ -7,6 +8,7 @@
 
 pub mod address;
 pub mod backoff;
+pub mod call_clock;
 pub mod errors;
 pub mod http;
 pub mod large_messages;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use emergent_net::call_clock::CallClock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call_clock::CallClock;
 use crate::message::{RpcError, code};
 
 /// The name of the method with which a server asks for input.

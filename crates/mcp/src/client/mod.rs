@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json, value::RawValue};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
 
 mod body;
-mod call_clock;
 mod calls;
 mod connect;
 mod era;
@@ -40,10 +39,12 @@ mod transport;
 
 #[cfg(target_os = "linux")]
 pub use self::supervisor::run_if_requested as run_supervisor_if_requested;
-pub use emergent_net::large_messages::{HeldMessage, LargeMessages};
+pub use emergent_net::{
+    call_clock::{CallClock, ClockPause},
+    large_messages::{HeldMessage, LargeMessages},
+};
 
 pub use self::{
-    call_clock::{CallClock, ClockPause},
     calls::CallOptions,
     era::Era,
     error::Error,

@@ -1,5 +1,5 @@
-//! The clock of one tool call. It stops while a person is asked for input, so that their time does not count
-//! towards the timeouts of the call.
+//! The clock of one tool call. It stops while a person is asked for input, or another system makes the call wait, so
+//! that this time does not count towards the timeouts of the call.
 
 use std::{sync::Arc, time::Duration};
 
