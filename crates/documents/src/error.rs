@@ -15,6 +15,10 @@ pub enum Error {
     /// `offset` is the byte offset in the original document.
     #[error("the document is not text: {reason} at byte {offset}")]
     NotText { offset: usize, reason: &'static str },
+    #[error("the HTML has a tag with more than {max} attributes: it is not a page")]
+    TooManyAttributes { max: usize },
+    #[error("the HTML has more than {max} elements inside of each other: it is not a page")]
+    TooDeep { max: usize },
     #[error("could not read the PDF: {0}")]
     Pdf(PdfError),
     #[error(

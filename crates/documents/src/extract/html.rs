@@ -2,24 +2,29 @@
 //!
 //! The extractor builds no tree and only counts nested elements, so that neither deep nesting nor
 //! broken markup causes problems. Where a browser would repair the tree, the text is nearly always
-//! the same.
-
-use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
+//! the same. The time is proportional to the length of the page. Pages that were made to take long are refused early:
+//! see [`MAX_DEPTH`] and [`MAX_ATTRIBUTES`].
 
 use super::ExtractedText;
+use super::html_tokens::{HtmlToken, MAX_ATTRIBUTES, StartTag, TokenFilter, tokens};
 use super::writer::{Gap, Writer};
+use crate::error::Error;
+
+/// More elements inside of each other do not come from a page: browsers stop at 512. Broken pages that never close
+/// their elements are shorter.
+const MAX_DEPTH: usize = 100_000;
 
 /// Extracts the visible text of a page, without its scripts, styles and navigation.
-pub(super) fn extract(html: &str) -> ExtractedText {
+pub(super) fn extract(html: &str) -> Result<ExtractedText, Error> {
     let mut writer = Writer::default();
-    let title = write(html, &mut writer);
+    let title = write(html, &mut writer)?;
     let (text, headings) = writer.finish();
-    ExtractedText { text, headings, title }
+    Ok(ExtractedText { text, headings, title })
 }
 
 /// Writes the text of a page or of a fragment, and returns its title.
-pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
-    let unclosed = unclosed_elements(html);
+pub(super) fn write(html: &str, writer: &mut Writer) -> Result<Option<String>, Error> {
+    let unclosed = unclosed_elements(html)?;
     let mut reader = Reader {
         writer,
         unclosed: &unclosed,
@@ -28,28 +33,22 @@ pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
         in_title: false,
         title: None,
     };
-    for token in tokens(html) {
+    for token in tokens(html, TokenFilter::All) {
         match token {
-            Token::StartTag(tag) => reader.start_tag(&tag),
-            Token::EndTag(tag) => reader.end_tag(&tag),
-            Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
-            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+            HtmlToken::StartTag(tag) => reader.start_tag(&tag),
+            HtmlToken::EndTag(name) => reader.end_tag(&name),
+            HtmlToken::Text(text) => reader.text(&text),
+            HtmlToken::TooManyAttributes => return Err(too_many_attributes()),
         }
     }
     reader.writer.end_heading();
     let title = reader.title.unwrap_or_default();
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!title.is_empty()).then_some(title)
+    Ok((!title.is_empty()).then_some(title))
 }
 
-fn tokens(html: &str) -> impl Iterator<Item = Token> {
-    let mut emitter = DefaultEmitter::default();
-    // Without this setting, the content of a script would be parsed as tags.
-    emitter.naively_switch_states(true);
-    Tokenizer::new_with_emitter(html, emitter).map(|token| {
-        let Ok(token) = token;
-        token
-    })
+fn too_many_attributes() -> Error {
+    Error::TooManyAttributes { max: MAX_ATTRIBUTES }
 }
 
 /// Elements whose content is not visible text, and which the tokenizer treats as raw text.
@@ -59,21 +58,57 @@ const RAW_ELEMENTS: [&[u8]; 5] = [b"script", b"style", b"noscript", b"iframe", b
 const SKIPPED_ELEMENTS: [&[u8]; 5] = [b"nav", b"template", b"svg", b"select", b"noframes"];
 
 /// Returns the elements of [`SKIPPED_ELEMENTS`] that are opened more often than they are closed.
-/// Skipping one of them would skip the rest of the page.
-fn unclosed_elements(html: &str) -> Vec<&'static [u8]> {
+/// Skipping one of them would skip the rest of the page. Refuses a page that is nested too deeply.
+fn unclosed_elements(html: &str) -> Result<Vec<&'static [u8]>, Error> {
     let mut open = [0_i64; SKIPPED_ELEMENTS.len()];
-    for token in tokens(html) {
+    let mut depth = 0_usize;
+    for token in tokens(html, TokenFilter::Tags) {
         let (name, change) = match &token {
-            Token::StartTag(tag) if !tag.self_closing => (&tag.name, 1),
-            Token::EndTag(tag) => (&tag.name, -1),
-            _ => continue,
+            HtmlToken::StartTag(tag) if !tag.self_closing => (&tag.name, 1),
+            HtmlToken::EndTag(name) => (name, -1),
+            HtmlToken::StartTag(_) | HtmlToken::Text(_) => continue,
+            HtmlToken::TooManyAttributes => return Err(too_many_attributes()),
         };
+        if needs_end_tag(name) {
+            depth = if change > 0 { depth + 1 } else { depth.saturating_sub(1) };
+            if depth > MAX_DEPTH {
+                return Err(Error::TooDeep { max: MAX_DEPTH });
+            }
+        }
         if let Some(index) = SKIPPED_ELEMENTS.iter().position(|skipped| *skipped == name.as_slice()) {
             open[index] = (open[index] + change).max(0);
         }
     }
     let names = SKIPPED_ELEMENTS.into_iter().zip(open);
-    names.filter(|(_, open)| *open > 0).map(|(name, _)| name).collect()
+    Ok(names.filter(|(_, open)| *open > 0).map(|(name, _)| name).collect())
+}
+
+/// Whether pages close the element. Others, such as paragraphs, are often left open, and are not nested by that.
+fn needs_end_tag(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"article"
+            | b"aside"
+            | b"blockquote"
+            | b"center"
+            | b"details"
+            | b"div"
+            | b"dl"
+            | b"fieldset"
+            | b"figure"
+            | b"footer"
+            | b"form"
+            | b"header"
+            | b"main"
+            | b"menu"
+            | b"nav"
+            | b"ol"
+            | b"section"
+            | b"svg"
+            | b"table"
+            | b"template"
+            | b"ul"
+    )
 }
 
 /// Writes the text of the tags that it reads.
@@ -90,7 +125,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn start_tag(&mut self, tag: &StartTag<()>) {
+    fn start_tag(&mut self, tag: &StartTag) {
         let name = tag.name.as_slice();
         if let Some((skipped, depth)) = &mut self.skipped {
             if *skipped == name && !tag.self_closing {
@@ -110,13 +145,13 @@ impl Reader<'_> {
             b"br" if self.preformatted_depth > 0 => self.writer.verbatim("\n"),
             b"br" => self.writer.gap(Gap::Line),
             b"img" => {
-                if let Some(description) = tag.attributes.get(b"alt".as_slice()) {
+                if let Some(description) = &tag.alt {
                     self.writer.words(&String::from_utf8_lossy(description));
                 }
             }
             b"ul" | b"menu" => self.writer.begin_list(None),
             b"ol" => {
-                let start = tag.attributes.get(b"start".as_slice());
+                let start = tag.start.as_deref();
                 let start = start.and_then(|start| std::str::from_utf8(start).ok()?.parse().ok());
                 self.writer.begin_list(Some(start.unwrap_or(1)));
             }
@@ -141,8 +176,7 @@ impl Reader<'_> {
         }
     }
 
-    fn end_tag(&mut self, tag: &EndTag<()>) {
-        let name = tag.name.as_slice();
+    fn end_tag(&mut self, name: &[u8]) {
         if let Some((skipped, depth)) = &mut self.skipped {
             if *skipped == name {
                 *depth -= 1;
@@ -333,5 +367,25 @@ mod tests {
             read(&open);
         }
         assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_page_that_was_made_to_take_long_is_refused() {
+        let refused = |html: &str| {
+            let start = Instant::now();
+            let error = crate::extract(Mime::HTML, html.as_bytes()).unwrap_err().to_string();
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+            error
+        };
+        let nested = refused(&"<div>".repeat(400_000));
+        assert_eq!(nested, "the HTML has more than 100000 elements inside of each other: it is not a page");
+        let attributes: String = (0..500_000).map(|number| format!(" a{number}")).collect();
+        let tag = refused(&format!("<p{attributes}>text"));
+        assert_eq!(tag, "the HTML has a tag with more than 10000 attributes: it is not a page");
+        // Elements whose end tags may be missing, or that follow one another, are not nested.
+        assert!(read(&"<p>a".repeat(150_000)).text.starts_with("a\n\na"));
+        assert_eq!(read(&"<div></div>".repeat(150_000)).text, "");
+        let markdown = format!("{}\n", "<div>".repeat(150_000));
+        assert!(crate::extract("text/markdown".parse().unwrap(), markdown.as_bytes()).is_err());
     }
 }

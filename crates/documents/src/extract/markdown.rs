@@ -5,10 +5,11 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::writer::{Gap, Writer};
 use super::{ExtractedText, html};
+use crate::error::Error;
 
 /// Extracts the visible text. Formatting marks are dropped, code is unchanged, a link becomes its
 /// text and an image its description. Front matter is included, because it describes the page.
-pub(super) fn extract(markdown: &str) -> ExtractedText {
+pub(super) fn extract(markdown: &str) -> Result<ExtractedText, Error> {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
@@ -16,12 +17,12 @@ pub(super) fn extract(markdown: &str) -> ExtractedText {
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut reader = Reader::default();
     for event in Parser::new_ext(markdown, options) {
-        reader.read(event);
+        reader.read(event)?;
     }
     let (text, headings) = reader.writer.finish();
     let top_heading = || headings.iter().find(|heading| heading.level == 1);
     let title = reader.title.or_else(|| Some(top_heading()?.title.clone()));
-    ExtractedText { text, headings, title }
+    Ok(ExtractedText { text, headings, title })
 }
 
 /// Writes the text of the parser events that it reads.
@@ -44,10 +45,10 @@ enum Block {
 }
 
 impl Reader {
-    fn read(&mut self, event: Event<'_>) {
+    fn read(&mut self, event: Event<'_>) -> Result<(), Error> {
         match event {
             Event::Start(tag) => self.start_tag(tag),
-            Event::End(tag) => self.end_tag(tag),
+            Event::End(tag) => return self.end_tag(tag),
             Event::Text(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.writer.words(&text);
@@ -62,6 +63,7 @@ impl Reader {
             Event::Rule => self.writer.gap(Gap::Paragraph),
             Event::TaskListMarker(done) => self.writer.words(if done { "[x] " } else { "[ ] " }),
         }
+        Ok(())
     }
 
     fn start_tag(&mut self, tag: Tag<'_>) {
@@ -80,7 +82,7 @@ impl Reader {
         }
     }
 
-    fn end_tag(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) -> Result<(), Error> {
         match tag {
             TagEnd::Heading(_) => self.writer.end_heading(),
             TagEnd::List(_) => self.writer.end_list(),
@@ -89,11 +91,12 @@ impl Reader {
             tag if is_inline(&tag) => {}
             _ => {
                 if let Block::Html(part) = std::mem::take(&mut self.block) {
-                    html::write(&part, &mut self.writer);
+                    html::write(&part, &mut self.writer)?;
                 }
                 self.writer.gap(Gap::Paragraph);
             }
         }
+        Ok(())
     }
 
     fn start_block(&mut self, block: Block) {

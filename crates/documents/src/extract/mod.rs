@@ -1,6 +1,7 @@
 //! Extracts the text of a document, and the headings in it.
 
 mod html;
+mod html_tokens;
 mod markdown;
 mod pdf;
 mod text;
@@ -31,7 +32,8 @@ pub struct Heading {
     pub title: String,
 }
 
-/// Extracts the text of a document. Malformed Markdown and HTML are processed as well as possible.
+/// Extracts the text of a document. Malformed Markdown and HTML are processed as well as possible; HTML that was made to
+/// take long is refused.
 ///
 /// The time is proportional to the length of the document, and nesting needs no stack. A PDF is
 /// processed on its own thread, with limits on time and memory.
@@ -40,8 +42,8 @@ pub fn extract(mime: Mime, bytes: &[u8]) -> Result<ExtractedText, Error> {
         Mime::Text(charset) => {
             Ok(ExtractedText { text: text::decode(bytes, charset)?, ..ExtractedText::default() })
         }
-        Mime::Markdown(charset) => Ok(markdown::extract(&text::decode(bytes, charset)?)),
-        Mime::Html(charset) => Ok(html::extract(&text::decode_html(bytes, charset)?)),
+        Mime::Markdown(charset) => markdown::extract(&text::decode(bytes, charset)?),
+        Mime::Html(charset) => html::extract(&text::decode_html(bytes, charset)?),
         Mime::Pdf => pdf::extract(bytes).map_err(Error::Pdf),
     }
 }
