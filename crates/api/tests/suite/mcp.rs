@@ -5,6 +5,7 @@ mod agents;
 use crate::common;
 mod complete;
 pub mod peer;
+mod sessions;
 mod streams;
 mod subscribe;
 

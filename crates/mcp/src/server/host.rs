@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::Value;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::{Era, Fault, JsonFields, RequestChannel, ToolList};
 
@@ -65,6 +66,11 @@ pub trait Host: Send + Sync + 'static {
     type Caller: Clone + Eq + Hash + Send + Sync + 'static;
 
     fn server_info(&self) -> &ServerInfo;
+
+    /// The project of a caller. All callers of a project together have a share of the sessions.
+    fn project(&self, _caller: &Self::Caller) -> Uuid {
+        Uuid::nil()
+    }
 
     async fn tools(&self, caller: &Self::Caller) -> Result<Arc<ToolList>, Fault>;
     async fn call(&self, call: HostCall<Self::Caller>) -> Result<CallOutcome, Fault>;

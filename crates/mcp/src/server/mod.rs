@@ -183,11 +183,12 @@ impl<H: Host + ?Sized> Server<H> {
             "protocolVersion": version, "capabilities": info.capabilities, "serverInfo": info.server,
         });
         add_instructions(&mut result, info);
-        let session =
-            match self.sessions.start(request.caller.clone(), request.params.capabilities.as_deref()) {
-                Ok(session) => session,
-                Err(fault) => return Reply::fault(request.id, request.era, &fault),
-            };
+        let project = self.host.project(request.caller);
+        let capabilities = request.params.capabilities.as_deref();
+        let session = match self.sessions.start(request.caller.clone(), project, capabilities) {
+            Ok(session) => session,
+            Err(fault) => return Reply::fault(request.id, request.era, &fault),
+        };
         let reply = to_reply(
             request.id,
             request.era,

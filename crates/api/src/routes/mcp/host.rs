@@ -18,6 +18,7 @@ use emergent_mcp::server::{
 use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
+use uuid::Uuid;
 
 use super::{
     agents, catalog::CatalogEntry, catalog_cache::CatalogCache, catalog_watch, complete, resource_watch,
@@ -100,6 +101,10 @@ impl Host for ProjectHost {
 
     fn server_info(&self) -> &ServerInfo {
         &self.server_info
+    }
+
+    fn project(&self, caller: &McpCaller) -> Uuid {
+        caller.project.0
     }
 
     async fn tools(&self, caller: &McpCaller) -> Result<Arc<ToolList>, Fault> {

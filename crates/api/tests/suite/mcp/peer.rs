@@ -90,14 +90,23 @@ impl Peer {
         self.asks("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
+    pub fn session_id(&self) -> &str {
+        self.session.as_deref().expect("a session")
+    }
+
     /// Sends a notification of the legacy era.
     pub async fn tell(&self, method: &str, params: Value) {
+        assert_eq!(self.try_tell(method, params).await, 202);
+    }
+
+    /// Sends a notification of the legacy era, and returns the status of the answer.
+    pub async fn try_tell(&self, method: &str, params: Value) -> u16 {
         let session = self.session.as_deref().expect("a session");
         let request = self.client.request(Method::POST, "/mcp").header("mcp-session-id", session);
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         let request =
             request.header(header::CONTENT_TYPE, "application/json").body(message.to_string().into());
-        assert_eq!(self.client.send(request.unwrap()).await.status, 202);
+        self.client.send(request.unwrap()).await.status.as_u16()
     }
 
     /// Opens the stream of a session.
