@@ -110,6 +110,7 @@ async fn program(report: &mut Report, options: &Options) {
         env: BTreeMap::new(),
         grace: Duration::from_secs(1),
         sandbox: Sandbox::default(),
+        kept: None,
     };
     let client =
         Client::connect(Target::Stdio(program), ClientOptions::default()).await.expect("a connection");

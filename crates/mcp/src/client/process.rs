@@ -2,7 +2,9 @@
 //! group, and ended together with all its descendants. If this process is killed, the operating system
 //! ends it (see `spawner`). With a supervisor, this is also true for descendants that left the process group.
 
-use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
+use std::{
+    any::Any, collections::BTreeMap, ffi::OsString, path::Path, process::Stdio, sync::Arc, time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
@@ -30,11 +32,13 @@ const SUPERVISOR_TIME: Duration = Duration::from_secs(5);
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
-    /// The whole environment besides `PATH` and `HOME`. Values may be secret, so it is never printed.
+    /// The whole environment besides `PATH`, `HOME` and the cache folder. Values may be secret, so it is never printed.
     pub env: BTreeMap<String, String>,
     /// How long the program has to end by itself, and again after SIGTERM.
     pub grace: Duration,
     pub sandbox: Sandbox,
+    /// What the caller lends to the program. It is kept until the process has ended.
+    pub kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The standard streams of a started program.
@@ -85,7 +89,15 @@ impl Process {
             clippy::disallowed_methods,
             reason = "the task ends the program when the `Process` is stopped or dropped, and then returns"
         )]
-        tokio::spawn(supervise(child, thread, group, stopped, exit_sender, program.grace));
+        tokio::spawn({
+            let (kept, grace) = (program.kept.clone(), program.grace);
+            async move {
+                let reason = supervise(child, thread, group, stopped, grace).await;
+                drop(kept);
+                debug!("an MCP server stopped: {reason}");
+                exit_sender.send_replace(Some(reason));
+            }
+        });
         Ok((Self { stop, exit }, Pipes { stdin, stdout, stderr }))
     }
 
@@ -116,8 +128,25 @@ impl Inherited {
         let path = ("PATH".to_owned(), self.path.clone());
         let home = self.home.clone().map(|home| ("HOME".to_owned(), home));
         let own = program.env.iter().map(|(name, value)| (name.clone(), OsString::from(value)));
-        [path].into_iter().chain(home).chain(own).collect()
+        // npm takes the names of its variables in any case.
+        let is_own = |name: &str| program.env.keys().any(|own| own.eq_ignore_ascii_case(name));
+        let cache = program.sandbox.cache.as_deref().map(cache_variables).into_iter().flatten();
+        let cache = cache.filter(|(name, _)| !is_own(name));
+        [path].into_iter().chain(home).chain(cache).chain(own).collect()
     }
+}
+
+/// The variables that make package runners use a cache folder. Without them they use the home folder, where the program
+/// may not be able to create a folder, and where the programs of other projects could change what is executed.
+fn cache_variables(cache: &Path) -> impl Iterator<Item = (String, OsString)> {
+    let folders = [
+        ("XDG_CACHE_HOME", "xdg"),
+        ("npm_config_cache", "npm"),
+        ("UV_CACHE_DIR", "uv"),
+        ("UV_PYTHON_INSTALL_DIR", "uv-python"),
+        ("BUN_INSTALL_CACHE_DIR", "bun"),
+    ];
+    folders.map(|(name, folder)| (name.to_owned(), cache.join(folder).into_os_string())).into_iter()
 }
 
 /// The command that starts the program, or its supervisor.
@@ -189,15 +218,14 @@ impl Drop for ProcessGroup {
 }
 
 /// Waits for the end of the program, or ends it when it is stopped: first by waiting, since its input is
-/// closed, then with SIGTERM, then with SIGKILL. Descendants that outlive it are ended as well.
+/// closed, then with SIGTERM, then with SIGKILL. Descendants that outlive it are ended as well. Describes the end.
 async fn supervise(
     mut child: Child,
     _thread: ProgramThread,
     group: ProcessGroup,
     mut stopped: watch::Receiver<bool>,
-    exit_sender: watch::Sender<Option<String>>,
     grace: Duration,
-) {
+) -> String {
     let ended = tokio::select! {
         ended = child.wait() => Some(ended),
         // This branch is also taken when the `Process` was dropped.
@@ -230,9 +258,7 @@ async fn supervise(
             tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
     }
-    drop(group);
-    debug!("an MCP server stopped: {reason}");
-    exit_sender.send_replace(Some(reason));
+    reason
 }
 
 /// Describes the end of a process, for error messages that start with the name of the server.
@@ -249,21 +275,37 @@ mod tests {
 
     #[test]
     fn a_program_has_the_home_folder_of_the_server_unless_it_has_its_own() {
+        assert_eq!(environment(None, &[]), "HOME=/var/cache/emergent PATH=/bin");
+        assert_eq!(environment(None, &[("HOME", "/own"), ("KEY", "x")]), "HOME=/own KEY=x PATH=/bin");
+    }
+
+    #[test]
+    fn package_runners_use_the_cache_of_the_program_unless_it_names_another() {
+        let cache = Some("/data/program-caches/1");
+        assert_eq!(
+            environment(cache, &[]),
+            "BUN_INSTALL_CACHE_DIR=/data/program-caches/1/bun HOME=/var/cache/emergent PATH=/bin \
+             UV_CACHE_DIR=/data/program-caches/1/uv UV_PYTHON_INSTALL_DIR=/data/program-caches/1/uv-python \
+             XDG_CACHE_HOME=/data/program-caches/1/xdg npm_config_cache=/data/program-caches/1/npm"
+        );
+        let own = environment(cache, &[("NPM_CONFIG_CACHE", "/shared"), ("UV_CACHE_DIR", "/uv")]);
+        assert!(own.contains("NPM_CONFIG_CACHE=/shared") && own.contains("UV_CACHE_DIR=/uv "), "{own}");
+        assert!(!own.contains("npm_config_cache"), "{own}");
+    }
+
+    fn environment(cache: Option<&str>, env: &[(&str, &str)]) -> String {
         let inherited = Inherited { path: "/bin".into(), home: Some("/var/cache/emergent".into()) };
-        let environment = |env: &[(&str, &str)]| {
-            let program = Program {
-                command: "npx".into(),
-                args: Vec::new(),
-                env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-                grace: Duration::ZERO,
-                sandbox: Sandbox::default(),
-            };
-            let all = inherited.environment(&program).into_iter();
-            let texts: Vec<String> =
-                all.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect();
-            texts.join(" ")
+        let program = Program {
+            command: "npx".into(),
+            args: Vec::new(),
+            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            grace: Duration::ZERO,
+            sandbox: Sandbox { cache: cache.map(Into::into), ..Sandbox::default() },
+            kept: None,
         };
-        assert_eq!(environment(&[]), "HOME=/var/cache/emergent PATH=/bin");
-        assert_eq!(environment(&[("HOME", "/own"), ("KEY", "x")]), "HOME=/own KEY=x PATH=/bin");
+        let all = inherited.environment(&program).into_iter();
+        let texts: Vec<String> =
+            all.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect();
+        texts.join(" ")
     }
 }

@@ -18,6 +18,9 @@ const MAX_ENTRIES: usize = 10_000;
 pub struct Sandbox {
     /// A folder that the program may neither read nor change.
     pub hidden: Option<PathBuf>,
+    /// A folder of the program's own, which may be in the hidden one: the program may change everything in it. Package
+    /// runners keep there what they download.
+    pub cache: Option<PathBuf>,
     /// A binary that calls [`super::run_supervisor_if_requested`], usually this one. It is started in place of the
     /// program, and ends every process that the program started, together with it. Linux only.
     pub supervisor: Option<PathBuf>,
@@ -64,6 +67,7 @@ impl Sandbox {
             .handle_access(rights)
             .and_then(Ruleset::create)
             .and_then(|rules| rules.add_rules(path_beneath_rules(entries_beside(&hidden), rights)))
+            .and_then(|rules| rules.add_rules(path_beneath_rules(&self.cache, rights)))
             .and_then(|rules| rules.restrict_self())
             .map_err(std::io::Error::other)?;
         drop_capabilities()?;
@@ -200,7 +204,11 @@ mod tests {
         std::fs::write(root.path().join("work/notes"), "plain").unwrap();
         // A link beside the folder leads to its parent, as `current` does in many deployments.
         std::os::unix::fs::symlink(root.path(), root.path().join("current")).unwrap();
-        let sandbox = Sandbox { hidden: Some(data.clone()), supervisor: None };
+        std::fs::create_dir_all(data.join("caches/own")).unwrap();
+        std::fs::create_dir_all(data.join("caches/other")).unwrap();
+        std::fs::write(data.join("caches/other/package"), "of another").unwrap();
+        let sandbox =
+            Sandbox { hidden: Some(data.clone()), cache: Some(data.join("caches/own")), supervisor: None };
         let run = move |script: &str| {
             let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
             let thread = std::thread::spawn(move || {
@@ -225,9 +233,23 @@ mod tests {
             "mkfifo pipe",
             "mkdir folder",
             "mv ../data ../stolen",
+            "cat caches/other/package",
+            "echo x > caches/other/package",
+            "echo x > caches/other/new",
+            "mkdir caches/third",
+            "rm -r caches/own",
+            "mv caches/own caches/mine",
+            "cd caches/own && ln ../../admin-token token",
+            "cd caches/own && mv ../other/package package",
+            "cd caches/own && ln -s ../../admin-token token && cat token",
+            "cd caches/own && ln -s ../other folder && cat folder/package",
         ] {
             assert!(!run(attempt).1.status.success(), "{attempt}");
         }
+        let (_, own) = run(
+            "cd caches/own && mkdir -p npm && echo kept > npm/package && mv npm/package npm/second && cat npm/second",
+        );
+        assert_eq!(String::from_utf8_lossy(&own.stdout), "kept\n", "{own:?}");
         let (_, beside) = run("cat ../work/notes && echo more > ../work/new && rm ../work/new");
         assert_eq!(String::from_utf8_lossy(&beside.stdout), "plain", "{beside:?}");
         let (_, environment) = run(&format!("cat /proc/{}/environ", std::process::id()));

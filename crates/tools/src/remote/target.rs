@@ -52,10 +52,13 @@ pub async fn resolve_target(
                 args: args.clone(),
                 env: resolved,
                 grace: settings.grace,
+                // The cache is prepared when the program is started.
                 sandbox: Sandbox {
                     hidden: settings.hidden_folder.clone(),
+                    cache: None,
                     supervisor: settings.supervisor.clone(),
                 },
+                kept: None,
             }))
         }
         ServerSpec::Http { url, headers, env, .. } => {
