@@ -65,7 +65,7 @@ impl McpServers {
     /// Connects to a server, or lists its tools over an open connection whose last use failed. The error
     /// completes a sentence that begins with the name of the server.
     async fn contact(&self, server: &McpServer) -> Result<(), String> {
-        let connection = self.connection(server);
+        let connection = self.up_to_date_connection(server).await;
         let was_connected = connection.is_connected();
         let contact = async {
             let client = self.client(&connection).await?;

@@ -27,6 +27,7 @@ use super::{
     breaker::{Breaker, FailureKind},
     client::{CallFailure, RemoteClient, RemoteTarget},
     content,
+    secret_versions::SecretVersions,
     stderr_tail::StderrTail,
     target::{self, ResolvedTarget},
     tool::MAX_FAILURE_BYTES,
@@ -62,6 +63,8 @@ pub struct ServerConnection {
     pub large_messages: LargeMessages,
     /// Whether the row of the server has an error that this process stored.
     pub has_stored_error: AtomicBool,
+    /// The secrets of the server when the connection was first used.
+    pub secret_versions: Mutex<Option<SecretVersions>>,
 }
 
 impl ServerConnection {
@@ -78,6 +81,7 @@ impl ServerConnection {
             connected: AtomicBool::new(false),
             large_messages,
             has_stored_error: AtomicBool::new(false),
+            secret_versions: Mutex::default(),
         })
     }
 
@@ -188,20 +192,15 @@ impl McpServers {
         // has effect at once.
         let resolved = target::resolve_target(&connection.server, self.secrets(), self.settings()).await;
         let target = match resolved {
-            Ok(ResolvedTarget { target, sent }) => {
-                self.remember_sent(connection, sent).await;
-                target
-            }
-            Err(reason) => {
-                let reason = self.shown_error(connection, &reason);
-                return Err(self.record_failed_connect(connection, reason).await);
-            }
+            Ok(target) => target,
+            // If the settings are to blame and not the server, the breaker does not count it: a secret that is set
+            // has effect at once.
+            Err(reason) => return Err(self.record_failed_connect(connection, reason).await),
         };
         let now = self.clock().now();
         if let Err(open) = connection.breaker.lock().try_pass(now) {
             return Err(format!("failed three times and is left alone until {}: {}", open.until, open.last));
         }
-        let (mut closed, mut stop) = (connection.closed.subscribe(), self.stop());
         let connected = tokio::select! {
             connected = self.connect_and_list(connection, target) => connected,
             () = wait_for_stop(&mut closed) => return Err("is being closed".into()),
@@ -242,7 +241,7 @@ impl McpServers {
     async fn connect_and_list(
         &self,
         connection: &Arc<ServerConnection>,
-        target: RemoteTarget,
+        mut target: RemoteTarget,
     ) -> Result<RemoteClient, String> {
         let (redactor, name) =
             (self.redactor().for_project(connection.server.project), connection.server.name().to_owned());

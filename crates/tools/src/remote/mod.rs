@@ -34,6 +34,7 @@ mod listing;
 mod manage;
 mod pins;
 mod project_tools;
+mod secret_versions;
 mod status;
 mod stderr_tail;
 mod target;
@@ -225,7 +226,7 @@ impl McpServers {
         let (project, id) = (server.project, server.id);
         let row = self.db().read(move |tx| mcp_servers::get(tx, project, id)).await;
         match row {
-            Ok(Some(server)) if server.enabled => Ok(self.connection(&server)),
+            Ok(Some(server)) if server.enabled => Ok(self.up_to_date_connection(&server).await),
             Ok(Some(_)) => Err("is switched off".into()),
             Ok(None) => Err("is no longer in this project".into()),
             Err(error) => {
@@ -270,7 +271,7 @@ impl McpServers {
         }
     }
 
-    /// Closes the connections of servers that were changed, disabled or deleted.
+    /// Closes the connections of servers that were changed, disabled or deleted, or whose secrets were.
     pub async fn close_stale(&self) {
         if self.0.connections.lock().is_empty() {
             return;
@@ -293,6 +294,32 @@ impl McpServers {
             stale_ids.into_iter().filter_map(|id| connections.remove(&id)).collect()
         };
         join_all(stale.iter().map(|connection| connection.close())).await;
+        self.close_with_old_secrets().await;
+    }
+
+    /// Removes the caches of servers that no longer exist and whose programs have ended, and those that grew too large.
+    pub async fn remove_unused_caches(&self) {
+        self.remove_caches(self.stop()).await;
+    }
+
+    async fn remove_caches(&self, stop: watch::Receiver<bool>) {
+        let Some(caches) = &self.0.program_caches else { return };
+        let removed = async {
+            // The folders are listed before the servers: the folder of a new server is not taken for one of a
+            // deleted one.
+            let mut unused = caches.list().await?;
+            if unused.is_empty() {
+                return Ok(());
+            }
+            let existing: Result<_, emergent_store::Error> = self.db().read(mcp_servers::list_ids).await;
+            for server in existing.map_err(std::io::Error::other)? {
+                unused.servers.remove(&server);
+            }
+            caches.remove(unused, stop).await
+        };
+        if let Err(error) = removed.await {
+            warn!(error = %error, "the caches of programs that were removed could not be deleted");
+        }
     }
 
     /// Closes all connections and ends all programs. Later attempts to connect fail.

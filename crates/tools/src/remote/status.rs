@@ -128,7 +128,7 @@ impl McpServers {
             return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
         }
         let started = Instant::now();
-        let connection = self.connection(&server);
+        let connection = self.up_to_date_connection(&server).await;
         connection.breaker.lock().record_success();
         let listed = match self.client(&connection).await {
             Ok(client) => match self.refresh_or_record(&connection, &client).await {

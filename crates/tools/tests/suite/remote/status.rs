@@ -77,6 +77,22 @@ both_engines! {
         site.close().await;
     }
 
+    async fn a_program_with_a_raised_timeout_has_as_long_for_its_first_start(db: TestDb) {
+        let _alone = alone().await;
+        let limits = RemoteSettings { connect_timeout: Duration::from_millis(300), ..settings() };
+        let site = Site::with(db, limits, Clock::system()).await;
+        let mut slow = site.rogue("slow");
+        slow["env"]["ROGUE_DELAY_MS"] = json!("1000");
+        let server = site.add(slow).await;
+        let refused = site.servers.inspect(site.project, server.id).await.unwrap().error.unwrap();
+        assert!(refused.contains("gave no answer within 0.3 seconds"), "{refused}");
+        site.timeout(server.id, 61).await;
+        let inspection = site.servers.inspect(site.project, server.id).await.unwrap();
+        assert_eq!(inspection.error, None);
+        assert!(!inspection.tools.is_empty());
+        site.close().await;
+    }
+
     async fn the_start_of_a_run_waits_a_bounded_time_and_only_for_servers_that_it_names(db: TestDb) {
         let _alone = alone().await;
         let limits = RemoteSettings { run_start_timeout: Duration::from_millis(500), ..settings() };
