@@ -22,6 +22,8 @@ use crate::{
 
 /// The file name of the embedded database in the data folder.
 pub const DATABASE: &str = "emergent.db";
+/// The folder with the caches of the programs that run as MCP servers.
+pub const PROGRAM_CACHES: &str = "program-caches";
 /// The file name of the admin token.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
 /// The file that a process locks that has the folder to itself.

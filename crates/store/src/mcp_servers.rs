@@ -182,6 +182,13 @@ pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>>
     )
 }
 
+/// The id of every server of a live project.
+pub fn list_ids(tx: &mut Tx<'_>) -> Result<Vec<McpServerId>> {
+    let sql = "SELECT s.id FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
+               WHERE p.deleted_at IS NULL";
+    tx.query(sql, &[], |row| row.get(0))
+}
+
 /// How often a project's servers and their tools were changed; `None` when no live project has this id.
 pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
     tx.query_opt(

@@ -9,7 +9,7 @@ use emergent_wire::diagnostics::SettingView;
 
 use super::{Settings, env_value};
 use crate::{
-    datadir::DATABASE,
+    datadir::{DATABASE, PROGRAM_CACHES},
     error::{Error, Result},
     settings_report::describe_settings,
 };
@@ -41,6 +41,7 @@ impl Settings {
             allow_stdio: self.allow_stdio,
             programs: self.stdio_programs.clone(),
             hidden_folder: Some(self.data_dir.clone()),
+            cache_folder: Some(self.data_dir.join(PROGRAM_CACHES)),
             // This path names the running binary, also after a newer one has taken its place.
             supervisor: cfg!(target_os = "linux").then(|| PathBuf::from("/proc/self/exe")),
             allow_private_hosts: self.allow_private_hosts,

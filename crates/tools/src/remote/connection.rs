@@ -15,7 +15,7 @@ use emergent_domain::{
     redact::{HeldSecret, Redactor},
     time::Timestamp,
 };
-use emergent_mcp::client::{Client as McpClient, ClientOptions, LargeMessages};
+use emergent_mcp::client::{Client as McpClient, ClientOptions, LargeMessages, Target};
 use emergent_net::backoff::Backoff;
 use emergent_store::mcp_servers;
 use parking_lot::{Mutex, RwLock};
@@ -188,9 +188,12 @@ impl McpServers {
         if connection.is_closed() || self.is_stopped() {
             return Err("is being closed".into());
         }
-        // If the settings are to blame and not the server, the breaker does not count it: a secret that is set
-        // has effect at once.
-        let resolved = target::resolve_target(&connection.server, self.secrets(), self.settings()).await;
+        let (mut closed, mut stop) = (connection.closed.subscribe(), self.stop());
+        let resolved = tokio::select! {
+            resolved = self.resolve(connection) => resolved,
+            () = wait_for_stop(&mut closed) => return Err("is being closed".into()),
+            () = wait_for_stop(&mut stop) => return Err("is being closed".into()),
+        };
         let target = match resolved {
             Ok(target) => target,
             // If the settings are to blame and not the server, the breaker does not count it: a secret that is set
@@ -227,6 +230,34 @@ impl McpServers {
         }
     }
 
+    /// The target of a connection, with the secrets that are sent to it. The error is without them.
+    async fn resolve(&self, connection: &ServerConnection) -> Result<RemoteTarget, String> {
+        let resolved = target::resolve_target(&connection.server, self.secrets(), self.settings()).await;
+        let ResolvedTarget { target, sent } =
+            resolved.map_err(|reason| self.shown_error(connection, &reason))?;
+        self.remember_sent(connection, sent).await;
+        Ok(target)
+    }
+
+    /// Gives a program the cache folder of its server. The program keeps it until its process has ended.
+    async fn prepare_cache(
+        &self,
+        connection: &ServerConnection,
+        target: &mut RemoteTarget,
+    ) -> Result<(), String> {
+        let (Some(caches), RemoteTarget::Mcp(Target::Stdio(program))) = (&self.0.program_caches, target)
+        else {
+            return Ok(());
+        };
+        let (project, server) = (connection.server.project, connection.server.id);
+        let folder = caches.folder_of(server);
+        let cache_use = caches.prepare(project, server, self.settings().connect_timeout).await;
+        let failed = |error| format!("has no cache folder (`{}`): {error}", folder.display());
+        program.kept = Some(cache_use.map_err(failed)?);
+        program.sandbox.cache = Some(folder);
+        Ok(())
+    }
+
     /// Logs and stores that a server could not be connected. `reason` is shown as it is, and returned.
     async fn record_failed_connect(&self, connection: &ServerConnection, reason: String) -> String {
         let name = connection.server.name();
@@ -250,7 +281,7 @@ impl McpServers {
         let options = ClientOptions {
             max_message_bytes: self.settings().max_message_bytes,
             large_messages: connection.large_messages.clone(),
-            connect_timeout: self.settings().connect_timeout,
+            connect_timeout: self.settings().connect_timeout_for(&connection.server),
             probe_timeout: self.settings().probe_timeout,
             asks_for_input: true,
             on_start: Arc::new(move || started.clear()),
@@ -261,6 +292,7 @@ impl McpServers {
             ..ClientOptions::default()
         };
         let shown = |reason: String| tail.add_to(&self.shown_error(connection, &reason));
+        self.prepare_cache(connection, &mut target).await.map_err(shown)?;
         let client = RemoteClient::connect(target, options).await.map_err(shown)?;
         match self.refresh(connection, &client).await {
             Ok(()) => {

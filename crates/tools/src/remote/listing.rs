@@ -43,7 +43,8 @@ impl McpServers {
         connection: &Arc<ServerConnection>,
         client: &RemoteClient,
     ) -> Result<(), String> {
-        let tools = client.list_tools(self.settings().connect_timeout).await?;
+        let within = self.settings().connect_timeout_for(&connection.server);
+        let tools = client.list_tools(within).await?;
         let (bytes, redactor) =
             (tools.iter().map(|tool| tool.text.get().len()).sum(), self.sent_redactor(connection));
         let read = connection.large_messages.process(bytes, move || UsableTools::select(tools, &redactor));

@@ -10,7 +10,7 @@ use std::{
 
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
-    mcp_server::{McpServer, ProgramPatterns},
+    mcp_server::{DEFAULT_TIMEOUT, McpServer, ProgramPatterns, TransportKind},
     redact::{HeldSecret, Redactor},
     time::Clock,
 };
@@ -33,6 +33,7 @@ mod error;
 mod listing;
 mod manage;
 mod pins;
+mod program_cache;
 mod project_tools;
 mod secret_versions;
 mod status;
@@ -44,6 +45,7 @@ pub(crate) use availability::FailedServers;
 use connection::ServerConnection;
 pub use error::Error;
 pub use manage::{NewServer, ServerPatch};
+use program_cache::ProgramCaches;
 pub use project_tools::{AcceptedTool, HeldTool, NameConflict, RemoteTools};
 pub use status::{Inspection, ServerWithCounts, Status, is_held_back};
 
@@ -63,11 +65,15 @@ pub struct RemoteSettings {
     pub programs: ProgramPatterns,
     /// The data folder of this process, which programs may neither read nor change.
     pub hidden_folder: Option<PathBuf>,
+    /// The folder below which each program has a cache of its own; usually in the hidden folder. `None`: programs have
+    /// none.
+    pub cache_folder: Option<PathBuf>,
     /// The binary that supervises programs; see [`emergent_mcp::client::Sandbox`].
     pub supervisor: Option<PathBuf>,
     /// Whether MCP servers may have addresses of this machine or of its private network.
     pub allow_private_hosts: bool,
-    /// The time limit for connecting, and for listing tools.
+    /// The time limit for connecting, and for listing tools. That of a program can be longer:
+    /// [`Self::connect_timeout_for`].
     pub connect_timeout: Duration,
     /// How long a program may take to reply to the first request. After that, the client assumes an older
     /// revision of the protocol.
@@ -86,6 +92,7 @@ impl Default for RemoteSettings {
             allow_stdio: true,
             programs: ProgramPatterns::default(),
             hidden_folder: None,
+            cache_folder: None,
             supervisor: None,
             allow_private_hosts: false,
             connect_timeout: Duration::from_secs(30),
@@ -93,6 +100,21 @@ impl Default for RemoteSettings {
             run_start_timeout: Duration::from_secs(10),
             grace: Duration::from_secs(2),
             max_message_bytes: 8 << 20,
+        }
+    }
+}
+
+impl RemoteSettings {
+    /// The time limit for connecting to a server, and for listing its tools. A program may have to download its
+    /// package at its first start, so it gets the timeout of its calls if somebody raised that above the default.
+    pub fn connect_timeout_for(&self, server: &McpServer) -> Duration {
+        let is_raised = server.timeout_seconds > DEFAULT_TIMEOUT;
+        match server.spec.transport() {
+            TransportKind::Stdio if is_raised => {
+                let raised = Duration::from_secs(u64::try_from(server.timeout_seconds).unwrap_or_default());
+                self.connect_timeout.max(raised)
+            }
+            _ => self.connect_timeout,
         }
     }
 }
@@ -124,11 +146,14 @@ struct Inner {
     /// The limits for large messages of all servers, and the share of each project.
     large_messages: LargeMessages,
     large_message_shares: Mutex<LruCache<ProjectId, LargeMessages>>,
+    /// `None`: programs have no caches.
+    program_caches: Option<ProgramCaches>,
     stop: watch::Sender<bool>,
 }
 
 impl McpServers {
     pub fn new(db: Db, clock: Clock, secrets: Secrets, settings: RemoteSettings) -> Self {
+        let program_caches = settings.cache_folder.clone().map(ProgramCaches::new);
         Self(Arc::new(Inner {
             db,
             clock,
@@ -139,6 +164,7 @@ impl McpServers {
             tool_cache: Mutex::new(LruCache::new(CACHE_CAPACITY)),
             large_messages: LargeMessages::default(),
             large_message_shares: Mutex::new(LruCache::new(CACHE_CAPACITY)),
+            program_caches,
             stop: watch::channel(false).0,
         }))
     }
@@ -237,17 +263,33 @@ impl McpServers {
         }
     }
 
-    /// Closes stale connections until `stop` becomes true, then all connections.
-    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+    /// Closes stale connections and removes unused caches until `stop` becomes true, then closes all connections.
+    pub async fn run(&self, stop: watch::Receiver<bool>) {
         self.warn_of_unconfirmed().await;
+        // Removing large caches takes long, and no program is ended later because of it.
+        tokio::join!(self.close_stale_until(stop.clone()), self.remove_unused_caches_until(stop));
+        self.shutdown().await;
+    }
+
+    async fn close_stale_until(&self, mut stop: watch::Receiver<bool>) {
         let mut changed = self.db().waiter(mcp_servers::CHANGED_CHANNEL);
         loop {
             tokio::select! {
                 () = changed.wait(POLL_INTERVAL) => self.close_stale().await,
-                () = wait_for_stop(&mut stop) => break,
+                () = wait_for_stop(&mut stop) => return,
             }
         }
-        self.shutdown().await;
+    }
+
+    async fn remove_unused_caches_until(&self, mut stop: watch::Receiver<bool>) {
+        let mut changed = self.db().waiter(mcp_servers::CHANGED_CHANNEL);
+        loop {
+            self.remove_caches(stop.clone()).await;
+            tokio::select! {
+                () = changed.wait(POLL_INTERVAL) => {}
+                () = wait_for_stop(&mut stop) => return,
+            }
+        }
     }
 
     /// Says which programs are started only because they were configured before it was recorded by whom.

@@ -6,6 +6,7 @@ mod http;
 mod names;
 mod peers;
 mod pins;
+mod program_caches;
 mod sse;
 mod status;
 mod stdio;

@@ -23,6 +23,9 @@ fn main() {
         }
     }
     eprintln!("rogue: here I am, with {}", std::env::var("ROGUE_KEY").unwrap_or_default());
+    if let Some(delay) = std::env::var("ROGUE_DELAY_MS").ok().and_then(|millis| millis.parse().ok()) {
+        std::thread::sleep(Duration::from_millis(delay));
+    }
     println!("welcome to the rogue server");
     let mut changed = false;
     for line in std::io::stdin().lock().lines() {
