@@ -30,9 +30,11 @@ use crate::{
     },
 };
 
-/// The timeout of an inspection. It is shorter than the timeout of requests, so that the error names the
-/// server that does not respond.
-const INSPECT_TIMEOUT: Duration = Duration::from_secs(50);
+/// How much longer an inspection may take than connecting: it also lists the tools.
+const INSPECT_EXTRA_TIME: Duration = Duration::from_secs(20);
+/// The longest timeout of an inspection. It is shorter than the timeout of the request, so that the error names
+/// the server that does not respond.
+const MAX_INSPECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -41,7 +43,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminRead, routes!(get))
         .scoped(AdminWrite, routes!(update))
         .scoped(AdminWrite, routes!(delete))
-        .scoped(AdminWrite, routes!(inspect))
+        .waits(AdminWrite, routes!(inspect))
         .scoped(AdminRead, routes!(tools))
         .scoped(AdminWrite, routes!(accept))
 }
@@ -204,14 +206,17 @@ async fn inspect(
 ) -> Result<InspectionView> {
     let id = server.find(&app, project).await?;
     let servers = servers(&app)?;
-    let inspection = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
+    let (server, ..) = servers.get(project, id).await?;
+    let within = servers.settings().connect_timeout_for(&server) + INSPECT_EXTRA_TIME;
+    let within = within.min(MAX_INSPECT_TIMEOUT);
+    let inspection = tokio::time::timeout(within, servers.inspect(project, id)).await;
     let inspection = match inspection {
         Ok(inspection) => inspection?,
         Err(_) => emergent_tools::remote::Inspection {
             protocol: None,
             tools: Vec::new(),
-            error: Some(format!("gave no answer within {} seconds", INSPECT_TIMEOUT.as_secs())),
-            millis: u64::try_from(INSPECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+            error: Some(format!("gave no answer within {} seconds", within.as_secs())),
+            millis: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
         },
     };
     let (server, ..) = servers.get(project, id).await?;

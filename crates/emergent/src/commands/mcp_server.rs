@@ -90,7 +90,7 @@ pub enum McpServer {
         /// What happens when a tool changes: pin, warn, off
         #[arg(long, value_name = "POLICY")]
         pin: Option<String>,
-        /// Seconds one call may take
+        /// Seconds one call may take; above 60, also the start of a program until its tools are listed
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<i64>,
     },
@@ -104,6 +104,8 @@ pub enum McpServer {
 const PATH: &str = "/api/admin/mcp-servers";
 /// How much of a tool's description a table shows.
 const MAX_DESCRIPTION_CHARS: usize = 80;
+/// How the error of a server that takes too long begins.
+const NO_ANSWER: &str = "gave no answer within ";
 const SHORT_DIGEST_CHARS: usize = 12;
 
 impl McpServer {
@@ -398,6 +400,14 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
     if !inspection.reachable {
         let error = inspection.error.as_deref().unwrap_or_default();
         output::print_item(&format!("{} ", red("✗")), &format!("{name} {error}"))?;
+        if server.transport == TransportKind::Stdio && error.contains(NO_ANSWER) {
+            let set = hints::command(&format!("mcp-server set {} --timeout 180", hints::quoted(name)));
+            let advice = format!(
+                "a first start may download the package, which can take longer: try again, or give it more time \
+                 with `{set}`"
+            );
+            output::print_item("  ", &advice)?;
+        }
         return Err(Error::Usage(format!("`{name}` could not be used")));
     }
     let (protocol, took) =
