@@ -1,7 +1,12 @@
 //! The two bindings of the protocol: JSON-RPC, and HTTP with JSON.
 
+use std::time::Duration;
+
 use emergent_net::large_messages::{HeldMessage, LargeMessages};
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{
+    Method, RequestBuilder, Response, Url,
+    header::{HeaderMap, RETRY_AFTER},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -126,6 +131,7 @@ pub async fn read_response<T: Send + 'static>(
     match status {
         200..=299 => {}
         401 | 403 => return Err(Error::Unauthorised(status)),
+        429 => return Err(Error::RateLimited { retry_after: retry_after(response.headers()) }),
         _ => {
             let text = body::read_error(response).await;
             return Err(
@@ -166,6 +172,13 @@ fn result_of(text: &[u8], binding: Binding) -> Result<Value, Error> {
             }
         }
     }
+}
+
+/// How long an agent wants to be left alone. A date is not read: the delay of the next attempt is then that of any
+/// failure.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// The error that the agent explains in the body of a refused request. Of one that blames the agent, the status

@@ -119,12 +119,20 @@ impl Inner {
         }
         let exchange = async {
             let sent = call.add_body(request).send().await;
-            let response = sent.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
+            let response = sent.map_err(sending_error)?;
             let ClientOptions { max_message_bytes, large_messages, .. } = &self.options;
             binding::read_response(response, interface.binding, *max_message_bytes, large_messages, parse)
                 .await
         };
         timeout(within, exchange).await.map_err(|_| Error::Timeout(within))?
+    }
+}
+
+/// The error of a request without a response. If there was a connection, the agent may have got the request.
+fn sending_error(error: reqwest::Error) -> Error {
+    match error.is_connect() {
+        true => Error::Unreachable(body::error_chain(error)),
+        false => Error::Lost(body::error_chain(error)),
     }
 }
 
@@ -143,6 +151,7 @@ async fn fetch_card(endpoint: &Endpoint, options: &ClientOptions) -> Result<Agen
         match status {
             200..=299 => body::read_all(response, MAX_CARD_BYTES, large).await,
             401 | 403 => Err(Error::Unauthorised(status)),
+            429 => Err(Error::RateLimited { retry_after: binding::retry_after(response.headers()) }),
             404 => Err(Error::NoInterface(format!("there is no agent card at `{}`", url.path()))),
             _ => Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }

@@ -25,6 +25,14 @@ pub enum Error {
         .within.as_secs_f64()
     )]
     NotFinished { task: String, within: Duration },
+    /// The agent got the message, and then could not be asked for its task any more.
+    #[error("{source} (the task `{task}` was cancelled)")]
+    Abandoned { task: String, source: Box<Error> },
+    #[error(
+        "has had too many requests (HTTP 429){}",
+        .retry_after.map(|delay| format!(" and wants to be left alone for {} seconds", delay.as_secs_f64())).unwrap_or_default()
+    )]
+    RateLimited { retry_after: Option<Duration> },
     #[error("refused the credentials (HTTP {0})")]
     Unauthorised(u16),
     #[error("answered HTTP {status}: {body}")]
@@ -53,8 +61,10 @@ impl Error {
             Self::NotFinished { within, .. } => {
                 format!("did not finish a task within {} seconds", within.as_secs_f64())
             }
+            Self::Abandoned { source, .. } => source.without_quotes(),
             Self::Unreachable(_)
             | Self::Lost(_)
+            | Self::RateLimited { .. }
             | Self::TooLarge { .. }
             | Self::Timeout(_)
             | Self::Unauthorised(_)
@@ -62,12 +72,38 @@ impl Error {
         }
     }
 
-    /// Whether the agent itself fails. One that refuses a message, or works on a task for long, is healthy.
+    /// Whether the agent may have got the message, and what came of it is not known. Sending it again could have the
+    /// work done twice.
+    pub fn has_unknown_outcome(&self) -> bool {
+        match self {
+            Self::Lost(_)
+            | Self::Timeout(_)
+            | Self::TooLarge { .. }
+            | Self::InvalidMessage(_)
+            | Self::NotFinished { .. }
+            | Self::Abandoned { .. } => true,
+            // A proxy answers so when the agent took too long, and the agent may be at work still. With 503 nobody took
+            // the message.
+            Self::Http { status, .. } => *status == 408 || (*status >= 500 && *status != 503),
+            Self::Unreachable(_)
+            | Self::RateLimited { .. }
+            | Self::Unauthorised(_)
+            | Self::NoInterface(_)
+            | Self::Refused { .. } => false,
+        }
+    }
+
+    /// Whether the agent itself fails. One that refuses a message, limits how many it gets, or works on a task for long,
+    /// is healthy.
     pub fn is_server_failure(&self) -> bool {
+        if let Self::Abandoned { source, .. } = self {
+            return source.is_server_failure();
+        }
         !matches!(
             self,
             Self::Refused { .. }
                 | Self::NotFinished { .. }
+                | Self::RateLimited { .. }
                 | Self::Http { status: 400 | 406 | 409 | 413 | 414 | 415 | 422 | 431, .. }
         )
     }
@@ -79,7 +115,7 @@ impl Error {
             Self::Unreachable(_)
                 | Self::Lost(_)
                 | Self::Timeout(_)
-                | Self::Http { status: 408 | 425 | 429 | 500..=599, .. }
+                | Self::Http { status: 408 | 425 | 500..=599, .. }
         )
     }
 }

@@ -15,6 +15,7 @@ mod client;
 mod error;
 mod task;
 
+pub use call::{CallOptions, OnWait, Patience, Wait};
 pub use card::{AgentCard, Skill};
 pub use client::{AgentClient, ClientOptions, Endpoint};
 pub use error::Error;

@@ -72,6 +72,14 @@ impl TaskState {
         })
     }
 
+    /// Whether a task in this state never changes again.
+    pub(crate) fn is_end(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
+            Self::Working | Self::InputRequired | Self::AuthRequired => false,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -257,6 +265,25 @@ impl Outcome {
             bytes: 0,
             held: None,
         })
+    }
+
+    /// What the agent says, shortened if it is very long.
+    pub(crate) fn summary(&self) -> String {
+        body::quoted(self.text.clone())
+    }
+
+    /// The state of the task, without the parts that may be large.
+    pub(crate) fn without_content(&self) -> Self {
+        Self {
+            state: self.state,
+            text: self.summary(),
+            data: Vec::new(),
+            files: Vec::new(),
+            task: self.task.clone(),
+            context: self.context.clone(),
+            bytes: 0,
+            held: None,
+        }
     }
 
     fn is_empty(&self) -> bool {

@@ -1,7 +1,8 @@
-"""Agents made with the Python SDK of A2A, for tests: one that echoes, one that is slow, one that asks for input.
+"""Agents made with the Python SDK of A2A, for tests: one that echoes, one that is slow, one that asks for input, one
+that needs an authorisation.
 
 Prints the address at which it listens. The card of each agent is below `/NAME`; calls that were cancelled are listed
-at `/cancelled`, and the messages that came at `/seen`.
+at `/cancelled`, and the messages that came at `/seen`. `/authorise` is the person who authorises all tasks.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from starlette.routing import Mount, Route
 
 CANCELLED = []
 SEEN = []
+AUTHORISED = asyncio.Event()
 
 
 class Agent(AgentExecutor):
@@ -63,6 +65,19 @@ class Asker(Agent):
         await updater.complete()
 
 
+class Guarded(Agent):
+    async def work(self, context, updater):
+        await updater.requires_auth(updater.new_agent_message([Part(text="Approve the letter.")]))
+        await AUTHORISED.wait()
+        await updater.add_artifact([Part(text="The letter is sent.")])
+        await updater.complete()
+
+
+async def authorise(request):
+    AUTHORISED.set()
+    return JSONResponse([])
+
+
 def routes(base, name, description, executor, binding):
     url = f"{base}/{name}/a2a"
     card = AgentCard(
@@ -90,10 +105,12 @@ def main():
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     everything = [
         Route("/cancelled", lambda request: JSONResponse(CANCELLED)),
+        Route("/authorise", authorise),
         Route("/seen", lambda request: JSONResponse(SEEN)),
         *routes(base, "echo", "Repeats what it is told.", Echo(), "JSONRPC"),
         *routes(base, "repeater", "Repeats what it is told.", Echo(), "HTTP+JSON"),
         *routes(base, "slow", "Takes its time.", Slow(), "JSONRPC"),
+        *routes(base, "guarded", "Asks its own people first.", Guarded(), "JSONRPC"),
         *routes(base, "asker", "Books tables.", Asker(), "HTTP+JSON"),
     ]
     print(base, flush=True)

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// The agents `echo`, `repeater`, `slow` and `asker`, which run until the value is dropped.
+/// The agents `echo`, `repeater`, `slow`, `guarded` and `asker`, which run until the value is dropped.
 #[derive(Debug)]
 pub struct A2aAgents {
     program: Child,
