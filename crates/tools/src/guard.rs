@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::{error, warn};
 
-use crate::{Effect, ExternalContent, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
+use crate::{CallReport, Effect, ExternalContent, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 mod integers;
 mod truncate;
@@ -93,6 +93,7 @@ impl Guard {
             Some(Ok(Err(ToolError::Refused(reason)))) => GuardedOutput::Error(reason),
             Some(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),
             Some(Err(panic)) => {
+                report_unknown_outcome(info, context);
                 let message = errors::panic_message(panic.as_ref()).unwrap_or("no message");
                 error!(tool = info.name, "tool `{}` panicked: {message}", info.name);
                 GuardedOutput::Error(format!(
@@ -101,6 +102,7 @@ impl Guard {
                 ))
             }
             None => {
+                report_unknown_outcome(info, context);
                 warn!(tool = info.name, "tool `{}` gave no answer within {timeout:?}", info.name);
                 let advice = match info.effect {
                     Effect::External { read_only: false, idempotent: false } => {
@@ -137,5 +139,16 @@ impl Guard {
     /// Like [`Guard::truncate`], with a note that names the tool's input fields that make its answer smaller.
     pub fn truncate_for(&self, info: &ToolInfo, answer: Value) -> Value {
         truncate::truncate(answer, self.max_output_bytes, info.input_schema.as_value())
+    }
+}
+
+/// Tells a run that an agent of another system executes that nobody knows what came of its call, so that no workflow
+/// repeats it. A model reads it in the error of the call.
+fn report_unknown_outcome(info: &ToolInfo, context: &ToolContext) {
+    let Some(reporter) = context.reporter.as_ref().filter(|reporter| reporter.waits_until.is_some()) else {
+        return;
+    };
+    if info.effect == (Effect::External { read_only: false, idempotent: false }) {
+        (reporter.report)(CallReport::UnknownOutcome);
     }
 }

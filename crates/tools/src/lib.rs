@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used))]
 
 pub mod builtin;
+mod call_report;
 mod conflicts;
 mod guard;
 mod labels;
@@ -17,9 +18,11 @@ pub mod remote;
 mod tool;
 mod unavailable_tool;
 
+pub use call_report::{CallReport, CallReporter};
 pub use conflicts::{NameConflicts, SharedName};
 pub use emergent_mcp::client::{CallInput, Form, FormAnswer, InputHandler};
 pub use guard::{Guard, GuardedOutput};
 pub use labels::{BareNameOwner, LabelledTool, hex_hash};
+pub use missing::MissingAgent;
 pub use pool::{ToolPool, ToolSet};
 pub use tool::{Effect, ExternalContent, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};

@@ -15,6 +15,10 @@ use crate::{
     remote::{HeldTool, RemoteTools},
 };
 
+/// The reasons why a server that a whitelist names is not used. Only a person can do something about them.
+const NOT_A_SERVER: &str = "is not a server of this project";
+const SWITCHED_OFF: &str = "is switched off";
+
 /// The enabled servers whose tools a whitelist means: those of the granted tools, those that an entry
 /// `server.tool` matches, and those whose tools are not known yet if an entry may mean one of them.
 pub fn meant_servers(
@@ -60,8 +64,8 @@ pub fn absent_servers(
     names
         .into_iter()
         .filter_map(|name| match remote.servers.iter().find(|server| server.name() == name) {
-            None => Some(unavailable(name, "is not a server of this project")),
-            Some(server) if !server.enabled => Some(unavailable(name, "is switched off")),
+            None => Some(unavailable(name, NOT_A_SERVER)),
+            Some(server) if !server.enabled => Some(unavailable(name, SWITCHED_OFF)),
             Some(_) => None,
         })
         .collect()
@@ -132,6 +136,40 @@ pub fn explain(
         .then(|| format!("the tool `{name}` is not available: {}. Continue without it", reasons.join("; ")))
 }
 
+/// Why the agent of another system that executes a run cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingAgent {
+    /// Completes a sentence that begins with the name of its server.
+    pub reason: String,
+    /// Whether trying again cannot help before a person has done something.
+    pub needs_person: bool,
+}
+
+/// Why the agent of a server is not among the tools of a run.
+pub fn explain_agent(server: &str, unavailable: &[UnavailableServer], held: &[HeldTool]) -> MissingAgent {
+    let needs_person = |reason: String| MissingAgent { reason, needs_person: true };
+    if let Some(held) = held.iter().find(|held| held.server == server) {
+        let state = if held.status == ToolStatus::New { "is new" } else { "has changed" };
+        return needs_person(format!("has a card that {state} and is held back until a person accepts it"));
+    }
+    match unavailable.iter().find(|one| one.server == server) {
+        Some(UnavailableServer { missing_secret: Some(secret), .. }) => {
+            needs_person(format!("needs the secret `{secret}`, which is not set"))
+        }
+        Some(UnavailableServer { reason, .. }) => {
+            let needs_person = reason == NOT_A_SERVER || reason == SWITCHED_OFF;
+            MissingAgent { reason: reason.clone(), needs_person }
+        }
+        // The servers may not have been read because of the database, so another attempt may find the agent.
+        None => MissingAgent {
+            reason: "has no agent: its transport is not `a2a`, its filter leaves the agent out, or it could not be \
+                     looked up"
+                .into(),
+            needs_person: false,
+        },
+    }
+}
+
 /// Whether a bare entry grants one of the tools.
 fn matches_any(entry: &str, labelled: &[LabelledTool]) -> bool {
     let entry = [entry.to_owned()];
@@ -164,6 +202,28 @@ mod tests {
         assert!(text.contains("`github`") && text.contains("`web` could not be reached"), "{text}");
         assert_eq!(explain("fetch", &servers, &[], &[]), None, "nothing names it");
         assert_eq!(explain("githubs.create", &servers, &[], &[]), None);
+    }
+
+    #[test]
+    fn the_explanation_of_a_missing_agent_names_the_one_cause() {
+        let explain = |server: &str| {
+            let gone = UnavailableServer { reason: NOT_A_SERVER.into(), ..unavailable("gone", None) };
+            let servers = [unavailable("down", None), unavailable("keyed", Some("TOKEN")), gone];
+            let held =
+                [HeldTool { server: "held".into(), name: "agent".into(), status: ToolStatus::Changed }];
+            explain_agent(server, &servers, &held)
+        };
+        for (server, reason, needs_person) in [
+            ("down", "could not be reached", false),
+            ("keyed", "needs the secret `TOKEN`", true),
+            ("gone", "is not a server of this project", true),
+            ("held", "has changed and is held back until a person accepts it", true),
+            ("tickets", "has no agent", false),
+        ] {
+            let explained = explain(server);
+            assert!(explained.reason.contains(reason), "{explained:?}");
+            assert_eq!(explained.needs_person, needs_person, "{explained:?}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use crate::{
     Effect, NameConflicts, Tool,
     labels::{LabelledTool, is_plain, label_tools, qualified_name},
-    missing,
+    missing::{self, MissingAgent},
     remote::{FailedServers, HeldTool, McpServers, RemoteTools},
     unavailable_tool::UnavailableTool,
 };
@@ -364,6 +364,12 @@ impl ToolSet {
     /// `None` if there is no such tool.
     pub fn explain_missing(&self, name: &str) -> Option<String> {
         missing::explain(name, &self.unavailable, &self.held, &self.unmatched)
+    }
+
+    /// Why the agent of a server, which is to execute a run, is not in the set; `None` if it is.
+    pub fn explain_missing_agent(&self, server: &str) -> Option<MissingAgent> {
+        let is_there = self.tools.values().any(|tool| tool.info().server.as_deref() == Some(server));
+        (!is_there).then(|| missing::explain_agent(server, &self.unavailable, &self.held))
     }
 
     /// The tools as a model request describes them, in the order of their labels.

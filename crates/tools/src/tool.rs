@@ -13,6 +13,8 @@ use emergent_mcp::client::CallInput;
 use emergent_store::Tx;
 use serde_json::Value;
 
+use crate::CallReporter;
+
 /// The description of a tool, for models and for clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
@@ -57,11 +59,13 @@ pub struct ToolContext {
     /// Who is asked if an external server requests input during the call. `None` if there is nobody: such requests
     /// are declined.
     pub input: Option<CallInput>,
+    /// Who hears what a call to another system waits for. `None` if no run makes the call.
+    pub reporter: Option<CallReporter>,
 }
 
 impl ToolContext {
     pub fn new(graph: Graph, project: ProjectId, run: Option<RunId>) -> Self {
-        Self { graph, project, run, call: None, input: None }
+        Self { graph, project, run, call: None, input: None, reporter: None }
     }
 }
 
@@ -103,12 +107,32 @@ pub enum ToolError {
 impl From<emergent_graph::Error> for ToolError {
     fn from(error: emergent_graph::Error) -> Self {
         match error {
-            emergent_graph::Error::Store(error) => {
+            emergent_graph::Error::Store(error) => Self::from_store(&error),
+            emergent_graph::Error::Embedding(error) => Self::Failed(format!("no vectors: {error}")),
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
+impl ToolError {
+    /// Tells the model what it can do about an error of the database.
+    fn from_store(error: &emergent_store::Error) -> Self {
+        use emergent_store::Error as StoreError;
+        match error {
+            // The same query would take as long again.
+            StoreError::TooSlow { limit } => Self::Refused(format!(
+                "the query took longer than the limit of {} seconds and was stopped: ask for less at once, with \
+                 narrower conditions, fewer rows or a smaller depth",
+                limit.as_secs_f32()
+            )),
+            StoreError::TooLarge { .. } => Self::Refused(format!("{error}: ask for less at once")),
+            StoreError::Busy { .. } | StoreError::TooManyRows { .. } => {
+                Self::Failed(format!("{error}; try again in a few seconds"))
+            }
+            _ => {
                 tracing::error!(error = %error, "a tool's database access failed");
                 Self::Failed("the database did not answer".into())
             }
-            emergent_graph::Error::Embedding(error) => Self::Failed(format!("no vectors: {error}")),
-            other => Self::Refused(other.to_string()),
         }
     }
 }
@@ -143,4 +167,20 @@ pub trait Tool: Send + Sync {
     /// Executes the call, or prepares its [`GraphChange`]. The input has been validated against
     /// [`Tool::checked_schema`].
     async fn call(&self, context: &ToolContext, input: Value) -> Result<ToolOutput, ToolError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_told_which_limit_of_the_database_it_reached() {
+        let told =
+            |error: emergent_store::Error| ToolError::from(emergent_graph::Error::from(error)).to_string();
+        let slow = told(emergent_store::Error::TooSlow { limit: Duration::from_millis(2_500) });
+        assert!(slow.contains("2.5 seconds") && slow.contains("less at once"), "{slow}");
+        let busy = told(emergent_store::Error::Busy { waited: Duration::from_secs(10) });
+        assert!(busy.contains("within 10 seconds") && busy.contains("try again"), "{busy}");
+        assert!(told(emergent_store::Error::Broken).contains("did not answer"), "details are for the log");
+    }
 }

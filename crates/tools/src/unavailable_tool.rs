@@ -2,7 +2,7 @@
 //! would not learn what is missing.
 
 use async_trait::async_trait;
-use emergent_domain::json::Schema;
+use emergent_domain::{json::Schema, text::as_sentence};
 use serde_json::{Value, json};
 
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
@@ -18,7 +18,7 @@ impl UnavailableTool {
         let info = ToolInfo {
             name: name.to_owned(),
             server: None,
-            description: format!("Does not work at present: {reason}.").into(),
+            description: as_sentence(&format!("Does not work at present: {reason}")).into(),
             input_schema: Schema::from(json!({ "type": "object" })),
             effect: Effect::Reads,
             scope: None,

@@ -19,12 +19,13 @@ use serde_json::{Map, Value};
 use tracing::debug;
 
 use super::{
-    McpServers, WeakMcpServers, agent,
+    McpServers, WeakMcpServers,
+    agent::{self, AgentRequest},
     client::{CallFailure, RemoteClient},
     connection::ServerConnection,
     content,
 };
-use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
+use crate::{CallReport, Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 /// The guard waits this much longer than the call, since the error of the call itself says more.
 const GRACE: Duration = Duration::from_secs(5);
@@ -81,13 +82,13 @@ impl ServerTool {
 
     /// The connection to the server as it is now, which may have been changed since a run got the tool.
     async fn current_connection(&self, servers: &McpServers) -> Result<Arc<ServerConnection>, ToolError> {
-        match self.connection.is_closed() {
-            false => Ok(Arc::clone(&self.connection)),
-            true => {
-                let current = servers.current_connection(&self.connection.server).await;
-                current.map_err(|reason| self.failed(&reason))
-            }
+        let is_usable =
+            !self.connection.is_closed() && !servers.close_if_secrets_changed(&self.connection).await;
+        if is_usable {
+            return Ok(Arc::clone(&self.connection));
         }
+        let current = servers.current_connection(&self.connection.server).await;
+        current.map_err(|reason| self.failed(&reason))
     }
 
     async fn call_server(
@@ -108,8 +109,17 @@ impl ServerTool {
         let redactor = servers.sent_redactor(connection).except(&input);
         match &client {
             RemoteClient::Agent(agent) => {
-                let message = agent::message_of(context, input)?;
-                let sent = agent.send(message, self.timeout).await;
+                let request = agent::request_of(context, input)?;
+                let options = agent::call_options(context, connection.server.name(), self.timeout, &redactor);
+                let (is_message, sent) = match request {
+                    AgentRequest::Send(message) => (true, agent.send(message, options).await),
+                    AgentRequest::Follow { task } => (false, agent.follow(task, options).await),
+                };
+                // The report precedes the write below, which may take longer than the call has time.
+                let is_unknown = is_message && sent.as_ref().is_err_and(AgentError::has_unknown_outcome);
+                if let (true, Some(reporter)) = (is_unknown, &context.reporter) {
+                    (reporter.report)(CallReport::UnknownOutcome);
+                }
                 let failure = sent.as_ref().map(|_| ()).map_err(CallFailure::from);
                 servers.record_call(connection, &client, failure).await;
                 self.agent_output(connection, sent, redactor).await

@@ -125,6 +125,19 @@ async fn an_input_that_does_not_fit_is_told_what_would() {
 }
 
 #[tokio::test]
+async fn the_example_for_a_relationship_names_one() {
+    let db = TestDb::sqlite().await;
+    let world = World::new(&db).await;
+    for tool in ["relationships_get", "relationships_delete"] {
+        let said = world.err(tool, json!({ "name": "x" })).await;
+        let (_, example) = said.split_once("An input that fits: ").unwrap();
+        let said = world.err(tool, serde_json::from_str(example).unwrap()).await;
+        // The example is understood: only its objects do not exist here.
+        assert!(said.contains("Task/login"), "{tool}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn no_input_at_all_is_an_empty_one() {
     let db = TestDb::sqlite().await;
     let world = World::new(&db).await;

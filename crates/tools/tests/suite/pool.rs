@@ -66,7 +66,17 @@ async fn an_alias_gives_its_tool_and_calls_it() {
 #[tokio::test]
 async fn a_glob_gives_every_tool_it_matches() {
     let found = names(&pool(&[]), &["search_*", "*_traverse"], 0, false).await;
-    assert_eq!(found, ["graph_traverse", "search_fts", "search_hybrid", "search_semantic", "search_similar"]);
+    assert_eq!(
+        found,
+        [
+            "graph_traverse",
+            "search_fts",
+            "search_hybrid",
+            "search_linked",
+            "search_semantic",
+            "search_similar"
+        ]
+    );
 }
 
 #[tokio::test]

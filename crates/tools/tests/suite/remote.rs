@@ -2,6 +2,7 @@
 
 mod a2a;
 mod a2a_rogue;
+mod a2a_waits;
 mod http;
 mod names;
 mod peers;
