@@ -1,6 +1,6 @@
 //! Goes on with a conversation for a caller from outside. The caller names a conversation, or a run that it started
 //! without one: the conversation is then made from that run, with the same id. So a caller that never goes on leaves
-//! no conversation behind.
+//! no conversation behind. A caller may also name a conversation itself: the first message makes it.
 
 use emergent_domain::{
     author::Author,
@@ -23,18 +23,31 @@ use emergent_store::{
     runs,
 };
 
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
 use crate::{
-    Chat, Error, NewMessage, Result, SentMessage, answer::AnswerTerms, send::store_message,
+    Chat, Error, NewMessage, Result, SentMessage, answer::AnswerTerms, conversations, send::store_message,
     unknown_conversation,
 };
 
 /// How many messages of a run are read to find its input: the system prompt, what was said before, and the input.
 const MAX_FIRST_MESSAGES: usize = 200;
 
+/// How a caller from outside names a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationRef {
+    /// By the id of the conversation, or of the run from which it is made.
+    Id(ConversationId),
+    /// By a name that the caller made. Each caller has its own names for each agent: the same name of another caller is
+    /// another conversation, so that nobody learns which names others use.
+    Name(String),
+}
+
 /// The conversation that a caller from outside goes on with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinuedConversation {
-    pub id: ConversationId,
+    pub conversation: ConversationRef,
     /// The agent that the caller starts. The conversation has to be one with this agent.
     pub agent: AgentId,
     /// Whether the caller may use all conversations of the project. Otherwise only its own: an answer may repeat what
@@ -56,17 +69,20 @@ impl Chat {
         let slots = self.executor.try_acquire_slots(actor.project, 1);
         let (executor, now) = (self.executor.clone(), self.clock().now());
         let StartOptions { input, context, traceparent, .. } = start.with_trace_context();
-        let new = NewMessage {
-            text: input,
-            conversation: Some(continued.id),
-            agent: None,
-            parent: None,
-            queue: false,
+        let id = match &continued.conversation {
+            ConversationRef::Id(id) => *id,
+            ConversationRef::Name(name) => named_id(actor, continued.agent, name),
         };
+        let new = NewMessage { text: input, conversation: Some(id), agent: None, parent: None, queue: false };
         let terms = AnswerTerms { origin: Origin::Invoke, context, traceparent };
         let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
             accept_once(tx, |tx| {
-                open(tx, actor, continued, now)?;
+                match &continued.conversation {
+                    ConversationRef::Id(id) => open(tx, actor, *id, &continued, now)?,
+                    ConversationRef::Name(name) => {
+                        open_named(tx, actor, id, name, continued.agent, &new.text, now)?;
+                    }
+                }
                 store_message(tx, &executor, admissions, actor, &new, &[], terms.clone(), now)
             })
         };
@@ -104,13 +120,19 @@ fn check_input(input: &str) -> Result<(), Invalid> {
 
 /// Checks that the caller may go on with the conversation, and makes it from a run if there is none. What the caller
 /// may not see is not found.
-fn open(tx: &mut Tx<'_>, actor: Actor, continued: ContinuedConversation, now: Timestamp) -> Result<()> {
-    let conversation = match rows::get(tx, actor.project, continued.id)? {
+fn open(
+    tx: &mut Tx<'_>,
+    actor: Actor,
+    id: ConversationId,
+    continued: &ContinuedConversation,
+    now: Timestamp,
+) -> Result<()> {
+    let conversation = match rows::get(tx, actor.project, id)? {
         Some(conversation) => conversation,
-        None => from_run(tx, actor, continued, now)?,
+        None => from_run(tx, actor, id, continued, now)?,
     };
     if conversation.author != actor.author && !continued.of_others {
-        return Err(unknown_conversation(continued.id));
+        return Err(unknown_conversation(id));
     }
     if conversation.agent != Some(continued.agent) {
         let reason = "is not a conversation with this agent: begin another one, or name its agent";
@@ -119,25 +141,60 @@ fn open(tx: &mut Tx<'_>, actor: Actor, continued: ContinuedConversation, now: Ti
     Ok(())
 }
 
+/// The id of the conversation to which a caller gave a name. It is made of the caller, so that nobody else's name leads
+/// there, and of nothing else, so that it is the same after a restart and on every server.
+fn named_id(actor: Actor, agent: AgentId, name: &str) -> ConversationId {
+    let mut hash = Sha256::new();
+    let caller = json!([actor.project, actor.author, agent, name]);
+    hash.update(caller.to_string());
+    let digest = hash.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    // Version 8 has no meaning of its own, so that it is the id of nothing else.
+    ConversationId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// Makes the conversation to which the caller gave this name, unless there is one.
+fn open_named(
+    tx: &mut Tx<'_>,
+    actor: Actor,
+    id: ConversationId,
+    name: &str,
+    agent: AgentId,
+    input: &str,
+    now: Timestamp,
+) -> Result<()> {
+    if rows::get(tx, actor.project, id)?.is_some() {
+        return Ok(());
+    }
+    let new = conversations::new_conversation(tx, actor, title_from_message(input), Some(agent), now)?;
+    rows::insert_new(tx, &Conversation { id, external_id: Some(name.to_owned()), ..new })?;
+    match rows::get(tx, actor.project, id)? {
+        Some(_) => Ok(()),
+        None => Err(Invalid::new("conversationId", "was deleted: choose another name").into()),
+    }
+}
+
 /// Makes a conversation from a run that a caller started, with its input and its answer.
 fn from_run(
     tx: &mut Tx<'_>,
     actor: Actor,
-    continued: ContinuedConversation,
+    conversation: ConversationId,
+    continued: &ContinuedConversation,
     now: Timestamp,
 ) -> Result<Conversation> {
-    let unknown = || unknown_conversation(continued.id);
-    let id = RunId(continued.id.0);
+    let unknown = || unknown_conversation(conversation);
+    let id = RunId(conversation.0);
     // The lock makes one of two requests at once wait, which then finds the conversation.
     let run = runs::get_for_update(tx, actor.project, id)?.ok_or_else(unknown)?;
-    if let Some(conversation) = rows::get(tx, actor.project, continued.id)? {
+    if let Some(conversation) = rows::get(tx, actor.project, conversation)? {
         return Ok(conversation);
     }
     let is_of_caller = run.started_by.is_some_and(|token| is_token(actor, token));
     let is_readable = is_of_caller || continued.of_others;
     // The conversation was deleted, or the run answers a message of another one.
     let is_taken =
-        rows::exists(tx, continued.id)? || messages::conversation_of_run(tx, actor.project, id)?.is_some();
+        rows::exists(tx, conversation)? || messages::conversation_of_run(tx, actor.project, id)?.is_some();
     if run.origin != Origin::Invoke || !is_readable || is_taken {
         return Err(unknown());
     }
@@ -176,6 +233,7 @@ fn new_conversation(run: &Run, input: &str, now: Timestamp) -> Conversation {
         created_at: now,
         updated_at: now,
         deleted_at: None,
+        external_id: None,
     }
 }
 

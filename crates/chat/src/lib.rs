@@ -25,7 +25,7 @@ pub use conversations::ConversationDetail;
 pub use emergent_executor::{Error, Result};
 pub use emergent_store::conversations::ChatUsage;
 pub use follow::FollowTarget;
-pub use invoke::ContinuedConversation;
+pub use invoke::{ContinuedConversation, ConversationRef};
 pub use position::Position;
 pub use send::{NewMessage, SentMessage};
 

@@ -8,6 +8,7 @@ use emergent_domain::{
     },
     ids::{AgentId, ChatMessageId, ConversationId},
     invalid::Invalid,
+    run::Origin,
     time::Timestamp,
 };
 use emergent_executor::{AdmissionBatch, Executor, StartOptions};
@@ -100,7 +101,7 @@ pub(crate) fn store_message(
     let mut conversation = open_conversation(tx, actor, new, now)?;
     let is_free = conversation.status == ConversationStatus::Idle
         && messages::next_queued(tx, conversation.id)?.is_none();
-    check_room(tx, &conversation, is_free, new.queue)?;
+    check_room(tx, &conversation, is_free, new.queue, terms.origin)?;
     let status = if is_free { ChatMessageStatus::Answering } else { ChatMessageStatus::Queued };
     let parent = choose_parent(tx, &conversation, new)?;
     let mut message = new_message(actor, &conversation, new, passages, now);
@@ -148,7 +149,13 @@ fn open_conversation(
 }
 
 /// Refuses a message while another one is being answered, unless it may wait, and a conversation that is full.
-fn check_room(tx: &mut Tx<'_>, conversation: &Conversation, is_free: bool, may_wait: bool) -> Result<()> {
+fn check_room(
+    tx: &mut Tx<'_>,
+    conversation: &Conversation,
+    is_free: bool,
+    may_wait: bool,
+    origin: Origin,
+) -> Result<()> {
     if conversation.message_count >= MAX_MESSAGES {
         return Err(Error::Conflict(format!(
             "this conversation has {MAX_MESSAGES} messages, which is the limit: begin a new one"
@@ -158,11 +165,12 @@ fn check_room(tx: &mut Tx<'_>, conversation: &Conversation, is_free: bool, may_w
         return Ok(());
     }
     if !may_wait {
-        return Err(Error::Conflict(
-            "a message of this conversation is being answered: wait for the answer, stop it, or send the message \
-             with `queue: true`"
-                .to_owned(),
-        ));
+        // Callers from outside cannot queue a message.
+        let advice = match origin {
+            Origin::Chat => "wait for the answer, stop it, or send the message with `queue: true`",
+            _ => "wait for the answer, or cancel its run",
+        };
+        return Err(Error::Conflict(format!("a message of this conversation is being answered: {advice}")));
     }
     let queued = messages::count_queued(tx, conversation.id)?;
     if queued >= MAX_QUEUED {

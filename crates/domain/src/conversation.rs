@@ -92,6 +92,8 @@ pub struct Conversation {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deleted_at: Option<Timestamp>,
+    /// The name that a caller from outside gave it. The caller knows the conversation by this name only.
+    pub external_id: Option<String>,
 }
 
 /// A message of a person, or the answer to one.

@@ -34,6 +34,7 @@ row! {
         created_at: "created_at",
         updated_at: "updated_at",
         deleted_at: "deleted_at",
+        external_id: "external_id",
     }
 }
 
@@ -56,6 +57,13 @@ fn wake(tx: &mut Tx<'_>, project: ProjectId, id: ConversationId) -> Result<()> {
 
 pub fn insert(tx: &mut Tx<'_>, conversation: &Conversation) -> Result<()> {
     tx.insert_row(conversation, [], "")?;
+    wake(tx, conversation.project, conversation.id)
+}
+
+/// As [`insert`], unless there is a conversation with this id already, also a deleted one. Of two requests at once, one
+/// waits for the other, and inserts nothing.
+pub fn insert_new(tx: &mut Tx<'_>, conversation: &Conversation) -> Result<()> {
+    tx.insert_row(conversation, [], "ON CONFLICT (id) DO NOTHING")?;
     wake(tx, conversation.project, conversation.id)
 }
 

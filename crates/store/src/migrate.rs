@@ -311,6 +311,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0035_approval_titles.sqlite.sql"),
         postgres: include_str!("migrations/0035_approval_titles.postgres.sql"),
     },
+    Migration {
+        version: 36,
+        name: "context_names",
+        indexes: "",
+        shared: include_str!("migrations/0036_context_names.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.
