@@ -40,6 +40,8 @@ string_enum! {
         BudgetUpdate = "budget.update",
         TriggerPut = "trigger.put",
         TriggerDelete = "trigger.delete",
+        TriggerPause = "trigger.pause",
+        TriggerResume = "trigger.resume",
         ApprovalDecide = "approval.decide",
         ConversationDelete = "conversation.delete",
         DiscussionDecide = "discussion.decide",
@@ -80,7 +82,9 @@ impl AuditAction {
             }
             Self::AgentCreate | Self::AgentUpdate | Self::AgentDelete => Some(EventSubject::Agent),
             Self::BudgetUpdate => Some(EventSubject::Budget),
-            Self::TriggerPut | Self::TriggerDelete => Some(EventSubject::Trigger),
+            Self::TriggerPut | Self::TriggerDelete | Self::TriggerPause | Self::TriggerResume => {
+                Some(EventSubject::Trigger)
+            }
             Self::SessionCreate
             | Self::SessionEnd
             | Self::ApprovalDecide

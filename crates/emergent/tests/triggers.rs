@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Home, command_output, eventually};
+use common::{Home, command_output, eventually, failed};
 use emergent_store::{Db, DbConfig, Tx, params};
 use serde_json::{Value, json};
 
@@ -47,6 +47,57 @@ async fn triggers_are_listed_and_what_became_of_them() {
     assert!(table.contains("on_entity_created Person") && table.contains("admitted"), "{table}");
     let run = fired[0]["runId"].as_str().expect("a run");
     assert!(command_output(home.run(&["run", "show", run])).contains("greeter"));
+}
+
+#[test]
+fn a_schedule_is_paused_and_resumed() {
+    let home = Home::sqlite();
+    define(&home, "digest", "0 8 * * MON-FRI", json!({}));
+    define(&home, "greeter", "on_entity_created", json!({}));
+    let paused = command_output(home.run(&["trigger", "pause", "digest"]));
+    assert!(paused.contains("agent:digest is paused") && paused.contains("trigger resume"), "{paused}");
+    let listed = command_output(home.run(&["trigger", "list"]));
+    assert!(listed.contains("  paused"), "{listed}");
+    let resumed = command_output(home.run(&["trigger", "resume", "agent:digest"]));
+    assert!(resumed.contains("is active, its next time is 20"), "{resumed}");
+    assert!(!command_output(home.run(&["trigger", "list"])).contains("paused"));
+    let misspelt = failed(&home.run(&["trigger", "pause", "digst"]));
+    assert!(misspelt.contains("did you mean `digest`?"), "{misspelt}");
+    let of_event = failed(&home.run(&["trigger", "pause", "greeter"]));
+    assert!(
+        of_event.contains("only schedules can be paused") && !of_event.contains("`enabled`"),
+        "{of_event}"
+    );
+    assert!(of_event.contains("`emergent agent edit greeter`"), "{of_event}");
+}
+
+#[test]
+fn a_paused_schedule_that_is_saved_says_that_it_stays_paused() {
+    let home = Home::sqlite();
+    let apply = || {
+        let output = home.run(&["agent", "apply", "agent.json"]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    define(&home, "digest", "0 8 * * MON-FRI", json!({}));
+    let (_, told) = apply();
+    assert!(!told.contains("paused"), "{told}");
+    command_output(home.run(&["trigger", "pause", "digest"]));
+    let (is_applied, told) = apply();
+    assert!(is_applied && told.contains("schedule agent:digest stays paused"), "{told}");
+    assert!(told.contains("`emergent trigger resume agent:digest` resumes it"), "{told}");
+
+    let weekly = json!({
+        "trigger": "0 9 * * MON",
+        "dispatch": { "tasks": [{ "key": "report", "title": "Write the report", "assignedAgent": "digest" }] },
+    });
+    std::fs::write(home.folder().join("weekly.json"), weekly.to_string()).expect("a file");
+    let save = || home.run(&["trigger", "save", "weekly", "weekly.json"]);
+    let saved = save();
+    assert!(saved.status.success(), "{saved:?}");
+    assert!(!String::from_utf8_lossy(&saved.stderr).contains("paused"), "{saved:?}");
+    command_output(home.run(&["trigger", "pause", "weekly"]));
+    let told = String::from_utf8_lossy(&save().stderr).into_owned();
+    assert!(told.contains("schedule weekly stays paused"), "{told}");
 }
 
 /// As it was written before there were tables of triggers: with definitions alone.

@@ -281,7 +281,10 @@ fn check(
 
 fn has_inactive_schedule(tx: &mut Tx<'_>, agent: &Agent) -> Result<bool> {
     let schedule = schedules::lock_agent_schedule(tx, agent.id)?;
-    let is_inactive = |schedule: Schedule| schedule.error.is_some() || schedule.next_at.is_none();
+    // A schedule that a person paused has no next time either, and stays paused.
+    let is_inactive = |schedule: Schedule| {
+        schedule.error.is_some() || (schedule.next_at.is_none() && schedule.paused_at.is_none())
+    };
     Ok(agent.definition.trigger.is_some() && schedule.is_some_and(is_inactive))
 }
 

@@ -319,6 +319,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 37,
+        name: "paused_schedules",
+        indexes: "",
+        shared: include_str!("migrations/0037_paused_schedules.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -36,6 +36,7 @@ row! {
         created_at: "created_at",
         updated_at: "updated_at",
         waiting_since: "waiting_since",
+        paused_at: "paused_at",
         dispatch: DispatchColumn("dispatch"),
         error: ErrorColumn("error"),
     }
@@ -137,7 +138,7 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Writes a schedule after its agent definition or job changed, and clears the error.
+/// Writes a schedule after its agent definition or job changed, and clears the error. Whether it is paused stays.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     let columns = [
         ("agent_id", Param::from(schedule.agent)),
@@ -170,6 +171,24 @@ pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Sch
     let sql =
         format!("SELECT {COLUMNS} FROM schedules WHERE agent_id = $1 AND product = ''{}", tx.for_update());
     tx.query_opt(&sql, params![agent], Schedule::from_row)
+}
+
+/// A schedule of a project, locked until the transaction ends.
+pub fn lock_by_id(tx: &mut Tx<'_>, project: ProjectId, id: ScheduleId) -> Result<Option<Schedule>> {
+    let sql = format!("SELECT {COLUMNS} FROM schedules WHERE id = $1 AND project_id = $2{}", tx.for_update());
+    tx.query_opt(&sql, params![id, project], Schedule::from_row)
+}
+
+/// Writes since when a locked schedule is paused, or that it no longer is, and its next time.
+pub fn set_paused(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
+    let columns = [
+        ("paused_at", Param::from(schedule.paused_at)),
+        ("next_at", Param::from(schedule.next_at)),
+        ("waiting_since", Param::from(schedule.waiting_since)),
+        ("updated_at", Param::from(schedule.updated_at)),
+    ];
+    tx.update_columns(Schedule::TABLE, columns, "id = $1", [Param::from(schedule.id)])?;
+    Ok(())
 }
 
 /// The schedules of a project, by product and name; those of agents come first.

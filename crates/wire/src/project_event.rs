@@ -134,7 +134,7 @@ pub enum ProjectEventView {
         #[schema(value_type = String, format = DateTime)]
         at: Timestamp,
     },
-    /// A trigger was changed: `put` or `delete`. The triggers of an agent or a product change with these.
+    /// A trigger was changed: `put` or `delete`, or for a schedule `pause` or `resume`. The triggers of an agent or a product change with these.
     Trigger {
         name: String,
         action: String,

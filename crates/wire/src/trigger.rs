@@ -49,12 +49,20 @@ pub struct ScheduleView {
     pub context: Option<Value>,
     pub max_steps: Option<i64>,
     pub timeout_seconds: Option<i64>,
-    /// Null: never again, or set aside for what `error` says.
+    /// Null: never again, paused, or set aside for what `error` says.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_at: Option<Timestamp>,
     /// Its time came then, and it waits because too many runs do.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub waiting_since: Option<Timestamp>,
+    /// False while it is paused: it fires nothing until somebody resumes it.
+    #[serde(default = "is_enabled")]
+    #[schema(required = true)]
+    pub enabled: bool,
+    /// Since when it is paused.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub paused_at: Option<Timestamp>,
     /// Why it was set aside: it fires nothing until it is saved again.
     pub error: Option<String>,
     /// The time of its last run.
@@ -68,6 +76,11 @@ pub struct ScheduleView {
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+}
+
+/// Schedules of a server that cannot pause them are enabled.
+fn is_enabled() -> bool {
+    true
 }
 
 impl ScheduleView {
@@ -89,6 +102,8 @@ impl ScheduleView {
             timeout_seconds: config.timeout_seconds,
             next_at: schedule.next_at,
             waiting_since: schedule.waiting_since,
+            enabled: schedule.paused_at.is_none(),
+            paused_at: schedule.paused_at,
             error: schedule.error,
             last_at: schedule.last_at,
             last_run_id: schedule.last_run.map(Into::into),
@@ -213,6 +228,14 @@ pub struct PutTrigger {
     /// The settings of the schedule or of the event, as in `config.trigger` of an agent.
     #[serde(default)]
     pub config: Map<String, Value>,
+}
+
+/// What to change of a schedule.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateTrigger {
+    /// False pauses the schedule, true resumes it. Times that pass while it is paused are not fired later.
+    pub enabled: bool,
 }
 
 /// The name of a trigger that starts a workflow.

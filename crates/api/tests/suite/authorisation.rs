@@ -102,6 +102,7 @@ fn only_these_routes_are_public() {
         "/a2a/{project}/{agent}/.well-known/agent-card.json",
         "/api/agents/card",
         "/api/docs",
+        "/api/openapi.json",
         "/api/session",
         "/health",
         "/login",
@@ -345,6 +346,12 @@ both_engines! {
                 }
                 // Another project may use the same name for its own trigger.
                 "/api/admin/triggers/{name}" if operation.method == Method::PUT => continue,
+                "/api/admin/triggers/{name}" if operation.method == Method::PATCH => {
+                    let path = "/api/admin/triggers/nightly";
+                    operation.call_at(&outsider, path, r#"{"enabled":false}"#).await.refused(404, "not_found");
+                    walked += 1;
+                    continue;
+                }
                 "/api/admin/triggers/{name}" => "nightly".to_owned(),
                 path if path.starts_with("/api/tokens/") => token.as_str().unwrap().to_owned(),
                 path if path.starts_with("/api/products/") => "p".to_owned(),

@@ -80,6 +80,35 @@ both_engines! {
         client.delete(&path).await.refused(404, "not_found");
     }
 
+    async fn a_schedule_is_paused_and_resumed(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.agent("digest", json!({ "trigger": "0 8 * * MON-FRI" })).await;
+        let path = format!("{TRIGGERS}/digest");
+        let paused = client.patch(&path, json!({ "enabled": false })).await.is(200).clone();
+        assert_eq!((&paused["name"], &paused["agentName"]), (&json!("agent:digest"), &json!("digest")));
+        assert_eq!((&paused["enabled"], &paused["nextAt"]), (&json!(false), &Value::Null));
+        assert!(paused["pausedAt"].is_string(), "{paused}");
+        let listed = client.get(TRIGGERS).await.is(200)["schedules"][0].clone();
+        assert_eq!(listed, paused);
+        let resumed = client.patch(&path, json!({ "enabled": true })).await.is(200).clone();
+        assert_eq!((&resumed["enabled"], &resumed["pausedAt"]), (&json!(true), &Value::Null));
+        assert!(resumed["nextAt"].is_string(), "{resumed}");
+        let log = client.get("/api/admin/audit?action=trigger").await.is(200).clone();
+        let actions: Vec<_> = log.as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
+        assert_eq!(actions, ["trigger.resume", "trigger.pause"]);
+        let missing = client.patch(&format!("{TRIGGERS}/nothing"), json!({ "enabled": false })).await;
+        missing.refused(404, "not_found");
+        client.patch(&path, json!({})).await.refused(400, "invalid");
+        let caller = server.client(Some(&server.token(&[Scope::AgentsRead, Scope::AgentsInvoke], None).await));
+        caller.patch(&path, json!({ "enabled": false })).await.refused(403, "missing_scope");
+        // Whoever may not start an agent may pause its schedule, and no more.
+        let writer = server.client(Some(&server.token(&[Scope::AgentsWrite], None).await));
+        writer.patch(&path, json!({ "enabled": false })).await.is(200);
+        writer.patch(&path, json!({ "enabled": true })).await.refused(403, "forbidden");
+        assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"][0]["enabled"], false);
+    }
+
     async fn triggers_are_listed_with_what_they_wait_for(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -27,11 +27,13 @@ pub struct Schedule {
     /// The cron expression. It was validated when it was saved.
     pub cron: String,
     pub config: ScheduleConfig,
-    /// The next firing time. `None` if the schedule never fires again or is suspended; `error`
+    /// The next firing time. `None` if the schedule never fires again, is paused or is suspended; `error`
     /// gives the reason for a suspension.
     pub next_at: Option<Timestamp>,
     /// Set while the schedule is due but the run queue is full.
     pub waiting_since: Option<Timestamp>,
+    /// Since when a person has paused the schedule. It does not fire until somebody resumes it.
+    pub paused_at: Option<Timestamp>,
     /// Why the schedule is suspended. It does not fire until it is saved again.
     pub error: Option<String>,
     pub last_at: Option<Timestamp>,

@@ -25,6 +25,7 @@ pub mod mcp;
 pub mod mcp_server;
 pub mod object;
 pub mod pack;
+mod paused_schedule;
 pub mod product;
 pub mod project;
 pub mod relationship;

@@ -1,4 +1,5 @@
-//! `emergent trigger`: lists schedules, event triggers and their firings, and saves triggers that start workflows.
+//! `emergent trigger`: lists schedules, event triggers and their firings, pauses and resumes schedules, and saves
+//! triggers that start workflows.
 
 use std::{
     io::Read,
@@ -6,12 +7,15 @@ use std::{
 };
 
 use emergent_domain::time::Timestamp;
-use emergent_wire::trigger::{EventTriggerView, FiringView, ScheduleView, TriggerName, TriggersView};
+use emergent_wire::trigger::{
+    EventTriggerView, FiringView, ScheduleView, TriggerName, TriggersView, UpdateTrigger,
+};
 use serde_json::Value;
 
 use super::{
     agent::{self, to_camel_case},
     encode,
+    paused_schedule::warn_if_paused,
 };
 use crate::{
     client::{Client, Received},
@@ -37,6 +41,16 @@ pub enum Trigger {
     /// Delete a trigger that starts a workflow
     Delete {
         /// Its name in the project
+        name: String,
+    },
+    /// Pause a schedule; times that pass meanwhile are not fired later
+    Pause {
+        /// Its name or id, or the name of its agent
+        name: String,
+    },
+    /// Resume a schedule that was paused
+    Resume {
+        /// Its name or id, or the name of its agent
         name: String,
     },
     /// List what fired and what became of it, newest first
@@ -65,7 +79,11 @@ impl Trigger {
                 let body = read_trigger(&file)?;
                 let path = format!("/api/admin/triggers/{}", encode(&name));
                 let saved: Received<TriggerName> = client.put(&path, &body).await?.data().await?;
-                print_name(&saved, "saved", as_json)
+                print_name(&saved, "saved", as_json)?;
+                if !as_json {
+                    warn_if_paused(client, &saved.name).await;
+                }
+                Ok(())
             }
             Trigger::Delete { name } => {
                 let path = format!("/api/admin/triggers/{}", encode(&name));
@@ -78,8 +96,10 @@ impl Trigger {
                 let deleted: Received<TriggerName> = response.data().await?;
                 print_name(&deleted, "deleted", as_json)
             }
+            Trigger::Pause { name } => set_enabled(client, &name, false, as_json).await,
+            Trigger::Resume { name } => set_enabled(client, &name, true, as_json).await,
             Trigger::Firings { agent, status, limit } => {
-                let mut path = format!("/api/admin/triggers/firings?limit={limit}");
+                let mut path = "/api/admin/triggers/firings?".to_owned();
                 if let Some(agent) = agent {
                     let agent = agent::resolve_agent(client, &agent).await?;
                     path.push_str(&format!("&agentId={}", agent.id));
@@ -94,6 +114,76 @@ impl Trigger {
     }
 }
 
+/// Pauses or resumes a schedule, and says when it fires next.
+async fn set_enabled(client: &Client, name: &str, enabled: bool, as_json: bool) -> Result<()> {
+    let path = format!("/api/admin/triggers/{}", encode(name));
+    let response = client.patch(&path, &UpdateTrigger { enabled }).await;
+    let response = match response {
+        Err(error @ Error::Refused { .. }) => {
+            // Who may not list the triggers reads the refusal itself.
+            let of_event = not_paused(client, name).await.ok().flatten();
+            return Err(of_event.unwrap_or_else(|| error.with_list("trigger list")));
+        }
+        response => response?,
+    };
+    let schedule: Received<ScheduleView> = response.data().await?;
+    if as_json {
+        return output::print_json(&schedule);
+    }
+    let name = &schedule.name;
+    output::print_text(&match enabled {
+        true => format!("schedule {name} is active, its next time is {}", next_text(&schedule)),
+        false => format!(
+            "schedule {name} is paused; `{}` resumes it",
+            hints::command(&format!("trigger resume {}", hints::quoted(name)))
+        ),
+    })
+}
+
+/// When a schedule fires next, or why it does not.
+fn next_text(schedule: &ScheduleView) -> String {
+    let without = match (&schedule.error, schedule.enabled) {
+        (Some(_), _) => "set aside",
+        (None, false) => "paused",
+        (None, true) => "never",
+    };
+    time_text(schedule.next_at, without)
+}
+
+/// The error for a trigger that waits for an event, which cannot be paused; `None` for all others.
+async fn not_paused(client: &Client, name: &str) -> Result<Option<Error>> {
+    let triggers: Received<TriggersView> = client.get("/api/admin/triggers").await?.data().await?;
+    let of_agent = format!("agent:{name}");
+    if triggers.schedules.iter().any(|own| own.name == name || own.name == of_agent) {
+        return Ok(None);
+    }
+    let is_named = |own: &&EventTriggerView| match &own.name {
+        Some(own_name) => own_name == name,
+        None => own.agent_name == name,
+    };
+    let Some(trigger) = triggers.events.iter().find(is_named) else { return Ok(None) };
+    let removal = match (&trigger.name, &trigger.product) {
+        (_, Some(product)) => {
+            format!("it belongs to the product `{product}`, whose next version can leave it out")
+        }
+        (Some(_), None) => {
+            let delete = hints::command(&format!("trigger delete {}", hints::quoted(name)));
+            format!("`{delete}` deletes it")
+        }
+        (None, None) => removal_from_agent(name),
+    };
+    Ok(Some(Error::Usage(format!(
+        "`{name}` waits for the event `{}`, and only schedules can be paused: {removal}",
+        trigger.event
+    ))))
+}
+
+/// How the trigger of an agent is removed: it is a part of its definition.
+fn removal_from_agent(agent: &str) -> String {
+    let edit = hints::command(&format!("agent edit {}", hints::quoted(agent)));
+    format!("remove `trigger` from its definition, with `{edit}` or in its file, which you then apply again")
+}
+
 /// The error for a trigger that does not exist. The trigger of an agent is a part of its definition.
 async fn not_deleted(client: &Client, name: &str, error: Error) -> Result<Error> {
     let agent = name.strip_prefix("agent:").unwrap_or(name);
@@ -105,11 +195,7 @@ async fn not_deleted(client: &Client, name: &str, error: Error) -> Result<Error>
         let of_events = triggers.events.iter().filter_map(|own| own.name.as_deref());
         return Ok(error.with_nearest(name, of_schedules.chain(of_events), "trigger list"));
     }
-    let edit = hints::command(&format!("agent edit {}", hints::quoted(agent)));
-    Ok(Error::Usage(format!(
-        "this trigger belongs to the agent `{agent}`: remove `trigger` from its definition, with `{edit}` or in its \
-         file, which you then apply again"
-    )))
+    Ok(Error::Usage(format!("this trigger belongs to the agent `{agent}`: {}", removal_from_agent(agent))))
 }
 
 fn print_name(trigger: &Received<TriggerName>, what: &str, as_json: bool) -> Result<()> {
@@ -159,7 +245,7 @@ fn show(triggers: &TriggersView) -> Result<()> {
                 target_text(&schedule.agent_name, schedule.dispatch.is_some()),
                 schedule.cron.clone(),
                 schedule.time_zone.clone(),
-                time_text(schedule.next_at, if schedule.error.is_none() { "never" } else { "set aside" }),
+                next_text(schedule),
                 time_text(schedule.last_at, "–"),
                 schedule.product.clone().unwrap_or_default(),
             ]
@@ -187,7 +273,8 @@ fn show(triggers: &TriggersView) -> Result<()> {
             };
             vec![starts, trigger.event.to_string(), filter_text(trigger)]
         };
-        output::print_table(&["STARTS", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
+        let rows: Vec<_> = events.iter().map(cells).collect();
+        output::print_compact_table(&["STARTS", "EVENT", "WHEN"], &rows, &["STARTS"])?;
     }
     Ok(())
 }
@@ -208,6 +295,7 @@ fn filter_text(trigger: &EventTriggerView) -> String {
 }
 
 fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
+    let is_terminal = output::terminal_width().is_some();
     let cells = |firing: &Received<FiringView>| {
         let cause = match firing.event {
             Some(event) => {
@@ -215,11 +303,12 @@ fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
                 let version = firing.entity_version.map_or("null".to_owned(), |version| version.to_string());
                 format!("{event} {} {id} v{version}", firing.entity_type.as_deref().unwrap_or_default())
             }
+            None if is_terminal => format!("schedule {}", to_minutes(&time_text(firing.scheduled_at, ""))),
             None => format!("schedule {}", time_text(firing.scheduled_at, "")),
         };
         let started = firing.run_id.or(firing.workflow_id).map(|id| id.to_string());
         // On a terminal, the reasons follow below the table, because a cell has no room for them.
-        let reason = firing.reason.clone().filter(|_| output::terminal_width().is_none());
+        let reason = firing.reason.clone().filter(|_| !is_terminal);
         vec![
             time_text(Some(firing.created_at), ""),
             firing_name(firing).to_owned(),
@@ -232,17 +321,24 @@ fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
     if rows.is_empty() {
         return output::print_list(&FIRING_HEADERS, &rows, ("trigger list", "lists what would fire"));
     }
-    output::print_compact_table(&FIRING_HEADERS, &rows, &["STATUS"])?;
-    if output::terminal_width().is_some() {
-        for (reason, count) in firing_reasons(firings.iter().map(|firing| &**firing)) {
-            let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
-            output::print_item(&format!("{} ", output::red("✗")), &format!("{reason}{times}"))?;
-        }
+    if !is_terminal {
+        return output::print_table(&FIRING_HEADERS, &rows);
+    }
+    // Every cell is needed to tell a firing from others, so a narrow terminal shows them below each other.
+    output::print_compact_table(&SHORT_FIRING_HEADERS, &rows, &SHORT_FIRING_HEADERS)?;
+    for (reason, count) in firing_reasons(firings.iter().map(|firing| &**firing)) {
+        let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+        output::print_item(&format!("{} ", output::red("✗")), &format!("{reason}{times}"))?;
     }
     Ok(())
 }
 
+/// The length of a time up to its minutes: `2026-01-31T00:00`.
+const MINUTES_LENGTH: usize = 16;
+
 const FIRING_HEADERS: [&str; 5] = ["AT", "AGENT OR TRIGGER", "WHAT", "STATUS", "STARTED OR REASON"];
+/// The headers on a terminal, where the reasons are not in the table.
+const SHORT_FIRING_HEADERS: [&str; 5] = ["AT", "TRIGGER", "WHAT", "STATUS", "STARTED"];
 
 /// The trigger that fired: its own name, or that of its agent.
 fn firing_name(firing: &FiringView) -> &str {
@@ -270,4 +366,9 @@ fn time_text(time: Option<Timestamp>, fallback: &str) -> String {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => time,
     }
+}
+
+/// A time up to its minutes, as tables show it on a terminal.
+fn to_minutes(time: &str) -> String {
+    time.get(..MINUTES_LENGTH).unwrap_or(time).replace('T', " ")
 }

@@ -12,6 +12,7 @@ mod event_context;
 mod events;
 mod fire;
 pub mod firing_counts;
+mod pause;
 mod save;
 mod schedules;
 mod skip;
@@ -155,9 +156,16 @@ impl Executor {
     async fn poll_once(&self, did_work: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
         // The read comes first, because write transactions are needed only if something is due.
         let pending = self.db().read(|tx| {
-            Ok::<_, Error>((schedule_rows::next_due_at(tx)?, rows::projects_with_unread_changes(tx)?))
+            let due = [schedule_rows::next_due_at(tx)?, rows::firings::next_due_at(tx)?];
+            Ok::<_, Error>((due, rows::projects_with_unread_changes(tx)?))
         });
-        let (schedule_due_at, unread) = pending.await?;
+        let (due, unread) = pending.await?;
+        let now = self.clock().now();
+        // Most passes follow a commit that concerns no trigger, and the one read has told so.
+        if unread.is_empty() && due.into_iter().flatten().all(|at| at > now) {
+            return Ok(due.into_iter().flatten().min());
+        }
+        let [schedule_due_at, _] = due;
         if schedule_due_at.is_some_and(|at| at <= self.clock().now()) && !backoff.is_waiting() {
             let fired = self.fire_schedules(BATCH_SIZE).await;
             backoff.record(&fired);

@@ -161,7 +161,9 @@ pub(super) fn upsert_schedule(
     spec: &ScheduleSpec<'_>,
 ) -> Result<()> {
     let zone = spec.config.check()?;
-    let next_at = spec.cron.next(ctx.now, &zone);
+    // A schedule that a person paused stays paused when it is saved again, and has no next time.
+    let paused_at = existing.as_ref().and_then(|existing| existing.paused_at);
+    let next_at = if paused_at.is_none() { spec.cron.next(ctx.now, &zone) } else { None };
     let now = ctx.now;
     let id = existing.as_ref().map_or_else(ScheduleId::new, |existing| existing.id);
     let next = Schedule {
@@ -175,6 +177,7 @@ pub(super) fn upsert_schedule(
         config: spec.config.clone(),
         next_at,
         waiting_since: None,
+        paused_at,
         error: None,
         last_at: None,
         last_run: None,

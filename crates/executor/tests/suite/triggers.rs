@@ -9,6 +9,7 @@ mod events;
 mod metrics;
 mod narrowed;
 mod overlap;
+mod paused;
 mod schedules;
 mod suspended;
 

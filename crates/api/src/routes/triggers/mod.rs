@@ -17,7 +17,9 @@ use crate::{
     auth::{AsActor, InProject},
     extract::{Json, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
-    views::trigger::{FiringView, PutTrigger, TriggerName, TriggersView, workflow_trigger},
+    views::trigger::{
+        FiringView, PutTrigger, ScheduleView, TriggerName, TriggersView, UpdateTrigger, workflow_trigger,
+    },
 };
 
 pub(super) fn routes() -> Routes {
@@ -25,6 +27,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsRead, routes!(list))
         .scoped(AdminRead, routes!(firings))
         .scoped(AgentsWrite, routes!(put))
+        .scoped(AgentsWrite, routes!(update))
         .scoped(AgentsWrite, routes!(delete))
 }
 
@@ -53,6 +56,24 @@ async fn put(
     let spec = workflow_trigger(name.clone(), body)?;
     app.executor.put_workflow_trigger(actor, spec).await?;
     ok(TriggerName { name })
+}
+
+/// Pauses or resumes a schedule, whether an agent, a product or a person has it. Times that pass while it is paused are
+/// not fired later, and runs that it started go on. A schedule that is saved again stays paused.
+#[utoipa::path(
+    patch, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "updateTrigger",
+    params(("name" = String, Path, description = "The name or the id of a schedule, or the name of its agent")),
+    request_body = UpdateTrigger,
+    responses((status = 200, description = "The schedule", body = Envelope<ScheduleView>)),
+)]
+async fn update(
+    State(app): State<App>,
+    AsActor(actor): AsActor,
+    Path(name): Path<String>,
+    Json(body): Json<UpdateTrigger>,
+) -> Result<ScheduleView> {
+    let (schedule, agent) = app.executor.set_schedule_enabled(actor, name, body.enabled).await?;
+    ok(ScheduleView::new(schedule, agent))
 }
 
 /// Deletes a trigger that starts a workflow. Workflows that it started go on. Triggers of agents and products are
