@@ -102,7 +102,10 @@ fn wake_followers(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ApprovalId) -> Result<Option<Approval>> {
-    let sql = format!("SELECT {} FROM approvals WHERE id = $1 AND project_id = $2", Approval::COLUMNS);
+    let sql = format!(
+        "SELECT {} FROM approvals WHERE id = $1 AND coalesce(project_id = $2, false)",
+        Approval::COLUMNS
+    );
     tx.query_opt(&sql, params![id, project], Approval::from_row)
 }
 

@@ -91,7 +91,8 @@ fn select(
     lock: &str,
 ) -> Result<Option<Conversation>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM chat_conversations WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL{lock}"
+        "SELECT {COLUMNS} FROM chat_conversations WHERE id = $1 AND {}{lock}",
+        page::on_row("project_id = $2 AND deleted_at IS NULL")
     );
     tx.query_opt(&sql, params![id, project], Conversation::from_row)
 }

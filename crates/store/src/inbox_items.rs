@@ -40,7 +40,10 @@ pub struct InboxItemFilter {
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: Uuid) -> Result<Option<InboxItem>> {
-    let sql = format!("SELECT {} FROM inbox_items WHERE id = $1 AND project_id = $2", InboxItem::COLUMNS);
+    let sql = format!(
+        "SELECT {} FROM inbox_items WHERE id = $1 AND coalesce(project_id = $2, false)",
+        InboxItem::COLUMNS
+    );
     tx.query_opt(&sql, params![id, project], InboxItem::from_row)
 }
 

@@ -188,7 +188,7 @@ fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bo
 /// Extends the lease of a running job; false when the caller no longer owns it.
 pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> Result<bool> {
     let extended = tx.execute(
-        "UPDATE jobs SET lease_until = $3 WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
+        "UPDATE jobs SET lease_until = $3 WHERE id = $1 AND coalesce(lease_owner = $2 AND status = 'running', false)",
         params![id, owner, until],
     )?;
     Ok(extended == 1)
@@ -198,7 +198,7 @@ pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> R
 /// every transaction whose [`enqueue`] found this job active.
 pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
     let sql = format!(
-        "SELECT id FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
+        "SELECT id FROM jobs WHERE id = $1 AND coalesce(lease_owner = $2 AND status = 'running', false){}",
         tx.for_update()
     );
     Ok(tx.query_opt(&sql, params![id, owner], |row| row.get::<JobId>(0))?.is_some())
@@ -208,7 +208,7 @@ pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
 pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
     let completed = tx.execute(
         "UPDATE jobs SET status = 'done', finished_at = $3, lease_owner = NULL, lease_until = NULL
-         WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
+         WHERE id = $1 AND coalesce(lease_owner = $2 AND status = 'running', false)",
         params![id, owner, now],
     )?;
     Ok(completed == 1)
@@ -220,7 +220,7 @@ pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Resul
     let queue = tx.query_opt(
         "UPDATE jobs SET status = 'queued', attempts = attempts - 1, run_at = $3, lease_owner = NULL,
                          lease_until = NULL
-         WHERE id = $1 AND lease_owner = $2 AND status = 'running' RETURNING queue",
+         WHERE id = $1 AND coalesce(lease_owner = $2 AND status = 'running', false) RETURNING queue",
         params![id, owner, now],
         |row| row.get::<String>(0),
     )?;
@@ -245,7 +245,7 @@ pub enum FailOutcome {
 /// left or the next one would be past its maximum age.
 pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<FailOutcome> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
+        "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND coalesce(lease_owner = $2 AND status = 'running', false){}",
         tx.for_update()
     );
     let Some(job) = tx.query_opt(&sql, params![id, owner], Job::from_row)? else {

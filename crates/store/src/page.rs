@@ -98,6 +98,15 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
     text
 }
 
+/// A condition that no index serves. Rows that are looked up by their ids are found by the index of the ids, and the
+/// rest is checked on the rows. PostgreSQL keeps the plan of a statement, and may have made it when the table was
+/// small: then any index will do, such as one that has all rows of the project, and the lookup takes longer the more
+/// rows there are. A partial index will do even without a condition for its columns: one of running jobs for a job that
+/// has to be running. Statements with a fixed text contain the `coalesce` itself.
+pub(crate) fn on_row(condition: &str) -> String {
+    format!("coalesce({condition}, false)")
+}
+
 /// The most values in a list of [`in_chunks`]; a power of two, so that a full list needs no filling.
 pub(crate) const MAX_CHUNK: usize = 512;
 

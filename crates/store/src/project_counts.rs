@@ -55,7 +55,7 @@ pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<ProjectCounts> {
 }
 
 /// The runs of all projects that are running have an index, and are as few as the servers have slots.
-fn count_running(tx: &mut Tx<'_>, project: ProjectId) -> Result<i64> {
+pub(crate) fn count_running(tx: &mut Tx<'_>, project: ProjectId) -> Result<i64> {
     let sql =
         "SELECT count(*) FROM (SELECT project_id FROM agent_runs WHERE status = 'running' LIMIT $2) AS active
                WHERE project_id = $1";

@@ -154,8 +154,8 @@ impl Traversal<'_> {
             let types = types_sql(object_types, &mut params);
             let sql = match self.as_of {
                 None => format!(
-                    "SELECT {columns} FROM graph_objects
-                     WHERE id IN ({ids}) AND project_id = $1 AND deleted_at IS NULL{types}"
+                    "SELECT {columns} FROM graph_objects WHERE id IN ({ids}) AND {}{types}",
+                    page::on_row("project_id = $1 AND deleted_at IS NULL")
                 ),
                 Some(time) => {
                     let (newest, earlier) = as_of_sql(time, &mut params);

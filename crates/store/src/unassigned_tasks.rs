@@ -107,8 +107,9 @@ pub fn list_heads(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Resu
         let sql = format!(
             "SELECT t.id, t.version, t.created_at, t.updated_at, t.properties->>'workflow_id',
                  t.properties->>'status', {size}, CAST(CASE WHEN {HAS_ACTIVE_AUTHOR} THEN 1 ELSE 0 END AS bigint)
-             FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK} AND t.id IN ({})",
-            page::placeholders(2, list.len())
+             FROM graph_objects AS t WHERE t.id IN ({}) AND {}",
+            page::placeholders(2, list.len()),
+            page::on_row(&format!("t.project_id = $1 AND {IS_LIVE_TASK}"))
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));

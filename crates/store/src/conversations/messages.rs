@@ -57,12 +57,12 @@ pub fn insert(tx: &mut Tx<'_>, message: &mut ChatMessage) -> Result<()> {
 
 /// A message of a conversation.
 pub fn get(tx: &mut Tx<'_>, conversation: ConversationId, id: ChatMessageId) -> Result<Option<ChatMessage>> {
-    find(tx, "conversation_id = $1 AND id = $2", params![conversation, id])
+    find(tx, "coalesce(conversation_id = $1, false) AND id = $2", params![conversation, id])
 }
 
 /// A message of any conversation of a project.
 pub fn get_by_id(tx: &mut Tx<'_>, project: ProjectId, id: ChatMessageId) -> Result<Option<ChatMessage>> {
-    find(tx, "id = $1 AND project_id = $2", params![id, project])
+    find(tx, "id = $1 AND coalesce(project_id = $2, false)", params![id, project])
 }
 
 /// The conversation of the message that a run answers or has answered, if it does.
@@ -71,8 +71,8 @@ pub fn conversation_of_run(
     project: ProjectId,
     run: RunId,
 ) -> Result<Option<ConversationId>> {
-    let sql =
-        "SELECT conversation_id FROM chat_messages WHERE run_id = $1 AND role = 'user' AND project_id = $2";
+    let sql = "SELECT conversation_id FROM chat_messages
+               WHERE run_id = $1 AND role = 'user' AND coalesce(project_id = $2, false)";
     tx.query_opt(sql, params![run, project], |row| row.get(0))
 }
 
@@ -82,7 +82,7 @@ pub fn get_question(
     conversation: ConversationId,
     answer: ChatMessageId,
 ) -> Result<Option<ChatMessage>> {
-    find(tx, "conversation_id = $1 AND answer_id = $2", params![conversation, answer])
+    find(tx, "coalesce(conversation_id = $1, false) AND answer_id = $2", params![conversation, answer])
 }
 
 /// The newest message of a person.

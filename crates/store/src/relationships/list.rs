@@ -99,8 +99,14 @@ fn select_page(
     }
     let (after, values) = page::after_cursor_sql(page, "r.created_at", "r.id", params.len() + 1);
     params.extend(values);
+    // The edges of one object are looked up by their numbers. PostgreSQL might read all edges of the project instead,
+    // because an index has them in the order of the page.
+    let live = match with.is_empty() {
+        true => "r.project_id = $1 AND r.deleted_at IS NULL".to_owned(),
+        false => page::on_row("r.project_id = $1 AND r.deleted_at IS NULL"),
+    };
     let sql = format!(
-        "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{join}{conditions}{after}
+        "{with} SELECT {} FROM {tables} WHERE {live}{join}{conditions}{after}
              AND {HAS_LIVE_ENDS}
          ORDER BY r.created_at DESC, r.id DESC{}",
         Relationship::columns_of("r"),

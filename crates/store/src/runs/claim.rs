@@ -186,7 +186,7 @@ pub fn claim_orphan(
     let clock_from = run.deadline_base.map(|from| from + undriven);
     let updated = tx.execute(
         "UPDATE agent_runs SET owner = $2, clock_from = $3, waiting_since = NULL
-         WHERE id = $1 AND status = 'running' AND owner = $4",
+         WHERE id = $1 AND coalesce(status = 'running' AND owner = $4, false)",
         params![run.id, owner, clock_from, run.owner.as_deref()],
     )?;
     if updated == 0 {
@@ -221,7 +221,10 @@ pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunI
 
 /// A running run that a runner owns; `None` when it does not own the run or the run is not running.
 pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
-    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND {}",
+        page::on_row("owner = $2 AND status = 'running'")
+    );
     tx.query_opt(&sql, params![id, owner], Run::from_row)
 }
 

@@ -87,20 +87,21 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
 
 /// A run of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
-    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2");
+    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false)");
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
 /// Whether the project has this run. Its texts, which may be large, are not read.
 pub fn exists(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<bool> {
-    let sql = "SELECT 1 FROM agent_runs WHERE id = $1 AND project_id = $2";
+    let sql = "SELECT 1 FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false)";
     Ok(tx.query_opt(sql, params![id, project], |_| Ok(()))?.is_some())
 }
 
 /// As [`get`], and locks the row until the transaction ends.
 pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
     let lock = tx.for_update();
-    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2{lock}");
+    let sql =
+        format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false){lock}");
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
@@ -149,7 +150,7 @@ pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
 
 /// How many runs are in the chain of triggers that led to this run; `None` when the project has no such run.
 pub fn cause_depth(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<i64>> {
-    let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND project_id = $2";
+    let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false)";
     tx.query_opt(sql, params![id, project], |row| row.get(0))
 }
 

@@ -52,7 +52,7 @@ pub fn start_waiting_with_owner(
 ) -> Result<bool> {
     let waiting: Option<(Relations, Origin)> = tx.query_opt(
         "UPDATE agent_runs SET status = 'waiting', waiting_for = $4, waiting_since = $5
-         WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
+         WHERE id = $1 AND coalesce(owner = $2 AND status = 'running' AND seq = $3, false)
          RETURNING project_id, parent_run_id, workflow_id, origin",
         params![id, owner, seq, waiting_for, now],
         |row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?)),
@@ -100,7 +100,7 @@ pub fn queue_again(tx: &mut Tx<'_>, id: RunId) -> Result<bool> {
     while let Some(current) = next {
         let relations: Option<Relations> = tx.query_opt(
             "UPDATE agent_runs SET status = CASE WHEN owner IS NULL THEN 'queued' ELSE 'running' END, waiting_for = NULL
-             WHERE id = $1 AND status = 'waiting' AND NOT EXISTS (
+             WHERE id = $1 AND coalesce(status = 'waiting', false) AND NOT EXISTS (
                  SELECT 1 FROM approvals WHERE run_id = agent_runs.id AND status = 'pending')
              RETURNING project_id, parent_run_id, workflow_id",
             params![current],
@@ -192,7 +192,7 @@ fn wake_relations(
 /// owner, or one that writes nothing while the run waits, and the caller has locked it.
 pub fn record_event(tx: &mut Tx<'_>, id: RunId, kind: &str, data: &Value, now: Timestamp) -> Result<()> {
     let seq: Option<i64> = tx.query_opt(
-        "UPDATE agent_runs SET seq = seq + 1 WHERE id = $1 AND status = 'waiting' RETURNING seq",
+        "UPDATE agent_runs SET seq = seq + 1 WHERE id = $1 AND coalesce(status = 'waiting', false) RETURNING seq",
         params![id],
         |row| row.get(0),
     )?;

@@ -18,9 +18,10 @@ pub struct OpenSession {
 /// Lists at most `limit` sessions of a workflow that are active although all of their runs have ended.
 pub fn list_open_sessions(tx: &mut Tx<'_>, id: WorkflowId, limit: usize) -> Result<Vec<OpenSession>> {
     tx.query(
-        "SELECT r.session_id, r.id, r.status FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
-         WHERE r.workflow_id = $1 AND o.deleted_at IS NULL AND o.properties->>'status' = 'active'
-             AND r.status NOT IN ('queued', 'running', 'waiting')
+        "SELECT r.session_id, r.id, r.status FROM agent_runs AS r
+         WHERE r.workflow_id = $1 AND r.status NOT IN ('queued', 'running', 'waiting')
+             AND (SELECT o.deleted_at IS NULL AND o.properties->>'status' = 'active'
+                  FROM graph_objects AS o WHERE o.id = r.session_id)
              AND NOT EXISTS (SELECT 1 FROM agent_runs AS later
                  WHERE later.workflow_id = $1 AND later.session_id = r.session_id
                      AND (later.created_at, later.id) > (r.created_at, r.id))
