@@ -94,9 +94,13 @@ impl Executor {
 
     /// Delivers notices until `stop` becomes true.
     pub async fn run_webhooks(&self, settings: WebhookSettings, stop: watch::Receiver<bool>) {
-        let of_projects =
-            Worker { concurrency: CONCURRENCY, per_project: Some(PER_PROJECT), ..Worker::new(rows::QUEUE) };
-        let of_server = Worker { concurrency: SERVER_CONCURRENCY, ..Worker::new(rows::SERVER_QUEUE) };
+        let of_projects = Worker {
+            concurrency: CONCURRENCY,
+            per_project: Some(PER_PROJECT),
+            ..Worker::for_outside_calls(rows::QUEUE)
+        };
+        let of_server =
+            Worker { concurrency: SERVER_CONCURRENCY, ..Worker::for_outside_calls(rows::SERVER_QUEUE) };
         tokio::join!(
             self.deliver_queue(of_projects, settings.clone(), stop.clone()),
             self.deliver_queue(of_server, settings, stop)

@@ -36,10 +36,17 @@ impl Worker {
             queue,
             concurrency: 1,
             per_project: None,
-            lease: Duration::from_secs(60),
+            // As long as the lease of a run: when a server is killed, people wait for either.
+            lease: Duration::from_secs(9),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(5),
         }
+    }
+
+    /// A worker whose jobs call other systems, such as webhooks. A call that was made cannot be taken back, and a job whose
+    /// lease is lost makes it again: the lease outlives a restart of the database.
+    pub fn for_outside_calls(queue: &'static str) -> Self {
+        Self { lease: Duration::from_secs(60), ..Self::new(queue) }
     }
 }
 
@@ -232,5 +239,38 @@ impl Drop for ReleaseOnDrop<'_> {
         let (db, now) = (self.worker_loop.db.clone(), self.worker_loop.clock.now());
         // If the process exits first, the lease expires, which has the same effect later.
         runtime.spawn(async move { db.write(move |tx| jobs::release(tx, job.id, &owner, now)).await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Whether a job keeps its lease when the database is away for ten seconds, from the moment of a renewal on.
+    async fn outlives_a_restart(worker: Worker) -> bool {
+        let mut keeper = LeaseKeeper::new("a job", &Clock::system(), worker.lease);
+        let mut back_at = None;
+        loop {
+            let renewal = |_| {
+                let back_at = *back_at.get_or_insert(Instant::now() + Duration::from_secs(10));
+                std::future::ready(if Instant::now() < back_at { Err("no connection") } else { Ok(()) })
+            };
+            match keeper.renew(renewal).await {
+                Ok(Some(())) => return true,
+                Ok(None) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restart_of_the_database_does_not_repeat_calls_to_other_systems() {
+        assert!(outlives_a_restart(Worker::for_outside_calls("q")).await);
+        assert!(
+            !outlives_a_restart(Worker::new("q")).await,
+            "its work can be repeated, and is taken over sooner"
+        );
     }
 }
