@@ -29,6 +29,7 @@ pub mod filter;
 pub mod health;
 pub mod idempotency;
 pub mod inbox_items;
+mod insert_many;
 pub mod installed_products;
 pub mod jobs;
 pub mod lease_keeper;

@@ -130,6 +130,18 @@ impl Tx<'_> {
             rows.iter().enumerate().map(|(index, row)| row.insert_params(values(index))).collect();
         self.insert_many(&R::insert_head(&more), R::COLUMN_COUNT + N, &params?, tail)
     }
+
+    /// Like [`Tx::insert_rows`], for rows that have no duplicates; see [`Tx::execute_later`].
+    pub(crate) fn insert_rows_later<'a, R: InsertRow, const N: usize>(
+        &mut self,
+        rows: &'a [R],
+        more: [&str; N],
+        values: impl Fn(usize) -> [Param<'a>; N],
+    ) -> Result<()> {
+        let params: Result<Vec<Vec<Param<'a>>>> =
+            rows.iter().enumerate().map(|(index, row)| row.insert_params(values(index))).collect();
+        self.insert_many_later(&R::insert_head(&more), R::COLUMN_COUNT + N, &params?)
+    }
 }
 
 /// The number of columns in a list: one more than it has commas.

@@ -1,8 +1,8 @@
 //! [`Tx`], a database transaction. Every statement of the store runs in one.
 //!
-//! Store functions are plain functions over `&mut Tx`. The same code runs on SQLite's writer thread and,
-//! with one round trip per statement, on a PostgreSQL connection. A caller can therefore combine several
-//! functions in one transaction on both engines.
+//! Store functions are plain functions over `&mut Tx`. The same code runs on SQLite's writer thread and on a
+//! PostgreSQL connection, where each statement whose answer is needed is a round trip. A caller can therefore
+//! combine several functions in one transaction on both engines.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -14,15 +14,11 @@ use crate::{
     error::{Error, Result},
     idempotency::KeyedRequest,
     limits::TxLimits,
+    row_numbers::NumberPool,
     search::{fts_buffer::FtsBuffer, vectors::VectorChange},
     storage_health::StorageFault,
     value::{Param, Row},
 };
-
-/// The most parameters of one `INSERT` with many rows. PostgreSQL allows 65,535.
-const MAX_PARAMS: usize = 30_000;
-/// The most rows of one `INSERT`.
-const MAX_INSERT_ROWS: usize = 512;
 
 /// A running transaction on one of the two engines.
 pub struct Tx<'a> {
@@ -33,6 +29,8 @@ pub struct Tx<'a> {
     pub(crate) hooks: Vec<Box<dyn FnOnce() + Send>>,
     /// The changes for the vector indexes in memory, applied after the commit. Only on SQLite.
     pub(crate) vectors: Vec<VectorChange>,
+    /// The changes for the feed, inserted before the commit. Only on PostgreSQL.
+    pub(crate) changes: Vec<Vec<Param<'static>>>,
     /// A statement conflicted with another transaction, so the whole transaction must be retried.
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
@@ -73,6 +71,7 @@ impl<'a> Tx<'a> {
             wakes: Vec::new(),
             hooks: Vec::new(),
             vectors: Vec::new(),
+            changes: Vec::new(),
             conflicted: false,
             failed: false,
             has_written: false,
@@ -102,6 +101,18 @@ impl<'a> Tx<'a> {
             Conn::Postgres(session) => session.execute(sql, params),
         });
         self.has_written |= result.as_ref().is_ok_and(|changed| *changed > 0);
+        self.track_failure(result)
+    }
+
+    /// Runs a statement of which only its failure matters. On PostgreSQL it is sent together with the next statement or
+    /// with the commit, so that it needs no round trip of its own; its failure is the failure of that one. It must not
+    /// be one that can find a duplicate: the transaction would be tried again.
+    pub fn execute_later(&mut self, sql: &str, params: &[Param<'_>]) -> Result<()> {
+        let result = self.limits.check().and_then(|()| match &self.conn {
+            Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params).map(drop),
+            Conn::Postgres(session) => session.defer(sql, params),
+        });
+        self.has_written |= result.is_ok();
         self.track_failure(result)
     }
 
@@ -154,6 +165,11 @@ impl<'a> Tx<'a> {
         self.track_failure(result)?;
         self.read_bytes += bytes;
         Ok((values, is_cut))
+    }
+
+    /// The size of what this transaction has read so far.
+    pub fn read_bytes(&self) -> usize {
+        self.read_bytes
     }
 
     /// Runs a query and passes each row on, without collecting them.
@@ -209,40 +225,13 @@ impl<'a> Tx<'a> {
         Ok(self.query(sql, params, read)?.into_iter().next())
     }
 
-    /// Inserts many rows and returns how many were inserted. `head` is `INSERT INTO t (a, b) VALUES`, `tail`
-    /// is SQL after the rows. On PostgreSQL many rows share a round trip; SQLite is fastest with one prepared
-    /// statement per row.
-    pub fn insert_many(
-        &mut self,
-        head: &str,
-        columns: usize,
-        rows: &[Vec<Param<'_>>],
-        tail: &str,
-    ) -> Result<u64> {
-        let mut changed = 0;
-        let mut sql = String::new();
-        let mut row_count = 0;
-        let mut remaining = rows;
-        while !remaining.is_empty() {
-            // The number of rows is a power of two, so that few different statements are prepared.
-            let count = match self.engine() {
-                Engine::Sqlite => 1,
-                Engine::Postgres => {
-                    1 << remaining.len().min(MAX_PARAMS / columns.max(1)).clamp(1, MAX_INSERT_ROWS).ilog2()
-                }
-            };
-            let (batch, after_batch) = remaining.split_at(count);
-            remaining = after_batch;
-            if row_count != count {
-                row_count = count;
-                sql = insert_sql(head, columns, row_count, tail);
-            }
-            changed += match batch {
-                [row] => self.execute(&sql, row)?,
-                _ => self.execute(&sql, &batch.iter().flatten().cloned().collect::<Vec<_>>())?,
-            };
-        }
-        Ok(changed)
+    /// The names of the types that PostgreSQL gives to the parameters of a statement; none on SQLite.
+    pub(crate) fn param_types(&mut self, sql: &str) -> Result<Vec<String>> {
+        let result = match &self.conn {
+            Conn::Sqlite(..) => Ok(Vec::new()),
+            Conn::Postgres(session) => session.param_types(sql),
+        };
+        self.track_failure(result)
     }
 
     /// Locks a name until the transaction ends, so that two servers do not make the same decision
@@ -255,6 +244,16 @@ impl<'a> Tx<'a> {
                 &[Param::from(name)],
                 |_| Ok(()),
             )?;
+        }
+        Ok(())
+    }
+
+    /// As [`Tx::advisory_lock`], but several transactions can hold the lock if all of them share it. The next statement
+    /// runs under it; the lock itself takes no round trip.
+    pub fn advisory_lock_shared(&mut self, name: &str) -> Result<()> {
+        if self.engine() == Engine::Postgres {
+            let sql = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 4400))";
+            self.execute_later(sql, &[Param::from(name)])?;
         }
         Ok(())
     }
@@ -302,6 +301,14 @@ impl<'a> Tx<'a> {
         match &self.conn {
             Conn::Sqlite(conn, _) => Some(conn),
             Conn::Postgres(_) => None,
+        }
+    }
+
+    /// The row numbers that this server has taken from the sequences of PostgreSQL.
+    pub(crate) fn number_pool(&self) -> Option<Arc<NumberPool>> {
+        match self.conn {
+            Conn::Sqlite(..) => None,
+            Conn::Postgres(session) => Some(Arc::clone(session.numbers())),
         }
     }
 
@@ -372,26 +379,6 @@ fn changes_rows(sql: &str) -> bool {
     let sql = sql.trim_start();
     ["INSERT", "UPDATE", "DELETE"].iter().any(|verb| sql.starts_with(verb))
         || (sql.starts_with("WITH") && sql.contains("RETURNING"))
-}
-
-/// An `INSERT` with numbered placeholders for `rows` rows.
-fn insert_sql(head: &str, columns: usize, rows: usize, tail: &str) -> String {
-    let mut sql = String::with_capacity(head.len() + tail.len() + rows * columns * 6 + 1);
-    sql.push_str(head);
-    for row in 0..rows {
-        sql.push_str(if row == 0 { " (" } else { ", (" });
-        for column in 0..columns {
-            if column > 0 {
-                sql.push_str(", ");
-            }
-            sql.push('$');
-            sql.push_str(&(row * columns + column + 1).to_string());
-        }
-        sql.push(')');
-    }
-    sql.push(' ');
-    sql.push_str(tail);
-    sql
 }
 
 /// Replaces `$2` by `?2`. To SQLite, `$2` is a named parameter, and looking up names takes longer the more

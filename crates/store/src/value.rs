@@ -33,6 +33,8 @@ pub enum Param<'a> {
     Json(Cow<'a, str>),
     /// A vector of numbers: little-endian bytes in SQLite, `vector` in PostgreSQL.
     Vector(Cow<'a, [f32]>),
+    /// Values of one type, which PostgreSQL gets as an array.
+    Array(Vec<Param<'a>>),
 }
 
 macro_rules! param_from {
@@ -81,6 +83,25 @@ impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
     }
 }
 
+impl Param<'_> {
+    /// The same parameter, which borrows nothing.
+    pub(crate) fn to_static(&self) -> Param<'static> {
+        match self {
+            Param::Null => Param::Null,
+            Param::Bool(value) => Param::Bool(*value),
+            Param::Int(value) => Param::Int(*value),
+            Param::Real(value) => Param::Real(*value),
+            Param::Text(text) => Param::Text(Cow::Owned(text.clone().into_owned())),
+            Param::Blob(bytes) => Param::Blob(Cow::Owned(bytes.clone().into_owned())),
+            Param::Uuid(id) => Param::Uuid(*id),
+            Param::Time(time) => Param::Time(*time),
+            Param::Json(text) => Param::Json(Cow::Owned(text.clone().into_owned())),
+            Param::Vector(vector) => Param::Vector(Cow::Owned(vector.clone().into_owned())),
+            Param::Array(values) => Param::Array(values.iter().map(Param::to_static).collect()),
+        }
+    }
+}
+
 /// A slice of parameters from values that convert into [`Param`]: `params![project, key]`.
 #[macro_export]
 macro_rules! params {
@@ -123,6 +144,9 @@ impl rusqlite::ToSql for Param<'_> {
             Param::Uuid(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.as_bytes())),
             Param::Time(time) => ToSqlOutput::Owned(Value::Integer(time.as_micros())),
             Param::Vector(vector) => ToSqlOutput::Owned(Value::Blob(vector_bytes(vector))),
+            Param::Array(_) => {
+                return Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into()));
+            }
         })
     }
 }
@@ -170,6 +194,7 @@ impl ToSql for Param<'_> {
                 out.put_u16(0);
                 vector.iter().for_each(|number| out.put_f32(*number));
             }
+            Param::Array(values) => return values.to_sql(ty, out),
         }
         Ok(IsNull::No)
     }

@@ -12,7 +12,7 @@ use tokio_postgres::{
     tls::{MakeTlsConnect, TlsConnect},
 };
 
-use crate::wake::Wake;
+use crate::{row_numbers::NumberPool, wake::Wake};
 
 /// The delay before the next attempt to connect.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
@@ -88,9 +88,15 @@ async fn answered<T>(answer: impl Future<Output = Result<T, tokio_postgres::Erro
 }
 
 /// Connects, and connects again whenever the connection is lost, until the task is aborted. Each time all
-/// waiters are woken, because notifications may have been missed.
-pub(crate) async fn run<T>(config: Config, tls: T, wake: Arc<Wake>, notifier: Arc<Notifier>)
-where
+/// waiters are woken, because notifications may have been missed, and the row numbers are dropped, because another
+/// database may have taken over: this connection notices it also when no other one is in use.
+pub(crate) async fn run<T>(
+    config: Config,
+    tls: T,
+    wake: Arc<Wake>,
+    notifier: Arc<Notifier>,
+    numbers: Arc<NumberPool>,
+) where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
     T::Stream: Send,
     T::TlsConnect: Send,
@@ -103,6 +109,7 @@ where
             serve_connection(client, connection, &wake, &notifier).await;
         }
         failures = failures.saturating_add(1);
+        numbers.clear();
         wake.notify_all();
         tokio::time::sleep(BACKOFF.delay(failures)).await;
     }

@@ -11,10 +11,15 @@ use std::{
 };
 
 use deadpool_postgres::Object;
-use futures_util::StreamExt;
+use futures_util::{
+    StreamExt,
+    future::{join, join_all},
+};
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::{
     CancelToken, RowStream, Socket, Statement,
+    error::SqlState,
     tls::MakeTlsConnect,
     types::{ToSql, Type},
 };
@@ -22,6 +27,7 @@ use tokio_postgres::{
 use crate::{
     error::{Error, Result},
     limits::TxLimits,
+    row_numbers::NumberPool,
     value::{Param, Row},
 };
 
@@ -33,6 +39,8 @@ const CANCEL_TIME: Duration = Duration::from_secs(2);
 const FIRST_FETCH: usize = 8;
 /// The most rows of one fetch.
 const MAX_FETCH: usize = 1_000;
+/// The most statements that wait to be sent with the next one. [`join_all`] starts this many in their order.
+const MAX_DEFERRED: usize = 16;
 
 /// Asks the database, over a connection of its own, to cancel the statement of another connection.
 pub(crate) type CancelStatement =
@@ -70,8 +78,26 @@ pub(crate) struct Session {
     in_transaction: AtomicBool,
     /// The cursor of [`Session::for_each_row_up_to`] is open in this transaction.
     has_cursor: AtomicBool,
+    /// What is sent together with the next statement.
+    unsent: Mutex<Unsent>,
     /// Counts the statements that the database has answered.
     answers: Arc<AtomicU64>,
+    numbers: Arc<NumberPool>,
+}
+
+/// Statements whose answers nobody needs yet. They are sent together with the next statement, before it, and answered
+/// in the same round trip.
+#[derive(Default)]
+struct Unsent {
+    /// The statement that begins the transaction.
+    begin: Option<&'static str>,
+    deferred: Vec<DeferredStatement>,
+}
+
+/// A statement of which only its failure matters.
+struct DeferredStatement {
+    sql: String,
+    params: Vec<Param<'static>>,
 }
 
 impl Session {
@@ -81,6 +107,7 @@ impl Session {
         limits: Arc<TxLimits>,
         cancel: CancelStatement,
         answers: Arc<AtomicU64>,
+        numbers: Arc<NumberPool>,
     ) -> Self {
         Self {
             client,
@@ -91,8 +118,14 @@ impl Session {
             must_close: AtomicBool::new(false),
             in_transaction: AtomicBool::new(false),
             has_cursor: AtomicBool::new(false),
+            unsent: Mutex::default(),
             answers,
+            numbers,
         }
+    }
+
+    pub(crate) fn numbers(&self) -> &Arc<NumberPool> {
+        &self.numbers
     }
 
     pub(crate) fn limits(&self) -> &Arc<TxLimits> {
@@ -106,25 +139,131 @@ impl Session {
         }
     }
 
-    /// Begins a transaction with a statement such as `BEGIN`.
-    pub(crate) fn begin(&self, sql: &str) -> Result<()> {
-        self.run(async { Ok(self.client.batch_execute(sql).await?) })?;
+    /// Begins a transaction with a statement such as `BEGIN`, which is sent with the first statement of the transaction.
+    /// Without a statement cache it is sent at once, because a connection pooler in between must see it before the
+    /// statements are prepared.
+    pub(crate) fn begin(&self, sql: &'static str) -> Result<()> {
+        *self.unsent.lock() = Unsent::default();
+        if self.cache {
+            self.unsent.lock().begin = Some(sql);
+        } else {
+            self.run(async { Ok(self.client.batch_execute(sql).await?) })?;
+        }
         self.has_cursor.store(false, Ordering::Relaxed);
         self.in_transaction.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Commits. If this fails, the transaction has ended as well.
+    /// Commits. If this fails, nothing is committed, and the caller rolls back.
     pub(crate) fn commit(&self) -> Result<()> {
+        let is_empty = {
+            let unsent = self.unsent.lock();
+            unsent.begin.is_some() && unsent.deferred.is_empty()
+        };
+        if is_empty {
+            // A transaction that consists of no statement was never begun.
+            self.unsent.lock().begin = None;
+        } else {
+            // If a deferred statement fails, either the database rolls back instead or the commit is not sent, and the
+            // failure is returned.
+            self.run(self.send_with_unsent(async { Ok(self.client.batch_execute("COMMIT").await?) }))?;
+        }
         self.in_transaction.store(false, Ordering::Relaxed);
-        self.run(async { Ok(self.client.batch_execute("COMMIT").await?) })
+        Ok(())
+    }
+
+    /// The names of the types of the parameters of a statement.
+    pub(crate) fn param_types(&self, sql: &str) -> Result<Vec<String>> {
+        let statement = self.run(self.prepare(sql))?;
+        Ok(statement.params().iter().map(|type_| type_.name().to_owned()).collect())
+    }
+
+    /// Runs a statement later, together with the next one or with the commit. Its failure is that of the statement or
+    /// commit that it is sent with.
+    pub(crate) fn defer(&self, sql: &str, params: &[Param<'_>]) -> Result<()> {
+        if !self.cache {
+            return self.execute(sql, params).map(drop).map_err(deferred_error);
+        }
+        let statement =
+            DeferredStatement { sql: sql.to_owned(), params: params.iter().map(Param::to_static).collect() };
+        let count = {
+            let mut unsent = self.unsent.lock();
+            unsent.deferred.push(statement);
+            unsent.deferred.len()
+        };
+        if count < MAX_DEFERRED { Ok(()) } else { self.run(self.send_with_unsent(async { Ok(()) })) }
+    }
+
+    /// Sends what was not sent yet, and then a statement, without waiting for the answers in between.
+    async fn send_with_unsent<T>(&self, statement: impl Future<Output = Result<T>>) -> Result<T> {
+        let unsent = std::mem::take(&mut *self.unsent.lock());
+        if unsent.begin.is_none() && unsent.deferred.is_empty() {
+            return statement.await;
+        }
+        let prepared = match self.prepare_deferred(&unsent.deferred).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // Nothing was sent. If the caller goes on, the next statement must still begin the transaction, and fail
+                // with the statement that cannot be prepared.
+                *self.unsent.lock() = unsent;
+                return Err(error);
+            }
+        };
+        self.send_after(unsent, &prepared, statement).await
+    }
+
+    /// Prepares statements. One that is not cached yet takes a round trip.
+    async fn prepare_deferred(&self, deferred: &[DeferredStatement]) -> Result<Vec<Statement>> {
+        let mut prepared = Vec::with_capacity(deferred.len());
+        for DeferredStatement { sql, .. } in deferred {
+            prepared.push(self.prepare(sql).await?);
+        }
+        Ok(prepared)
+    }
+
+    async fn send_after<T>(
+        &self,
+        Unsent { begin, deferred }: Unsent,
+        prepared: &[Statement],
+        statement: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        // A statement whose parameters cannot be encoded is not sent at all, so the database would not refuse what
+        // follows it. Such a failure is known when its future was polled once.
+        let has_failed = AtomicBool::new(false);
+        let note_failure = |sent: Result<u64, tokio_postgres::Error>| {
+            has_failed.fetch_or(sent.is_err(), Ordering::Relaxed);
+            sent
+        };
+        let begin = async {
+            match begin {
+                Some(sql) => note_failure(self.client.batch_execute(sql).await.map(|()| 0)),
+                None => Ok(0),
+            }
+        };
+        let deferred =
+            deferred.iter().zip(prepared).map(|(DeferredStatement { params, .. }, prepared)| async {
+                let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+                note_failure(self.client.execute(prepared, &params).await)
+            });
+        let statement =
+            async { if has_failed.load(Ordering::Relaxed) { Ok(None) } else { statement.await.map(Some) } };
+        // Each future sends its statement when it is polled first, and they are polled in this order.
+        let (begun, (deferred, result)) = join(begin, join(join_all(deferred), statement)).await;
+        begun?;
+        // After a failure the database refuses everything that follows, so the first error is the cause.
+        for deferred in deferred {
+            deferred.map_err(|error| deferred_error(self.numbers.check_error(error.into())))?;
+        }
+        // Nothing that came before has failed, so the statement was sent.
+        result?.ok_or(Error::Broken)
     }
 
     /// Rolls back what was begun, also when the transaction is over its limits. If that fails, the connection
     /// is closed, which rolls back as well; so is one on which a statement was cancelled.
     pub(crate) fn rollback(&self) {
         let in_transaction = self.in_transaction.swap(false, Ordering::Relaxed);
-        if !in_transaction || self.must_close.load(Ordering::Relaxed) {
+        let was_sent = std::mem::take(&mut *self.unsent.lock()).begin.is_none();
+        if !in_transaction || !was_sent || self.must_close.load(Ordering::Relaxed) {
             return;
         }
         let rolled_back = self.runtime.block_on(timeout(CANCEL_TIME, self.client.batch_execute("ROLLBACK")));
@@ -138,7 +277,7 @@ impl Session {
         self.run(async {
             let statement = self.prepare(sql).await?;
             let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
-            Ok(self.client.execute(&statement, &params).await?)
+            self.send_with_unsent(async { Ok(self.client.execute(&statement, &params).await?) }).await
         })
     }
 
@@ -152,7 +291,8 @@ impl Session {
         self.run(async {
             let statement = self.prepare(sql).await?;
             let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
-            let mut rows = pin!(self.client.query_raw(&statement, params).await?);
+            let sent = async { Ok(self.client.query_raw(&statement, params).await?) };
+            let mut rows = pin!(self.send_with_unsent(sent).await?);
             while let Some(row) = rows.next().await {
                 if !visit(&Row::Postgres(&row?))? {
                     break;
@@ -174,6 +314,9 @@ impl Session {
     ) -> Result<()> {
         self.run(async {
             let declare = self.prepare(&format!("DECLARE page NO SCROLL CURSOR FOR {sql}")).await?;
+            if !self.unsent.lock().deferred.is_empty() {
+                self.send_with_unsent(async { Ok(()) }).await?;
+            }
             let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
             let (mut count, mut fetched, mut bytes) = (FIRST_FETCH, 0, 0);
             let mut rows = Box::pin(self.open_cursor(&declare, &params).await?);
@@ -200,7 +343,9 @@ impl Session {
     /// Opens a cursor and fetches its first rows. The statements are sent together and answered in one round
     /// trip; if one fails, so do those after it.
     async fn open_cursor(&self, declare: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<RowStream> {
-        let before = if !self.in_transaction.swap(true, Ordering::Relaxed) {
+        let before = if let Some(begin) = self.unsent.lock().begin.take() {
+            Some(begin)
+        } else if !self.in_transaction.swap(true, Ordering::Relaxed) {
             Some("BEGIN READ ONLY")
         } else if self.has_cursor.load(Ordering::Relaxed) {
             Some("CLOSE page")
@@ -246,14 +391,27 @@ impl Session {
             let (result, ()) = tokio::join!(timeout(CANCEL_TIME, work), cancel);
             match result {
                 Ok(result) => self.answered(result),
-                Err(_) => Err(Error::Unresponsive),
+                Err(_) => Err(self.numbers.check_error(Error::Unresponsive)),
             }
         })
     }
 
     fn answered<T>(&self, result: Result<T>) -> Result<T> {
         self.answers.fetch_add(1, Ordering::Relaxed);
-        result.map_err(|error| self.limits.explain(error))
+        result.map_err(|error| self.numbers.check_error(self.limits.explain(error)))
+    }
+}
+
+/// The error of a deferred statement. Its caller expects no duplicate, and whoever gets the error would take it for one
+/// of its own statement: the transaction is tried again. So it is after a division by zero, with which a statement fails
+/// on purpose if it does not find the row that it was written for.
+fn deferred_error(error: Error) -> Error {
+    match error {
+        Error::Duplicate { constraint } => Error::Conflict(constraint.into()),
+        Error::Postgres(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+            Error::Conflict(Box::new(error))
+        }
+        other => other,
     }
 }
 

@@ -25,6 +25,7 @@ use crate::{
 };
 
 pub(crate) use cluster::{follow_cluster, record_end};
+pub(crate) use write::flush;
 pub use write::{ANY_FEED_CHANNEL, NewChange, append, feed_channel};
 
 /// The changes after a position.

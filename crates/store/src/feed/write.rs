@@ -3,10 +3,13 @@
 use emergent_domain::{author::Author, change::ChangeKind, ids::ProjectId, time::Timestamp};
 use uuid::Uuid;
 
-use crate::{author, error::Result, tx::Tx, value::Param};
+use crate::{author, engine::Engine, error::Result, tx::Tx, value::Param};
 
 /// How many columns [`append`] writes for each change.
 const COLUMN_COUNT: usize = 9;
+const INSERT: &str = "INSERT INTO graph_events
+        (project_id, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call)
+    VALUES";
 
 /// A change to append. The database assigns its position in the feed.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +23,8 @@ pub struct NewChange<'a> {
     pub author: Author,
 }
 
-/// Appends changes to the feed in the given order, and wakes its followers.
+/// Appends changes to the feed in the given order, and wakes its followers. On PostgreSQL the changes of a transaction
+/// are inserted together, before its commit: no reader sees them earlier, not even in this transaction.
 pub fn append(tx: &mut Tx<'_>, project: ProjectId, changes: &[NewChange<'_>]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -42,15 +46,23 @@ pub fn append(tx: &mut Tx<'_>, project: ProjectId, changes: &[NewChange<'_>]) ->
             ]
         })
         .collect();
-    tx.insert_many(
-        "INSERT INTO graph_events
-            (project_id, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call)
-         VALUES",
-        COLUMN_COUNT,
-        &rows,
-        "",
-    )?;
+    match tx.engine() {
+        Engine::Sqlite => {
+            tx.insert_many(INSERT, COLUMN_COUNT, &rows, "")?;
+        }
+        Engine::Postgres => {
+            let to_static = |row: &Vec<Param<'_>>| row.iter().map(Param::to_static).collect();
+            tx.changes.extend(rows.iter().map(to_static));
+            tx.has_written = true;
+        }
+    }
     tx.wake(&feed_channel(project))
+}
+
+/// Inserts the changes that the transaction has appended.
+pub(crate) fn flush(tx: &mut Tx<'_>) -> Result<()> {
+    let rows: Vec<Vec<Param<'static>>> = std::mem::take(&mut tx.changes);
+    tx.insert_many_later(INSERT, COLUMN_COUNT, &rows)
 }
 
 /// The channel that is woken when any feed changes.

@@ -8,6 +8,7 @@ mod jobs;
 mod leases;
 mod limits;
 mod migrations;
+mod row_numbers;
 mod run_lists;
 mod sources;
 mod stalled_postgres;

@@ -261,6 +261,7 @@ both_engines! {
             config: ScheduleConfig::default(),
             next_at: Some(now()),
             waiting_since: None,
+            paused_at: None,
             error: None,
             last_at: None,
             last_run: None,
