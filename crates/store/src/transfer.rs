@@ -23,6 +23,8 @@ use crate::{
 /// The position of an export: the creation time and the id of the last exported row.
 pub type ExportCursor = (Timestamp, Uuid);
 
+/// The most edges that one statement looks up.
+const MAX_LOOKUP: usize = 1_000;
 /// The bytes of one page of an export, which are in memory while its client reads.
 const EXPORT_PAGE_BYTES: usize = 256 << 10;
 
@@ -131,10 +133,16 @@ pub fn objects_by_key(
     keys: &[&str],
 ) -> Result<Vec<Object>> {
     let mut objects = Vec::with_capacity(keys.len());
+    // Only the index of the keys has this order. While the table is small, PostgreSQL would as well take one that has all
+    // objects of the type.
+    let order = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " ORDER BY key",
+    };
     for list in page::in_chunks(keys) {
         let sql = format!(
             "SELECT {} FROM graph_objects
-             WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
+             WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL{order}",
             Object::COLUMNS,
             page::placeholders(3, list.len())
         );
@@ -148,9 +156,10 @@ pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> R
     let mut objects = Vec::with_capacity(ids.len());
     for list in page::in_chunks(ids) {
         let sql = format!(
-            "SELECT {} FROM graph_objects WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL",
+            "SELECT {} FROM graph_objects WHERE id IN ({}) AND {}",
             Object::COLUMNS,
-            page::placeholders(2, list.len())
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1 AND deleted_at IS NULL")
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
@@ -242,21 +251,27 @@ fn sqlite_edges_between(tx: &mut Tx<'_>, keys: &[(ObjectId, &str, ObjectId)]) ->
     Ok(edges)
 }
 
-/// One statement for many edges, which saves round trips.
+/// One statement for many edges, which saves round trips. The keys are arrays, so that the text of the statement is always
+/// the same. `LIMIT 1` changes nothing, since an edge is unique; it makes PostgreSQL look up each key by the index, whatever
+/// the statistics say. A list of rows in `IN (…)` would be compared with the rows of the table.
 fn postgres_edges_between(tx: &mut Tx<'_>, keys: &[(ObjectId, &str, ObjectId)]) -> Result<Vec<Relationship>> {
+    let sql = format!(
+        "SELECT {} FROM unnest($1::uuid[], $2::text[], $3::uuid[]) AS k (from_id, type, to_id)
+         CROSS JOIN LATERAL (
+             SELECT {} FROM graph_relationships AS e
+             WHERE e.from_id = k.from_id AND e.type = k.type AND e.to_id = k.to_id AND e.deleted_at IS NULL
+             LIMIT 1
+         ) AS found",
+        Relationship::columns_of("found"),
+        Relationship::columns_of("e"),
+    );
     let mut edges = Vec::with_capacity(keys.len());
-    for list in page::in_chunks(keys) {
-        let rows: Vec<String> =
-            (0..list.len()).map(|row| format!("({})", page::placeholders(row * 3 + 1, 3))).collect();
-        let sql = format!(
-            "SELECT {} FROM graph_relationships WHERE (from_id, type, to_id) IN ({}) AND deleted_at IS NULL",
-            Relationship::COLUMNS,
-            rows.join(", ")
-        );
-        let params: Vec<Param<'_>> = list
-            .iter()
-            .flat_map(|(from, type_, to)| [Param::from(*from), Param::from(*type_), Param::from(*to)])
-            .collect();
+    for keys in keys.chunks(MAX_LOOKUP) {
+        let params = [
+            Param::Array(keys.iter().map(|(from, _, _)| Param::from(*from)).collect()),
+            Param::Array(keys.iter().map(|(_, type_, _)| Param::from(*type_)).collect()),
+            Param::Array(keys.iter().map(|(_, _, to)| Param::from(*to)).collect()),
+        ];
         edges.extend(tx.query(&sql, &params, Relationship::from_row)?);
     }
     Ok(edges)

@@ -1,6 +1,6 @@
 //! Writes objects: inserts many at once, and writes the next version of one.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::LazyLock};
 
 use emergent_domain::{indexed_text::IndexedText, object::Object};
 
@@ -78,45 +78,59 @@ fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Res
     Ok(numbers.iter().map(|no| inserted.contains(no).then_some(*no)).collect())
 }
 
+/// Copies the newest version of an object to the history, as valid until `$2`.
+const ARCHIVE_SQL: &str = "INSERT INTO graph_object_versions
+        (object_id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
+         deleted_at, valid_to, author_token, author_run, author_tool_call, reason)
+     SELECT id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
+         deleted_at, CAST($2 AS timestamptz), author_token, author_run, author_tool_call, reason
+     FROM graph_objects WHERE no = $1";
+const UPDATE_SQL: &str = "UPDATE graph_objects
+     SET type = $2, key = $3, status = $4, labels = $5, properties = $6, version = $7, updated_at = $8,
+         deleted_at = $9, author_token = $10, author_run = $11, author_tool_call = $12, reason = $14
+     WHERE no = $1 AND version = $13";
+/// Both as one statement, for PostgreSQL: its parts see the row as it was before the statement. It divides by zero if no
+/// row was changed, so that it fails by itself and nobody has to wait for its answer.
+static ARCHIVE_AND_UPDATE_SQL: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH archived AS ({}), updated AS ({UPDATE_SQL} RETURNING no) SELECT 1 / count(*) FROM updated",
+        ARCHIVE_SQL.replace("$2", "$8")
+    )
+});
+
 /// Writes the next version of a locked object, or its tombstone, and moves the previous version to the
-/// history. Does not change the full-text index.
+/// history. Does not change the full-text index. On PostgreSQL it is sent with the next statement; if another transaction
+/// used the key after the caller checked it, this transaction runs again.
 pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
-    tx.execute(
-        "INSERT INTO graph_object_versions
-            (object_id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
-             deleted_at, valid_to, author_token, author_run, author_tool_call, reason)
-         SELECT id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
-             deleted_at, CAST($2 AS timestamptz), author_token, author_run, author_tool_call, reason
-         FROM graph_objects WHERE no = $1",
-        params![no, next.updated_at],
-    )?;
     let [token, run, tool_call] = author::params(next.author);
-    let changed = tx.execute(
-        "UPDATE graph_objects SET type = $2, key = $3, status = $4, labels = $5, properties = $6, version = $7,
-             updated_at = $8, deleted_at = $9, author_token = $10, author_run = $11, author_tool_call = $12,
-             reason = $14
-         WHERE no = $1 AND version = $13",
-        &[
-            Param::from(no),
-            Param::from(&next.type_),
-            Param::from(next.key.as_ref()),
-            Param::from(next.status.as_ref()),
-            to_param(&next.labels, Object::TABLE, "labels")?,
-            Param::from(&next.properties),
-            Param::from(next.version),
-            Param::from(next.updated_at),
-            Param::from(next.deleted_at),
-            token,
-            run,
-            tool_call,
-            Param::from(next.version - 1),
-            Param::from(next.reason.as_ref()),
-        ],
-    );
-    match changed {
-        Ok(1) => inbox_items::record_object(tx, next),
+    let values = [
+        Param::from(no),
+        Param::from(&next.type_),
+        Param::from(next.key.as_ref()),
+        Param::from(next.status.as_ref()),
+        to_param(&next.labels, Object::TABLE, "labels")?,
+        Param::from(&next.properties),
+        Param::from(next.version),
+        Param::from(next.updated_at),
+        Param::from(next.deleted_at),
+        token,
+        run,
+        tool_call,
+        Param::from(next.version - 1),
+        Param::from(next.reason.as_ref()),
+    ];
+    match tx.engine() {
+        Engine::Sqlite => sqlite_update(tx, no, next, &values)?,
+        Engine::Postgres => tx.execute_later(&ARCHIVE_AND_UPDATE_SQL, &values)?,
+    }
+    inbox_items::record_object(tx, next)
+}
+
+fn sqlite_update(tx: &mut Tx<'_>, no: i64, next: &Object, values: &[Param<'_>]) -> Result<()> {
+    tx.execute(ARCHIVE_SQL, params![no, next.updated_at])?;
+    match tx.execute(UPDATE_SQL, values) {
+        Ok(1) => Ok(()),
         Ok(_) => Err(tx.retry_error("the object changed although its row was locked")),
-        // Another transaction used the key after the caller checked it. The retry will find that object.
         Err(Error::Duplicate { constraint }) => Err(tx.retry_error(&constraint)),
         Err(error) => Err(error),
     }

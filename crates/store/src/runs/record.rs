@@ -29,7 +29,7 @@ use crate::{
 pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, last_seq: i64, seq: i64, steps: i64) -> Result<bool> {
     let updated = tx.execute(
         "UPDATE agent_runs SET seq = $4, step_count = $5
-         WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3",
+         WHERE id = $1 AND coalesce(owner = $2 AND status = 'running' AND seq = $3, false)",
         params![id, owner, last_seq, seq, steps],
     )?;
     Ok(updated == 1)
@@ -41,13 +41,11 @@ pub fn insert_message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) ->
 
 pub fn insert_messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Result<()> {
     let rows: Vec<MessageRow> = messages.iter().map(MessageRow::from_message).collect::<Result<_>>()?;
-    tx.insert_rows(&rows, ["run_id"], |_| [Param::from(run)], "")?;
-    Ok(())
+    tx.insert_rows_later(&rows, ["run_id"], |_| [Param::from(run)])
 }
 
 pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> Result<()> {
-    tx.insert_rows(calls, ["run_id"], |_| [Param::from(run)], "")?;
-    Ok(())
+    tx.insert_rows_later(calls, ["run_id"], |_| [Param::from(run)])
 }
 
 /// The requests of which the record of a run tells already.
@@ -117,11 +115,10 @@ pub fn insert_event(
     at: Timestamp,
 ) -> Result<()> {
     let data = data.to_string();
-    tx.execute(
+    tx.execute_later(
         "INSERT INTO agent_run_events (run_id, seq, type, data, at) VALUES ($1, $2, $3, $4, $5)",
         &[Param::from(run), Param::from(seq), Param::from(kind), value::json(&data), Param::from(at)],
-    )?;
-    Ok(())
+    )
 }
 
 /// Ends a run and wakes those that wait for it; false when `owner` no longer owns the run.
@@ -137,7 +134,7 @@ pub fn end_run(
     let relations: Option<RunRelations> = tx.query_opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
              step_count = $9, output = $10, seq = seq + 1
-         WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
+         WHERE id = $1 AND coalesce(owner = $2 AND status = 'running' AND seq = $3, false)
          RETURNING project_id, parent_run_id, workflow_id, origin",
         params![
             id,
@@ -243,7 +240,7 @@ pub fn pause_timed_out(
     for id in runs {
         let paused: Option<(i64, RunRelations)> = tx.query_opt(
             "UPDATE agent_runs SET status = 'paused', reason = 'timeout', completed_at = $3, seq = seq + 1
-             WHERE id = $1 AND project_id = $2 AND status = 'running'
+             WHERE id = $1 AND coalesce(project_id = $2 AND status = 'running', false)
              RETURNING seq, project_id, parent_run_id, workflow_id, origin",
             params![*id, project, now],
             |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))),
@@ -299,7 +296,7 @@ pub fn cancel_trees(
         for id in level {
             let ended: Option<(i64, RunRelations)> = tx.query_opt(
                 "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
-                 WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running', 'waiting')
+                 WHERE id = $1 AND coalesce(project_id = $2 AND status IN ('queued', 'running', 'waiting'), false)
                  RETURNING seq, project_id, parent_run_id, workflow_id, origin",
                 params![id, project, reason, now],
                 |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))),
