@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Transaction};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, GenericClient, error::SqlState};
 
 use super::{CREATE_MIGRATIONS_TABLE, MIGRATIONS, Migration, refuse_newer};
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The statement that makes servers which start at the same time migrate one after the other. The lock is
-/// held until the commit; its number is arbitrary. The session has it already; this is for servers of an earlier
-/// version, which wait for it.
+/// held until the commit; its number is arbitrary. The session has it already, unless there may be a pooler in between;
+/// then, and for servers of an earlier version, this is the lock.
 const MIGRATION_LOCK_SQL: &str = "SELECT pg_advisory_xact_lock(4400001)";
 /// The same lock, for the session. It is polled and not waited for: a statement that waits has a snapshot, and an
 /// index that is built concurrently waits for the end of every snapshot.
@@ -35,30 +35,45 @@ const LOCK_TIMEOUT_SQL: &str = "SET LOCAL lock_timeout = '1s'";
 const MAX_ATTEMPTS: u32 = 150;
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What the statements of one client have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientKind {
+    /// All of them run in one session of PostgreSQL.
+    Session,
+    /// There may be a connection pooler in between, so only those of one transaction run in one session. A lock of the
+    /// session would stay with a connection of the pooler, and every server that starts later would wait for it.
+    Pooled,
+}
+
 /// Migrates a PostgreSQL database.
-pub(crate) async fn postgres(client: &mut Object) -> Result<()> {
+pub(crate) async fn postgres(client: &mut Object, kind: ClientKind) -> Result<()> {
+    if kind == ClientKind::Pooled {
+        return migrate_locked(client, kind).await;
+    }
     while !client.query_one(TRY_SESSION_LOCK_SQL, &[]).await?.get::<_, bool>(0) {
         tokio::time::sleep(LOCK_POLL_INTERVAL).await;
     }
-    let migrated = migrate_locked(client).await;
+    let migrated = migrate_locked(client, kind).await;
     client.batch_execute(SESSION_UNLOCK_SQL).await?;
     migrated
 }
 
-async fn migrate_locked(client: &mut Object) -> Result<()> {
-    apply_missing(client, MIGRATIONS).await?;
+/// Migrates with the lock of the session, or with that of each transaction alone.
+async fn migrate_locked(client: &mut Object, kind: ClientKind) -> Result<()> {
+    apply_missing(client, kind, MIGRATIONS).await?;
     let tx = begin(client).await?;
     crate::feed::follow_cluster(&tx).await?;
     Ok(tx.commit().await?)
 }
 
 /// Applies the migrations that the database does not have.
-async fn apply_missing(client: &mut Object, migrations: &[Migration]) -> Result<()> {
+async fn apply_missing(client: &mut Object, kind: ClientKind, migrations: &[Migration]) -> Result<()> {
     let found = with_retries("schema_migrations", client, Step::Prepare).await?;
     for migration in migrations.iter().filter(|migration| migration.version > found) {
         for index in migration.index_statements() {
-            // Nobody uses a new database yet, and a transaction is faster.
-            let step = match found == 0 {
+            // Nobody uses a new database yet, and a transaction is faster. Behind a pooler only a transaction keeps other
+            // servers from building the same index, and those that write to the table wait for it.
+            let step = match found == 0 || kind == ClientKind::Pooled {
                 true => Step::Index(migration, index),
                 false => Step::ConcurrentIndex(migration, index),
             };
@@ -118,27 +133,55 @@ async fn run(client: &mut Object, step: Step<'_>) -> Result<i64> {
         Step::Prepare | Step::ConcurrentIndex(..) => {}
         // Another server may have applied it meanwhile.
         Step::Index(migration, _) | Step::Apply(migration) if found >= migration.version => {}
-        Step::Index(migration, sql) => {
-            tx.batch_execute(sql).await.map_err(Error::from).map_err(migration.error())?;
-        }
+        Step::Index(migration, sql) => create_index(&tx, sql).await.map_err(migration.error())?,
         Step::Apply(migration) => apply(&tx, migration).await?,
     }
     tx.commit().await?;
     Ok(found)
 }
 
-/// Builds an index concurrently. One that was interrupted leaves an invalid index, which is built anew.
-async fn build_index(client: &Object, sql: &str) -> Result<()> {
-    let Some((_, definition)) = sql.split_once("INDEX IF NOT EXISTS ") else {
-        return Ok(client.batch_execute(sql).await?);
-    };
-    let name = definition.split_whitespace().next().unwrap_or_default();
-    let invalid = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid";
-    if client.query_one(invalid, &[&name]).await?.get::<_, i64>(0) > 0 {
+/// Builds an index in a transaction, given as `CREATE INDEX IF NOT EXISTS …`. An invalid one counts as existing, so it is
+/// dropped first.
+async fn create_index(tx: &Transaction<'_>, sql: &str) -> Result<()> {
+    if let Some(name) = invalid_index(&**tx, sql).await? {
+        tx.batch_execute(&format!("DROP INDEX IF EXISTS {name}")).await?;
+    }
+    Ok(tx.batch_execute(sql).await?)
+}
+
+/// Builds an index concurrently, given as `CREATE INDEX IF NOT EXISTS …`. One that was interrupted leaves an invalid
+/// index, which is built anew.
+pub(crate) async fn build_index(client: &Client, sql: &str) -> Result<()> {
+    drop_invalid_index(client, sql).await?;
+    let create = sql.replacen("INDEX IF NOT EXISTS", "INDEX CONCURRENTLY IF NOT EXISTS", 1);
+    let built = client.batch_execute(&create).await.map_err(Error::from);
+    // Nothing uses an invalid index, but every write would maintain it until the next attempt.
+    if built.is_err()
+        && let Err(error) = drop_invalid_index(client, sql).await
+    {
+        tracing::warn!(error = %error, "could not drop an index whose build failed; the next attempt drops it");
+    }
+    built
+}
+
+async fn drop_invalid_index(client: &Client, sql: &str) -> Result<()> {
+    if let Some(name) = invalid_index(client, sql).await? {
         client.batch_execute(&format!("DROP INDEX CONCURRENTLY IF EXISTS {name}")).await?;
     }
-    let sql = sql.replacen("INDEX IF NOT EXISTS", "INDEX CONCURRENTLY IF NOT EXISTS", 1);
-    Ok(client.batch_execute(&sql).await?)
+    Ok(())
+}
+
+/// The name of the index of a statement `CREATE INDEX IF NOT EXISTS …`, if there is an invalid one. One that another
+/// server builds at this moment is not valid yet, and is left alone.
+async fn invalid_index<'a>(client: &impl GenericClient, sql: &'a str) -> Result<Option<&'a str>> {
+    let Some((_, definition)) = sql.split_once("INDEX IF NOT EXISTS ") else { return Ok(None) };
+    let name = definition.split_whitespace().next().unwrap_or_default();
+    // Builds in other databases of the cluster are listed as well, and their indexes may have the same number.
+    let invalid = "SELECT count(*) FROM pg_index AS i WHERE indexrelid = to_regclass($1) AND NOT indisvalid
+                       AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index AS p
+                                       WHERE p.index_relid = i.indexrelid AND p.datname = current_database())";
+    let is_invalid = client.query_one(invalid, &[&name]).await?.get::<_, i64>(0) > 0;
+    Ok(is_invalid.then_some(name))
 }
 
 async fn apply(tx: &Transaction<'_>, migration: &Migration) -> Result<()> {
@@ -217,14 +260,41 @@ mod tests {
                       CREATE INDEX IF NOT EXISTS things_b ON things (id);",
             ..migration(2, "second", "ALTER TABLE missing ADD COLUMN a bigint")
         };
-        let failed = apply_missing(&mut client, &[first(), broken]).await.unwrap_err();
+        let failed = apply_missing(&mut client, ClientKind::Session, &[first(), broken]).await.unwrap_err();
         assert!(matches!(&failed, Error::Migration { name, .. } if name == "second"), "{failed:?}");
         assert_eq!(number(&client, "SELECT max(version) FROM schema_migrations").await, 1);
         let indexes = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'things%'";
         assert_eq!(number(&client, indexes).await, 2);
         let mended = migration(2, "second", "ALTER TABLE things ADD COLUMN a bigint");
-        apply_missing(&mut client, &[first(), mended]).await.unwrap();
+        apply_missing(&mut client, ClientKind::Session, &[first(), mended]).await.unwrap();
         assert_eq!(number(&client, "SELECT max(version) FROM schema_migrations").await, 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn behind_a_pooler_nothing_is_locked_outside_of_transactions() {
+        let database = new_postgres_database().await;
+        let pool = pool(&database.url());
+        let (mut client, other) = (pool.get().await.unwrap(), pool.get().await.unwrap());
+        // A server that migrates has this lock, and behind a pooler it is not taken for the session.
+        other.batch_execute("SELECT pg_advisory_lock(4400001)").await.unwrap();
+        let migrating = tokio::spawn(async move {
+            let second = Migration {
+                indexes: "CREATE INDEX IF NOT EXISTS things_a ON things (id);",
+                ..migration(2, "second", "ALTER TABLE things ADD COLUMN a bigint")
+            };
+            apply_missing(&mut client, ClientKind::Pooled, &[first()]).await?;
+            apply_missing(&mut client, ClientKind::Pooled, &[first(), second]).await
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!migrating.is_finished(), "it waits for the server that migrates");
+        other.batch_execute("SELECT pg_advisory_unlock(4400001)").await.unwrap();
+        migrating.await.unwrap().unwrap();
+        assert_eq!(number(&other, "SELECT max(version) FROM schema_migrations").await, 2);
+        let valid = "SELECT count(*) FROM pg_index WHERE indexrelid = 'things_a'::regclass AND indisvalid";
+        assert_eq!(number(&other, valid).await, 1);
+        let locks = "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+                     WHERE l.locktype = 'advisory' AND d.datname = current_database()";
+        assert_eq!(number(&other, locks).await, 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,13 +302,13 @@ mod tests {
         let database = new_postgres_database().await;
         let pool = pool(&database.url());
         let mut client = pool.get().await.unwrap();
-        apply_missing(&mut client, &[first()]).await.unwrap();
+        apply_missing(&mut client, ClientKind::Session, &[first()]).await.unwrap();
         let (mut holder, reader) = (pool.get().await.unwrap(), pool.get().await.unwrap());
         let long = holder.transaction().await.unwrap();
         long.batch_execute("SELECT count(*) FROM things").await.unwrap();
         let migrating = tokio::spawn(async move {
             let second = migration(2, "second", "ALTER TABLE things ADD COLUMN a bigint");
-            apply_missing(&mut client, &[first(), second]).await
+            apply_missing(&mut client, ClientKind::Session, &[first(), second]).await
         });
         tokio::time::sleep(Duration::from_millis(300)).await;
         let started = Instant::now();
@@ -251,22 +321,44 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn behind_a_pooler_an_interrupted_index_is_built_anew() {
+        let database = new_postgres_database().await;
+        let pool = pool(&database.url());
+        let mut client = pool.get().await.unwrap();
+        apply_missing(&mut client, ClientKind::Pooled, &[first()]).await.unwrap();
+        leave_invalid_index(&client).await;
+        let indexes = "CREATE INDEX IF NOT EXISTS things_a ON things (id);";
+        let second = Migration { indexes, ..migration(2, "second", "") };
+        apply_missing(&mut client, ClientKind::Pooled, &[first(), second]).await.unwrap();
+        assert_eq!(number(&client, VALID_INDEX).await, 1);
+    }
+
+    /// Counts the index of the migrations if it was built by them.
+    const VALID_INDEX: &str =
+        "SELECT count(*) FROM pg_index WHERE indexrelid = 'things_a'::regclass AND indisvalid
+                               AND NOT indisunique";
+
+    /// Leaves what an interrupted build leaves.
+    async fn leave_invalid_index(client: &Object) {
+        client.batch_execute("INSERT INTO things VALUES (1), (1)").await.unwrap();
+        let failing = "CREATE UNIQUE INDEX CONCURRENTLY things_a ON things (id)";
+        client.batch_execute(failing).await.unwrap_err();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_index_is_built_while_others_write_and_an_interrupted_one_anew() {
         let database = new_postgres_database().await;
         let pool = pool(&database.url());
         let mut client = pool.get().await.unwrap();
-        apply_missing(&mut client, &[first()]).await.unwrap();
+        apply_missing(&mut client, ClientKind::Session, &[first()]).await.unwrap();
         let (mut holder, writer) = (pool.get().await.unwrap(), pool.get().await.unwrap());
-        // What an interrupted build leaves.
-        writer.batch_execute("INSERT INTO things VALUES (1), (1)").await.unwrap();
-        let failing = "CREATE UNIQUE INDEX CONCURRENTLY things_a ON things (id)";
-        writer.batch_execute(failing).await.unwrap_err();
+        leave_invalid_index(&writer).await;
         let long = holder.transaction().await.unwrap();
         long.batch_execute("INSERT INTO things VALUES (2)").await.unwrap();
         let migrating = tokio::spawn(async move {
             let indexes = "-- A comment.\nCREATE INDEX IF NOT EXISTS things_a ON things (id);";
             let second = Migration { indexes, ..migration(2, "second", "") };
-            apply_missing(&mut client, &[first(), second]).await
+            apply_missing(&mut client, ClientKind::Session, &[first(), second]).await
         });
         tokio::time::sleep(Duration::from_millis(300)).await;
         let started = Instant::now();
@@ -275,8 +367,6 @@ mod tests {
         assert!(!migrating.is_finished(), "it waits for the transaction that began before");
         long.commit().await.unwrap();
         migrating.await.unwrap().unwrap();
-        let valid = "SELECT count(*) FROM pg_index WHERE indexrelid = 'things_a'::regclass AND indisvalid
-                     AND NOT indisunique";
-        assert_eq!(number(&writer, valid).await, 1);
+        assert_eq!(number(&writer, VALID_INDEX).await, 1);
     }
 }
