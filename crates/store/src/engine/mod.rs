@@ -1,6 +1,7 @@
 //! The two database engines, SQLite and PostgreSQL: how each opens a database, commits and reads. Most code
 //! above them does not depend on the engine.
 
+mod index_builder;
 mod notify;
 pub(crate) mod postgres;
 pub(crate) mod postgres_session;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 use emergent_net::backoff::{Backoff, random_spread};
 use tokio::task::JoinSet;
 use tokio_postgres::{
@@ -21,6 +21,7 @@ use crate::{
     after_commit::AfterCommit,
     engine::{
         Engine,
+        index_builder::{IndexBuilder, IndexDefinition},
         notify::{self, Notifier},
         postgres_session::{CancelStatement, Session, cancel_statement},
         slots::{Slot, Slots},
@@ -28,8 +29,11 @@ use crate::{
         work::{ReadWork, WriteWork, panic_error},
     },
     error::{Error, Result},
+    feed,
     limits::{AbandonOnDrop, EngineLimits, TimeLimits, TxLimits},
+    migrate::{self, ClientKind},
     requester,
+    row_numbers::NumberPool,
     storage_health::StorageHealth,
     tx::{Conn, Tx},
     wake::Wake,
@@ -54,11 +58,14 @@ pub(crate) struct Postgres {
     slots: Slots,
     limits: EngineLimits,
     cancel: CancelStatement,
+    index_builder: IndexBuilder,
     /// How many statements the database has answered. If a caller waits for a connection and there is no answer
     /// meanwhile, the database is not busy but unresponsive.
     answers: Arc<AtomicU64>,
     /// Whether prepared statements are reused; see [`crate::DbConfig`].
     cache: bool,
+    /// Row numbers for the next transactions.
+    numbers: Arc<NumberPool>,
     wake: Arc<Wake>,
     notifier: Arc<Notifier>,
     commits: Arc<AtomicU64>,
@@ -87,34 +94,39 @@ impl Postgres {
         let health = Arc::new(StorageHealth::new(place.clone()));
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
         let options = tls::parse_tls_options(url);
-        let notifier = Arc::<Notifier>::default();
+        let (notifier, numbers) = (Arc::<Notifier>::default(), Arc::<NumberPool>::default());
         let connected = match options.url.parse::<Config>() {
             Ok(mut config) => {
                 configure(&mut config, limits);
                 match options.tls.map(|roots| tls::connector(&roots)) {
-                    None => connect(config, NoTls, connections, &wake, &notifier).await,
-                    Some(Ok(tls)) => connect(config, tls, connections, &wake, &notifier).await,
+                    None => connect(config, NoTls, connections, &wake, &notifier, &numbers).await,
+                    Some(Ok(tls)) => connect(config, tls, connections, &wake, &notifier, &numbers).await,
                     Some(Err(error)) => Err(error.into()),
                 }
             }
             Err(error) => Err(error.into()),
         };
-        let OpenedPool { pool, mut client, listener, cancel } = connected.map_err(open_error)?;
+        let OpenedPool { pool, mut client, listener, cancel, index_builder } =
+            connected.map_err(open_error)?;
         let reserved = if connections < FEW_CONNECTIONS { 1 } else { 2 };
         let engine = Self {
             pool,
             slots: Slots::new(connections.saturating_sub(reserved), reserved),
             limits,
             cancel,
+            index_builder,
             answers: Arc::default(),
             cache,
+            numbers,
             wake,
             notifier,
             commits: Arc::default(),
             health,
             listener,
         };
-        crate::migrate::postgres(&mut client).await?;
+        // Without a statement cache there may be a connection pooler in between.
+        let kind = if cache { ClientKind::Session } else { ClientKind::Pooled };
+        migrate::postgres(&mut client, kind).await?;
         Ok(engine)
     }
 
@@ -124,6 +136,11 @@ impl Postgres {
 
     pub(crate) fn health(&self) -> &StorageHealth {
         &self.health
+    }
+
+    /// Builds an index while others use its table; see [`IndexBuilder::build`]. `sql` is `CREATE INDEX IF NOT EXISTS …`.
+    pub(crate) async fn build_index(&self, name: String, sql: String) -> Result<bool> {
+        self.index_builder.build(IndexDefinition { name, sql, is_locked: self.cache }).await
     }
 
     /// Runs a write transaction, again after each conflict, up to [`MAX_ATTEMPTS`] times.
@@ -199,20 +216,22 @@ impl Postgres {
     async fn with_session(&self, limits: Arc<TxLimits>, work: SessionWork) -> Result<()> {
         let (pool, slots, cache) = (self.pool.clone(), self.slots.clone(), self.cache);
         let (cancel, answers) = (Arc::clone(&self.cancel), Arc::clone(&self.answers));
+        let numbers = Arc::clone(&self.numbers);
         let requester = requester::current();
         let mut task = JoinSet::new();
         task.spawn(async move {
             let answers_before = answers.load(Ordering::Relaxed);
             let Some(slot) = slots.take(requester, limits.time()).await else {
                 return Err(match answers.load(Ordering::Relaxed) == answers_before {
-                    true => Error::Unresponsive,
+                    true => numbers.check_error(Error::Unresponsive),
                     false => Error::Busy { waited: limits.time() },
                 });
             };
-            let client = pool.get().await.map_err(|source| Error::Pool(Box::new(source)))?;
+            let connected = pool.get().await.map_err(|source| Error::Pool(Box::new(source)));
+            let client = connected.map_err(|error| numbers.check_error(error))?;
             #[expect(clippy::disallowed_methods, reason = "awaited here; the slots limit how many there are")]
             let blocking = tokio::task::spawn_blocking(move || {
-                let session = Session::new(client, cache, limits, cancel, answers);
+                let session = Session::new(client, cache, limits, cancel, answers, numbers);
                 run_session(session, slot, work)
             });
             blocking.await.unwrap_or(Err(Error::Closed))
@@ -240,21 +259,25 @@ fn configure(config: &mut Config, limits: EngineLimits) {
     // its work would wait for them. The database ends such a transaction after 6 seconds, before the leases
     // expire. Statements are cancelled by this server; if it cannot do that, the database ends them later.
     let statement_timeout = (limits.read.max(limits.write) + STATEMENT_TIMEOUT_RESERVE).as_millis();
+    // The plan of a prepared statement stays until its tables are analysed, however much they grow. A scan of a whole
+    // table is the best plan while the table has one page, so it is only chosen where no index can be used. No
+    // statement is worth compiling: each reads few rows, whatever its plan is estimated to cost.
     config.options(format!(
         "-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000 \
-         -c statement_timeout={statement_timeout}"
+         -c statement_timeout={statement_timeout} -c enable_seqscan=off -c jit=off"
     ));
     config.application_name("emergent");
     config.connect_timeout(CONNECT_TIMEOUT);
     config.tcp_user_timeout(TCP_TIMEOUT);
 }
 
-/// A pool, its first connection, the task that exchanges wakes, and how statements are cancelled.
+/// A pool, its first connection, the task that exchanges wakes, how statements are cancelled and how indexes are built.
 struct OpenedPool {
     pool: Pool,
     client: Object,
     listener: tokio::task::JoinHandle<()>,
     cancel: CancelStatement,
+    index_builder: IndexBuilder,
 }
 
 /// Opens a pool and its first connection, and starts the task that exchanges wakes.
@@ -264,6 +287,7 @@ async fn connect<T>(
     connections: usize,
     wake: &Arc<Wake>,
     notifier: &Arc<Notifier>,
+    numbers: &Arc<NumberPool>,
 ) -> Result<OpenedPool, Box<dyn std::error::Error + Send + Sync>>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
@@ -275,18 +299,22 @@ where
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
     let pool = Pool::builder(manager)
         .max_size(connections)
+        // The connection that was used last has the statements prepared and planned, and its catalogue in memory.
+        // Each connection does that for itself, so that taking turns would multiply the work.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .create_timeout(Some(CONNECT_TIMEOUT))
         .wait_timeout(Some(CONNECT_TIMEOUT))
         .build()?;
-    let cancel = cancel_statement(tls.clone());
+    let (cancel, index_builder) = (cancel_statement(tls.clone()), IndexBuilder::new(&config, tls.clone()));
     let client = pool.get().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "`Postgres` keeps the handle, and aborts the task when it is dropped"
     )]
-    let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(notifier)));
-    Ok(OpenedPool { pool, client, listener, cancel })
+    let listener =
+        tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(notifier), Arc::clone(numbers)));
+    Ok(OpenedPool { pool, client, listener, cancel, index_builder })
 }
 
 /// The outcome of one attempt to run and commit a transaction.
@@ -316,7 +344,7 @@ fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork
         session.rollback();
         return WriteAttempt::Refused { conflicted: tx.conflicted };
     }
-    match session.commit() {
+    match feed::flush(&mut tx).and_then(|()| session.commit()) {
         Ok(()) => {
             let has_written = tx.has_written;
             WriteAttempt::Committed { after_commit: tx.into_after_commit(), has_written }
@@ -325,6 +353,7 @@ fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork
             if let Some(fault) = error.storage_fault() {
                 health.report(fault, emergent_net::errors::error_chain(&error));
             }
+            session.rollback();
             WriteAttempt::Failed(error)
         }
     }
