@@ -1,11 +1,13 @@
 //! The PostgreSQL engine: a pool of connections, and transactions that are retried when two conflict.
 
 use std::{
+    num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -51,6 +53,8 @@ const STATEMENT_TIMEOUT_RESERVE: Duration = Duration::from_secs(5);
 /// With fewer connections than this, one is reserved for leases, health checks and authentication, otherwise
 /// two.
 const FEW_CONNECTIONS: usize = 8;
+/// A connection that reads megabytes keeps a thread of this server busy, and on one machine a process of the database.
+const PROJECT_CONNECTIONS_PER_PROCESSOR: usize = 4;
 
 /// An open PostgreSQL database.
 pub(crate) struct Postgres {
@@ -111,7 +115,11 @@ impl Postgres {
         let reserved = if connections < FEW_CONNECTIONS { 1 } else { 2 };
         let engine = Self {
             pool,
-            slots: Slots::new(connections.saturating_sub(reserved), reserved),
+            slots: Slots::with_max_of_project(
+                connections.saturating_sub(reserved),
+                reserved,
+                PROJECT_CONNECTIONS_PER_PROCESSOR * available_parallelism().map_or(1, NonZero::get),
+            ),
             limits,
             cancel,
             index_builder,

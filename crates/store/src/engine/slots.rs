@@ -1,6 +1,7 @@
 //! Limits how many connections are used at once, and divides them fairly.
 //!
-//! One project may use two thirds of the connections, so that others are served while its queries run. All
+//! One project may use two thirds of the connections, so that others are served while its queries run, and a few for
+//! each processor, because each connection that reads megabytes keeps a processor busy. All
 //! projects together leave a quarter to the server's own work, which is one requester among many projects and
 //! drives the runs of all of them; it leaves a quarter to them. When all are in use, the next free one goes to the requester that uses the
 //! fewest. Some more are reserved: for authentication, and one of them for leases and health checks only.
@@ -25,6 +26,8 @@ struct Inner {
     general: usize,
     /// Further slots, for [`Requester::Priority`] and [`Requester::Authentication`].
     reserved: usize,
+    /// The most slots of one project.
+    max_of_project: usize,
     state: Mutex<State>,
 }
 
@@ -55,7 +58,14 @@ pub(crate) struct Slot {
 
 impl Slots {
     pub(crate) fn new(general: usize, reserved: usize) -> Self {
-        Self(Arc::new(Inner { general: general.max(1), reserved, state: Mutex::default() }))
+        Self::with_max_of_project(general, reserved, usize::MAX)
+    }
+
+    /// Like [`Slots::new`], but one project never has more than this many slots.
+    pub(crate) fn with_max_of_project(general: usize, reserved: usize, max_of_project: usize) -> Self {
+        let general = general.max(1);
+        let max_of_project = max_of_project.min(general - general / 3).max(1);
+        Self(Arc::new(Inner { general, reserved, max_of_project, state: Mutex::default() }))
     }
 
     /// Takes a slot if one is free for this requester.
@@ -122,7 +132,7 @@ impl Inner {
             Requester::AllProjects | Requester::Project(_) => {
                 state.general_in_use < self.general
                     && state.projects_in_use < self.general - self.share_of_server()
-                    && own < self.max_of_project()
+                    && own < self.max_of_project
             }
         }
     }
@@ -131,11 +141,6 @@ impl Inner {
     /// checks. With a single reserved slot, authentication shares it.
     fn leaves_room_for_priority(&self, state: &State) -> bool {
         self.reserved < 2 || state.in_use + 1 < self.general + self.reserved
-    }
-
-    /// The most slots of one project.
-    fn max_of_project(&self) -> usize {
-        (self.general - self.general / 3).max(1)
     }
 
     /// The slots that projects leave to the server's own work.
@@ -256,6 +261,14 @@ mod tests {
         assert_eq!(take_all(&slots, Requester::Priority).len(), 1, "the last one is for leases");
         drop((of_one, of_two, of_server, of_authentication));
         assert!(slots.0.state.lock().queues.is_empty(), "requesters without a slot use no memory");
+    }
+
+    #[tokio::test]
+    async fn one_project_has_at_most_as_many_slots_as_its_limit_says() {
+        let slots = Slots::with_max_of_project(30, 2, 8);
+        let (one, two) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
+        let of_one = take_all(&slots, one);
+        assert_eq!((of_one.len(), take_all(&slots, two).len()), (8, 8));
     }
 
     #[tokio::test]
