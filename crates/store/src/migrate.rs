@@ -327,6 +327,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 38,
+        name: "run_writes",
+        indexes: include_str!("migrations/0038_run_writes.indexes.sql"),
+        shared: include_str!("migrations/0038_run_writes.sql"),
+        sqlite: include_str!("migrations/0038_run_writes.sqlite.sql"),
+        postgres: include_str!("migrations/0038_run_writes.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.

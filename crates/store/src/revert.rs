@@ -92,15 +92,15 @@ pub fn relationships(
     tx.query(&sql, &params, from_row)
 }
 
-/// The objects together with which a run deleted at least `min` relationships.
+/// The objects together with which the tools of a run deleted at least `min` relationships.
 pub fn list_hubs(tx: &mut Tx<'_>, project: ProjectId, run: RunId, min: usize) -> Result<Vec<ObjectId>> {
     tx.query(
         "SELECT deleted_with FROM (
              SELECT deleted_with FROM graph_relationships
-             WHERE author_run = $1 AND project_id = $2 AND deleted_with IS NOT NULL
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL AND deleted_with IS NOT NULL
              UNION ALL
              SELECT deleted_with FROM graph_relationship_versions
-             WHERE author_run = $1 AND project_id = $2 AND deleted_with IS NOT NULL
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL AND deleted_with IS NOT NULL
          ) AS deleted GROUP BY deleted_with HAVING count(*) >= $3 ORDER BY deleted_with",
         params![run, project, min],
         |row| row.get(0),
