@@ -6,14 +6,13 @@ use std::collections::HashMap;
 use emergent_domain::{ids::ProjectId, indexed_text::indexed_text, json::JsonObject, time::Timestamp};
 
 use crate::{
-    engine::Engine,
     error::Result,
     jobs::{self, NewJob},
     page, params,
     row::{TableRow, read_row},
     search::{
         embeddings::{self, Embedding},
-        postgres,
+        parts::{self, ObjectParts},
         write::SearchIndex,
     },
     tx::Tx,
@@ -99,7 +98,7 @@ read_row! {
 impl RowKind {
     pub const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
 
-    fn index(self) -> SearchIndex {
+    pub(crate) fn index(self) -> SearchIndex {
         match self {
             RowKind::Object => SearchIndex::Objects,
             RowKind::Chunk => SearchIndex::Chunks,
@@ -194,6 +193,11 @@ fn join_text(name: &str, body: &str) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmbedOutcome {
     Vector(Vec<f32>),
+    /// A long object: the vector of its beginning, and those of the parts after it.
+    Parts {
+        first: Vec<f32>,
+        further: Vec<Vec<f32>>,
+    },
     /// The model rejected the text. It is not sent to this model again until it changes.
     Refused,
     /// The row is deleted, or embedding failed for a reason that may not be its text. It leaves the queue
@@ -229,12 +233,16 @@ pub fn complete(
         let rows: Vec<_> =
             rows.into_iter().filter(|(row, _)| queued_versions.get(&row.no) == Some(&row.version)).collect();
         let mut vectors = Vec::new();
+        let mut object_parts = Vec::new();
         let mut refused: Vec<Vec<Param<'_>>> = Vec::new();
         for (QueuedRow { no, version, .. }, outcome) in &rows {
+            let mut add = |first: &[f32], further: &[Vec<f32>]| {
+                vectors.push(Embedding { no: *no, version: *version, vector: first.to_vec() });
+                object_parts.push(ObjectParts { no: *no, version: *version, vectors: further.to_vec() });
+            };
             match outcome {
-                EmbedOutcome::Vector(vector) => {
-                    vectors.push(Embedding { no: *no, version: *version, vector: vector.clone() });
-                }
+                EmbedOutcome::Vector(vector) => add(vector, &[]),
+                EmbedOutcome::Parts { first, further } => add(first, further),
                 EmbedOutcome::Refused => {
                     refused.push(vec![kind.as_str().into(), (*no).into(), model.into(), (*version).into()]);
                 }
@@ -242,6 +250,10 @@ pub fn complete(
             }
         }
         embeddings::upsert(tx, kind.index(), project, model, &vectors)?;
+        if kind == RowKind::Object {
+            // An object that is no longer long loses its parts.
+            parts::replace(tx, project, model, &object_parts)?;
+        }
         tx.insert_many(
             "INSERT INTO embedding_refusals (kind, no, model, version) VALUES",
             4,
@@ -360,8 +372,8 @@ pub fn len(tx: &mut Tx<'_>) -> Result<i64> {
     Ok(tx.query_opt("SELECT count(*) FROM embedding_queue", &[], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// Records which model makes the vectors of a project, and their length. When either is new, PostgreSQL gets
-/// an index for vectors of that length.
+/// Records which model makes the vectors of a project, and their length, by which PostgreSQL indexes them later
+/// ([`crate::search::vector_index`]).
 pub fn record_model(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -376,11 +388,6 @@ pub fn record_model(
     )?;
     if recorded.is_some() {
         return Ok(());
-    }
-    if tx.engine() == Engine::Postgres {
-        for kind in RowKind::ALL {
-            postgres::ensure_index(tx, kind.index(), dims)?;
-        }
     }
     tx.execute(
         "INSERT INTO embedding_models (project_id, model, dims, updated_at) VALUES ($1, $2, $3, $4)

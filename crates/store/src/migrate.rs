@@ -335,6 +335,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0038_run_writes.sqlite.sql"),
         postgres: include_str!("migrations/0038_run_writes.postgres.sql"),
     },
+    Migration {
+        version: 39,
+        name: "object_parts",
+        indexes: "",
+        shared: "",
+        sqlite: include_str!("migrations/0039_object_parts.sqlite.sql"),
+        postgres: include_str!("migrations/0039_object_parts.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -1,11 +1,12 @@
 //! The stored vectors: one for each embedded object and chunk, with the embedding model and the version of
-//! the row that was embedded.
+//! the row that was embedded. Long objects have further ones (`parts`).
 
 use std::sync::Arc;
 
 use emergent_domain::ids::ProjectId;
 
 use super::{
+    parts,
     vectors::{NewVector, VectorChange},
     write::SearchIndex,
 };
@@ -24,12 +25,39 @@ pub struct Embedding {
     pub vector: Vec<f32>,
 }
 
+/// A table of vectors. Each has an index of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VectorTable {
+    Objects,
+    Chunks,
+    /// The parts of long objects.
+    ObjectParts,
+}
+
+impl VectorTable {
+    pub(crate) const ALL: [Self; 3] = [Self::Objects, Self::Chunks, Self::ObjectParts];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            VectorTable::Objects => "graph_embeddings",
+            VectorTable::Chunks => "chunk_embeddings",
+            VectorTable::ObjectParts => "object_part_embeddings",
+        }
+    }
+}
+
+impl From<SearchIndex> for VectorTable {
+    fn from(index: SearchIndex) -> Self {
+        match index {
+            SearchIndex::Objects => VectorTable::Objects,
+            SearchIndex::Chunks => VectorTable::Chunks,
+        }
+    }
+}
+
 /// The table of the vectors.
 pub(crate) fn table(index: SearchIndex) -> &'static str {
-    match index {
-        SearchIndex::Objects => "graph_embeddings",
-        SearchIndex::Chunks => "chunk_embeddings",
-    }
+    VectorTable::from(index).name()
 }
 
 /// Writes vectors and replaces the previous ones of the same rows.
@@ -61,7 +89,7 @@ pub fn upsert(
     if tx.engine() == Engine::Sqlite {
         let model: Arc<str> = model.into();
         tx.vectors.extend(rows.iter().map(|row| VectorChange {
-            index,
+            index: index.into(),
             project,
             no: row.no,
             new_vector: Some(NewVector { model: Arc::clone(&model), vector: row.vector.clone() }),
@@ -70,7 +98,7 @@ pub fn upsert(
     Ok(())
 }
 
-/// Deletes the vectors of deleted rows.
+/// Deletes the vectors of deleted rows, and those of their parts.
 pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, nos: &[i64]) -> Result<()> {
     for list in page::in_chunks(nos) {
         let sql = format!("DELETE FROM {} WHERE no IN ({})", table(index), page::placeholders(1, list.len()));
@@ -78,9 +106,13 @@ pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, nos: &[i6
         tx.execute(&sql, &list)?;
     }
     if tx.engine() == Engine::Sqlite {
+        let index = index.into();
         tx.vectors.extend(nos.iter().map(|no| VectorChange { index, project, no: *no, new_vector: None }));
     }
-    Ok(())
+    match index {
+        SearchIndex::Objects => parts::remove(tx, project, nos),
+        SearchIndex::Chunks => Ok(()),
+    }
 }
 
 /// The embedding model and the vector of a row; `None` when the row has no vector.

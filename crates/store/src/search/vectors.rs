@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use emergent_domain::ids::ProjectId;
 use parking_lot::{Mutex, RwLock};
 
-use super::{quantised::Quantised, write::SearchIndex};
+use super::{embeddings::VectorTable, quantised::Quantised};
 use crate::{error::Result, row_numbers};
 
 /// The indexes of all projects.
@@ -21,7 +21,7 @@ pub struct VectorIndexes {
 /// A vector that was written or deleted. It is applied after the commit.
 #[derive(Clone)]
 pub struct VectorChange {
-    pub(crate) index: SearchIndex,
+    pub(crate) index: VectorTable,
     pub(crate) project: ProjectId,
     pub(crate) no: i64,
     /// `None` when the vector was deleted.
@@ -38,7 +38,7 @@ pub(crate) struct NewVector {
 /// Identifies an index. Only vectors of the same model and the same number of dimensions are comparable.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
-    pub(crate) index: SearchIndex,
+    pub(crate) index: VectorTable,
     pub(crate) project: ProjectId,
     pub(crate) model: &'a str,
     pub(crate) dims: usize,
@@ -46,7 +46,7 @@ pub(super) struct Key<'a> {
 
 /// One index and the state of its load.
 struct IndexEntry {
-    index: SearchIndex,
+    index: VectorTable,
     model: String,
     dims: usize,
     /// Locked during the load; other searches wait for it.
@@ -173,7 +173,7 @@ mod tests {
 
     fn change(no: i64, model: &str, vector: Option<[f32; 2]>, project: ProjectId) -> VectorChange {
         let new_vector = vector.map(|vector| NewVector { model: model.into(), vector: vector.to_vec() });
-        VectorChange { index: SearchIndex::Objects, project, no, new_vector }
+        VectorChange { index: VectorTable::Objects, project, no, new_vector }
     }
 
     fn search_loaded(indexes: &VectorIndexes, key: Key<'_>) -> Vec<u32> {
@@ -189,7 +189,7 @@ mod tests {
     fn changes_that_are_committed_during_a_load_are_applied() {
         let indexes = VectorIndexes::default();
         let project = ProjectId::new();
-        let key = Key { index: SearchIndex::Objects, project, model: "m", dims: 2 };
+        let key = Key { index: VectorTable::Objects, project, model: "m", dims: 2 };
         // Nothing is loaded yet, and the load will read the table.
         indexes.apply(vec![change(9, "m", Some([1.0, 0.0]), project)]);
         let load = |index: &mut Quantised| {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_search_after_a_failed_load_loads_the_index_again() {
         let indexes = VectorIndexes::default();
-        let key = Key { index: SearchIndex::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
+        let key = Key { index: VectorTable::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
         assert!(indexes.with_index(key, |_| Err(crate::Error::Closed), |_| ()).is_err());
         let load = |index: &mut Quantised| {
             index.load(7, &[1.0, 0.0]);

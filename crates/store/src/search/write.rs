@@ -12,6 +12,8 @@ const MAX_NAME_BYTES: usize = 16 << 10;
 const MAX_BODY_BYTES: usize = 200 << 10;
 /// On PostgreSQL, this many texts are inserted by one statement. Even texts of the maximum size fit.
 const INSERT_BATCH: usize = 100;
+/// The end of an insert on PostgreSQL that replaces the text of a row.
+const REPLACE: &str = "ON CONFLICT (no) DO UPDATE SET tsv = excluded.tsv";
 
 /// Selects the index of objects or that of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,15 +33,19 @@ pub fn insert(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entries: 
     match tx.engine() {
         Engine::Sqlite => entries.iter().try_for_each(|entry| sqlite_insert(tx, index, entry)),
         Engine::Postgres => {
-            entries.chunks(INSERT_BATCH).try_for_each(|batch| postgres_insert(tx, index, project, batch))
+            entries.chunks(INSERT_BATCH).try_for_each(|batch| postgres_insert(tx, index, project, batch, ""))
         }
     }
 }
 
 /// Replaces the indexed text of a row.
 pub fn replace(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entry: &Entry<'_>) -> Result<()> {
+    let entries = std::slice::from_ref(entry);
+    if tx.engine() == Engine::Postgres {
+        return postgres_insert(tx, index, project, entries, REPLACE);
+    }
     remove(tx, index, entry.no)?;
-    insert(tx, index, project, std::slice::from_ref(entry))
+    insert(tx, index, project, entries)
 }
 
 /// Removes the text of a row from an index.
@@ -53,8 +59,7 @@ pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, no: i64) -> Result<()> {
         (Engine::Postgres, SearchIndex::Objects) => "DELETE FROM graph_objects_fts WHERE no = $1",
         (Engine::Postgres, SearchIndex::Chunks) => "DELETE FROM document_chunks_fts WHERE no = $1",
     };
-    tx.execute(sql, params![no])?;
-    Ok(())
+    tx.execute_later(sql, params![no])
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, index: SearchIndex, entry: &Entry<'_>) -> Result<()> {
@@ -90,27 +95,30 @@ fn postgres_insert(
     index: SearchIndex,
     project: ProjectId,
     entries: &[Entry<'_>],
+    tail: &str,
 ) -> Result<()> {
     let table = match index {
         SearchIndex::Objects => "graph_objects_fts",
         SearchIndex::Chunks => "document_chunks_fts",
     };
-    let mut values = Vec::with_capacity(entries.len());
-    let mut params = vec![Param::from(project)];
-    for entry in entries {
-        let no = params.len() + 1;
-        values.push(format!(
-            "(${no}, $1, setweight(to_tsvector('english', ${}), 'A') || setweight(to_tsvector('english', ${}), 'B'))",
-            no + 1,
-            no + 2
-        ));
-        params.push(Param::from(entry.no));
-        params.push(Param::from(split_words(truncate(&entry.text.name, MAX_NAME_BYTES))));
-        params.push(Param::from(split_words(truncate(&entry.text.body, MAX_BODY_BYTES))));
-    }
-    let sql = format!("INSERT INTO {table} (no, project_id, tsv) VALUES {}", values.join(", "));
-    tx.execute(&sql, &params)?;
-    Ok(())
+    let sql = format!(
+        "INSERT INTO {table} (no, project_id, tsv)
+         SELECT e.no, $1::uuid,
+             setweight(to_tsvector('english', e.name), 'A') || setweight(to_tsvector('english', e.body), 'B')
+         FROM unnest($2::bigint[], $3::text[], $4::text[]) AS e (no, name, body) {tail}"
+    );
+    let texts = |text: fn(&IndexedText) -> &str, max: usize| {
+        Param::Array(
+            entries.iter().map(|entry| split_words(truncate(text(entry.text), max)).into()).collect(),
+        )
+    };
+    let params = [
+        Param::from(project),
+        Param::Array(entries.iter().map(|entry| entry.no.into()).collect()),
+        texts(|text| &text.name, MAX_NAME_BYTES),
+        texts(|text| &text.body, MAX_BODY_BYTES),
+    ];
+    tx.execute_later(&sql, &params)
 }
 
 /// The words of a text without accents, separated by spaces, as queries are split. The parser of PostgreSQL

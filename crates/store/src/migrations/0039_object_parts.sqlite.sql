@@ -1,0 +1,10 @@
+-- The vectors of the parts of long objects. `no` follows from the number of the object (search/parts.rs).
+CREATE TABLE object_part_embeddings (
+    no INTEGER PRIMARY KEY,
+    object_no bigint NOT NULL,
+    project_id uuid NOT NULL,
+    model text NOT NULL,
+    version bigint NOT NULL,
+    vector bytea NOT NULL
+);
+CREATE INDEX object_part_embeddings_object ON object_part_embeddings (object_no);
