@@ -343,6 +343,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0039_object_parts.sqlite.sql"),
         postgres: include_str!("migrations/0039_object_parts.postgres.sql"),
     },
+    Migration {
+        version: 40,
+        name: "autovacuum",
+        indexes: "",
+        shared: "",
+        sqlite: "",
+        postgres: include_str!("migrations/0040_autovacuum.postgres.sql"),
+    },
 ];
 
 /// The newest schema version that this program knows.
