@@ -7,6 +7,12 @@
 
 use std::fmt::Write;
 
+mod included;
+
+pub use included::{included_text, without_exclusion_signs};
+
+/// The most terms of a query that are searched for, and the most that are excluded: a long question must not lose what
+/// it excludes at its end.
 const MAX_TERMS: usize = 32;
 const MAX_WORDS: usize = 16;
 const MAX_CHARS: usize = 128;
@@ -167,22 +173,27 @@ pub enum MatchMode {
 }
 
 impl TextQuery {
-    /// Parses any text. At most 32 terms of 16 words are used; the rest is ignored. A word of more
-    /// than 128 characters is searched by its prefix.
+    /// Parses any text. At most 32 terms of 16 words are searched for, and as many are excluded; the rest is ignored. A
+    /// word of more than 128 characters is searched by its prefix.
     ///
     /// Words joined by punctuation become a phrase, because both engines index them as neighbours:
-    /// `node.js` is "node js", `has_session` is "has session".
+    /// `node.js` is "node js", `has_session` is "has session". The ending of a possessive is left out:
+    /// `Ada's` is "Ada".
     pub fn parse(text: &str) -> Self {
         let mut query = Self::default();
         let mut rest = text;
-        while query.terms.len() < MAX_TERMS {
+        loop {
             rest = rest.trim_start_matches(is_space);
             if rest.is_empty() {
-                break;
+                return query;
             }
             rest = query.take_term(rest);
         }
-        query
+    }
+
+    /// A query with a single term.
+    pub fn from_term(term: Term) -> Self {
+        Self { terms: vec![term] }
     }
 
     /// Returns the query without stop words such as "of" and "the", unless it has no other words.
@@ -191,12 +202,23 @@ impl TextQuery {
     #[must_use]
     pub fn without_stop_words(&self) -> Self {
         let stops = |term: &&Term| {
-            !term.excluded
-                && !term.prefix
-                && matches!(term.words.as_slice(), [word] if STOP_WORDS.contains(&word.to_ascii_lowercase().as_str()))
+            !term.excluded && !term.prefix && matches!(term.words.as_slice(), [word] if is_stop_word(word))
         };
         let terms: Vec<Term> = self.terms.iter().filter(|term| !stops(term)).cloned().collect();
         if terms.iter().any(|term| !term.excluded) { Self { terms } } else { self.clone() }
+    }
+
+    /// Returns the query without its exclusions.
+    #[must_use]
+    pub fn without_exclusions(&self) -> Self {
+        Self { terms: self.terms.iter().filter(|term| !term.excluded).cloned().collect() }
+    }
+
+    /// Returns a query for what this one excludes; `None` if it excludes nothing.
+    pub fn exclusions(&self) -> Option<Self> {
+        let excluded = self.terms.iter().filter(|term| term.excluded);
+        let terms: Vec<Term> = excluded.map(|term| Term { excluded: false, ..term.clone() }).collect();
+        (!terms.is_empty()).then_some(Self { terms })
     }
 
     /// Returns whether the query has no terms at all.
@@ -258,9 +280,7 @@ impl TextQuery {
     /// Consumes the term at the beginning of `text`, which is not empty, and returns the remaining
     /// text.
     fn take_term<'a>(&mut self, text: &'a str) -> &'a str {
-        // Only a dash before a word or a quote excludes. `--verbose` and a single dash are plain
-        // text.
-        let excluded = text.strip_prefix('-').filter(|rest| rest.starts_with(|c| c == '"' || is_word(c)));
+        let excluded = strip_exclusion(text);
         let start = excluded.unwrap_or(text);
         let excluded = excluded.is_some();
 
@@ -281,13 +301,15 @@ impl TextQuery {
         let end = text.find(|c| is_space(c) || c == '"').unwrap_or(text.len());
         let (chunk, rest) = text.split_at(end);
         let mut after = chunk;
-        while !after.is_empty() && self.terms.len() < MAX_TERMS {
+        while !after.is_empty() && self.has_room(excluded) {
             let end = after.find(|c| !is_word(c) && !is_joiner(c)).unwrap_or(after.len());
             let (part, others) = after.split_at(end);
             // A star in the middle, as in `a*b`, is only a separator.
             let star = others
                 .strip_prefix('*')
                 .is_some_and(|next| part.ends_with(is_word) && !next.starts_with(is_word));
+            // Texts say `Ada` where a question says `Ada's`, and the index has `Ada` for both.
+            let part = if star { part } else { without_possessive(part) };
             self.add(words(part), star, excluded);
             after = others.trim_start_matches(|c| !is_word(c));
         }
@@ -305,10 +327,21 @@ impl TextQuery {
                 break;
             }
         }
-        if !term.words.is_empty() && !self.terms.contains(&term) {
+        if !term.words.is_empty() && self.has_room(excluded) && !self.terms.contains(&term) {
             self.terms.push(term);
         }
     }
+
+    /// Whether a further term can be searched for or excluded.
+    fn has_room(&self, excluded: bool) -> bool {
+        self.terms.iter().filter(|term| term.excluded == excluded).count() < MAX_TERMS
+    }
+}
+
+/// Returns what follows the dash of an exclusion; `None` if `text` does not begin with one. Only a dash before a word or
+/// a quote excludes: `--verbose` and a single dash are plain text.
+fn strip_exclusion(text: &str) -> Option<&str> {
+    text.strip_prefix('-').filter(|rest| rest.starts_with(|c| c == '"' || is_word(c)))
 }
 
 /// Splits a text into words in the same way as queries. An index over these words, joined with
@@ -316,6 +349,17 @@ impl TextQuery {
 /// as a host name.
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word(c)).filter(|word| word.contains(char::is_alphanumeric))
+}
+
+/// Returns whether a word is an English stop word, in any case.
+pub fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// Returns a word without the ending `'s`.
+fn without_possessive(word: &str) -> &str {
+    let stem = word.strip_suffix(['s', 'S']).and_then(|stem| stem.strip_suffix(['\'', '’']));
+    stem.filter(|stem| stem.ends_with(is_word)).unwrap_or(word)
 }
 
 fn is_space(c: char) -> bool {

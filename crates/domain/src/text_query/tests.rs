@@ -52,6 +52,15 @@ fn names_from_the_world_of_programs_stay_useful() {
 }
 
 #[test]
+fn a_possessive_is_found_like_its_name() {
+    check("Ada's engine", r#""Ada" AND "engine""#, "'Ada' & 'engine'");
+    check("Babbage’s", r#""Babbage""#, "'Babbage'");
+    check("don't", r#""don t""#, "('don' <-> 't')");
+    check("\"Ada's engine\"", r#""Ada s engine""#, "('Ada' <-> 's' <-> 'engine')");
+    check("'s", r#""s""#, "'s'");
+}
+
+#[test]
 fn query_languages_have_no_power_here() {
     check("apple OR NOT plum", r#""apple" AND "OR" AND "NOT" AND "plum""#, "'apple' & 'OR' & 'NOT' & 'plum'");
     check("NEAR(a b, 5)", r#""NEAR" AND "a" AND "b" AND "5""#, "'NEAR' & 'a' & 'b' & '5'");
@@ -78,6 +87,14 @@ fn unbalanced_quotes_are_left_out() {
     check(r#"a "b c" d""#, r#""a" AND "b c" AND "d""#, "'a' & ('b' <-> 'c') & 'd'");
     check(r#"-"rotten"#, "", "");
     assert_eq!(fts5(r#"say"hello world"now"#), r#""say" AND "hello world" AND "now""#);
+}
+
+#[test]
+fn a_query_has_a_part_that_is_searched_and_a_part_that_is_excluded() {
+    let query = TextQuery::parse("apples -rotten \"red pears\" -\"too old\" -plum*");
+    assert_eq!(query.without_exclusions(), TextQuery::parse("apples \"red pears\""));
+    assert_eq!(query.exclusions(), Some(TextQuery::parse("rotten \"too old\" plum*")));
+    assert_eq!(query.without_exclusions().exclusions(), None);
 }
 
 #[test]
@@ -122,12 +139,22 @@ fn a_query_of_any_length_stays_small() {
     let many: String = (0..1000).map(|n| format!("w{n},")).collect();
     assert_eq!(TextQuery::parse(&many).terms().len(), 32);
 
+    let many: String = (0..1000).map(|n| format!("w{n} -x{n} ")).collect();
+    assert_eq!(TextQuery::parse(&many).terms().len(), 64);
+
     let phrase = TextQuery::parse(&format!("\"{}\"", "a ".repeat(1000)));
     assert_eq!(phrase.terms()[0].words.len(), 16);
 
     let long = TextQuery::parse(&"é".repeat(1_000_000));
     assert_eq!(long.terms()[0].words[0].chars().count(), 128);
     assert!(long.terms()[0].prefix);
+}
+
+#[test]
+fn a_long_question_keeps_what_it_excludes_at_its_end() {
+    let many: String = (0..100).map(|n| format!("w{n} ")).collect();
+    let excluded = TextQuery::parse(&format!("{many} -rotten")).exclusions().expect("an exclusion");
+    assert_eq!(excluded.terms()[0].words, ["rotten"]);
 }
 
 #[test]
@@ -150,7 +177,8 @@ fn outside_quotes(text: &str, quote: char) -> String {
 
 fn assert_sound(text: &str) {
     let query = TextQuery::parse(text);
-    assert!(query.terms().len() <= MAX_TERMS);
+    assert!(query.without_exclusions().terms().len() <= MAX_TERMS);
+    assert!(query.exclusions().is_none_or(|excluded| excluded.terms().len() <= MAX_TERMS));
     for mode in [MatchMode::All, MatchMode::Any] {
         let (fts5, tsquery) = (query.to_fts5(mode), query.to_tsquery(mode));
         assert_eq!(fts5.is_some(), tsquery.is_some(), "{text:?}");
