@@ -1,6 +1,7 @@
 //! Queries over the graph. The HTTP API and the tools build the same values.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::{
     filter::Filter,
@@ -65,6 +66,14 @@ pub enum SearchMode {
     Hybrid,
     Text,
     Vector,
+    /// Hybrid, and then the texts that share a name with the best hits.
+    Linked,
+    /// Linked if the question names one of the hits of a hybrid search, otherwise exactly hybrid.
+    Auto,
+}
+
+impl SearchMode {
+    pub const ALL: [Self; 5] = [Self::Hybrid, Self::Text, Self::Vector, Self::Linked, Self::Auto];
 }
 
 /// The types in which the server keeps account of its work: tasks, the sessions of their attempts, and
@@ -83,7 +92,8 @@ pub struct SearchQuery {
     /// Hits of the vector channel with a lower cosine are dropped. `None` means the value of the embedder.
     pub min_similarity: Option<f64>,
     pub limit: usize,
-    pub weights: Weights,
+    /// The weights of rank fusion. `None` joins the channels by their scores, with the weight of the embedder.
+    pub weights: Option<Weights>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -99,6 +109,19 @@ pub struct Hit<T> {
     pub score: f64,
     pub text: Option<ChannelHit>,
     pub vector: Option<ChannelHit>,
+    /// The link that raised the hit; only in the mode [`SearchMode::Linked`].
+    pub link: Option<HitLink>,
+    /// The parent by which the hits are grouped, or the hit itself if it has none; see [`crate::arrangement`].
+    pub group: Option<Uuid>,
+}
+
+/// A name that a hit shares with one of the best hits of the plain search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HitLink {
+    /// The id of that object or chunk.
+    pub from: Uuid,
+    /// The name in lower case.
+    pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +137,7 @@ pub struct SearchResult<T> {
     pub hits: Vec<Hit<T>>,
     /// `None` if the search had no use for an embedding, because it is by text only.
     pub embedding: Option<EmbeddingUse>,
-    /// Further hits were left out, because the result would be too large.
+    /// Further hits were left out, because the result would be too large or they do not fit into the budget.
     pub truncated: bool,
 }
 

@@ -30,6 +30,9 @@ pub enum EmbedTask {
     Query,
 }
 
+/// The value of [`Embedder::fusion_weight`] for models that understand meaning.
+const DEFAULT_FUSION_WEIGHT: f64 = 0.5;
+
 #[async_trait]
 pub trait Embedder: Send + Sync {
     /// A stable name such as `builtin/hash-384-v1`. Vectors are comparable only under the same name.
@@ -52,6 +55,18 @@ pub trait Embedder: Send + Sync {
     /// The cosine below which a passage of a document is not similar to a query.
     fn min_passage_similarity(&self) -> f64 {
         self.measured_passage_similarity().unwrap_or(self.min_similarity() * DEFAULT_PASSAGE_PART)
+    }
+
+    /// What the nearest text is worth in a hybrid search beside the best one by words, which is worth 1. `None` means
+    /// that vectors only add texts that the words did not find, because they rank worse than words.
+    fn fusion_weight(&self) -> Option<f64> {
+        Some(DEFAULT_FUSION_WEIGHT)
+    }
+
+    /// About how many bytes of a text the model reads, if it leaves out the end of a longer one. `None` means that it
+    /// reads as much as a text usually has. Longer objects get a vector for each part of this size.
+    fn max_text_bytes(&self) -> Option<usize> {
+        None
     }
 
     /// The best number of texts per request. Longer lists are allowed and split internally.

@@ -62,6 +62,10 @@ impl Embedder for LocalEmbedder {
         Some(self.model.bert.hidden())
     }
 
+    fn max_text_bytes(&self) -> Option<usize> {
+        Some(self.model.tokenizer.typical_max_bytes())
+    }
+
     fn max_batch(&self) -> usize {
         32
     }

@@ -17,6 +17,9 @@ const TOKENS_AROUND: usize = 2;
 /// A text is cut at this many bytes for each token that the model takes, because the library reads a
 /// text to its end before it truncates it. A token of English text has about five bytes.
 const MAX_BYTES_PER_TOKEN: usize = 64;
+/// A token of English text has about five bytes, one of names and numbers about three. The end of a part with more tokens
+/// than the model reads would be in no vector, so this is the smaller one.
+const TYPICAL_BYTES_PER_TOKEN: usize = 3;
 
 pub struct Tokenizer {
     tokenizer: tokenizers::Tokenizer,
@@ -40,6 +43,11 @@ impl Tokenizer {
         tokenizer.with_padding(None).with_truncation(Some(truncation))?;
         let max_bytes = max_length.saturating_mul(MAX_BYTES_PER_TOKEN);
         Ok(Self { tokenizer, lowercase_first, max_bytes })
+    }
+
+    /// How many bytes of a text the model reads, also of one with many names and numbers.
+    pub fn typical_max_bytes(&self) -> usize {
+        self.max_bytes / MAX_BYTES_PER_TOKEN * TYPICAL_BYTES_PER_TOKEN
     }
 
     /// Returns at least two tokens and at most `max_tokens`; the end of a longer text is left out.
