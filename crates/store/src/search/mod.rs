@@ -33,6 +33,8 @@ pub(crate) mod fts_buffer;
 pub(crate) mod postgres;
 mod quantised;
 mod rank;
+mod rarity_cache;
+mod score_words;
 pub(crate) mod sqlite;
 pub mod vectors;
 pub mod write;

@@ -1,17 +1,19 @@
-//! The SQL function `relevance(table, limit, name, query)`, with which FTS5 ranks the rows of a full-text
-//! query; smaller is better.
+//! The SQL function `relevance(table, limit, name, query, first, last)`, with which FTS5 ranks the rows of a full-text
+//! query; smaller is better. The row numbers of the project are from `first` to `last`.
 //!
-//! FTS5's own `bm25` favours short documents, but in a graph the shortest objects contain the least
-//! information. Here all documents up to [`TYPICAL_LENGTH`] count as equally long, and longer ones are
-//! penalised by the logarithm of their length. The rest is BM25; the name weighs more than the body.
+//! FTS5's own `bm25` favours the shortest documents, but in a graph the shortest objects contain the least
+//! information, and it depends on the average length of all projects. Here a document of [`TYPICAL_LENGTH`]
+//! tokens has the norm 1, and none has a norm below [`MIN_NORM`]: up to about twenty tokens, documents count as
+//! equally long. The rest is BM25; the name weighs more than the body.
 //!
 //! FTS5 stores the length of a row in a separate table, and reading it for every match makes the ranking of
 //! common words slow. The length can only lower a score, so it is not read for a row that could not be among
 //! the best `limit` rows even without the penalty. With `limit` 0 it is read for every row, which is
 //! necessary when rows are filtered after they are ranked.
 //!
-//! The rarity of a phrase requires a scan of every row that contains it. It is cached until the database
-//! changes. The cache key is the table's `name` and the phrase as written in `query`.
+//! The rarity of a phrase requires a scan of every row that contains it, and counts those of the project only: what
+//! other projects write must neither change the order of hits nor show in a score. It is cached until the database
+//! changes. The cache key is the table's `name`, the project's `first` row and the phrase as written in `query`.
 //!
 //! This is the only file that uses the C interface of FTS5. It is sound for these reasons: FTS5 calls the
 //! function with pointers that are valid during the call. The state between calls belongs to one cursor,
@@ -30,19 +32,22 @@ use std::{
     ptr, slice,
 };
 
-use hashlink::LruCache;
 use rusqlite::{Connection, ffi};
 
+use super::{
+    rarity_cache::{DbVersion, RarityCache, cache_keys},
+    score_words,
+};
 use crate::error::{Error, Result};
 
-/// Documents up to this many tokens are not penalised. If the documents of the table are longer on average,
-/// that average is used instead.
+/// A document with this many tokens has the norm 1.
 pub(super) const TYPICAL_LENGTH: f64 = 64.0;
-/// The penalty of a longer document: at e times the typical length, a word counts as if it occurred 1.5 times
-/// less often.
-pub(super) const LENGTH_PENALTY: f64 = 0.5;
+/// The part of the norm that grows with the length: the parameter b of BM25, with its usual value.
+pub(super) const LENGTH_PART: f64 = 0.75;
+/// The norm of the shortest documents.
+pub(super) const MIN_NORM: f64 = 0.5;
 /// How quickly repetitions of a word stop counting: the parameter k1 of BM25, with its usual value.
-const SATURATION: f64 = 1.2;
+pub(super) const SATURATION: f64 = 1.2;
 /// The rarity of a phrase that is in every row.
 const MIN_RARITY: f64 = 1e-6;
 /// The weight of each column: a match in the name is worth more than one in the body.
@@ -93,67 +98,10 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
     api
 }
 
-/// The rarities of phrases at one state of the database.
-struct RarityCache {
-    version: DbVersion,
-    rarities: LruCache<String, f64>,
-}
-
-/// The most phrases in the cache of one connection.
-const MAX_CACHED: usize = 10_000;
-
-impl Default for RarityCache {
-    fn default() -> Self {
-        Self { version: DbVersion::default(), rarities: LruCache::new(MAX_CACHED) }
-    }
-}
-
-/// Identifies a state of the database: it changes with each commit of this or another connection.
-#[derive(Default, Clone, Copy, PartialEq)]
-struct DbVersion {
-    version: u32,
-    changes: i64,
-}
-
-impl DbVersion {
-    /// The current state; `None` within a transaction that writes, because it may be rolled back.
-    ///
-    /// # Safety
-    /// `db` must be an open connection that no other thread uses meanwhile.
-    unsafe fn now(db: *mut ffi::sqlite3) -> Option<Self> {
-        let mut version = 0_u32;
-        // SAFETY: this file control writes one `unsigned int`; the name is NUL-terminated.
-        unsafe {
-            if ffi::sqlite3_txn_state(db, c"main".as_ptr()) != ffi::SQLITE_TXN_READ {
-                return None;
-            }
-            let version_pointer = (&raw mut version).cast::<c_void>();
-            let code = ffi::sqlite3_file_control(
-                db,
-                c"main".as_ptr(),
-                ffi::SQLITE_FCNTL_DATA_VERSION,
-                version_pointer,
-            );
-            (code == ffi::SQLITE_OK).then(|| Self { version, changes: ffi::sqlite3_total_changes64(db) })
-        }
-    }
-}
-
-/// The phrases of a query as [`emergent_domain::text_query::TextQuery::to_fts5`] writes it: each in quotes,
-/// without quotes inside, and with a star after prefixes. The flag says whether a phrase is a prefix.
-fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut parts = query.split('"').skip(1);
-    std::iter::from_fn(move || {
-        let phrase = parts.next()?;
-        Some((phrase, parts.next()?.starts_with(" *")))
-    })
-}
-
 /// The state of one query across its rows.
 struct Query {
-    /// The number of rows of the table.
-    rows: f64,
-    typical_length: f64,
+    /// The row numbers of the project. Rows that were deleted count as well, so that no table has to be read.
+    rows: RowRange,
     phrases: Vec<Phrase>,
     /// The cache key of each phrase; empty when phrases are not cached.
     cache_keys: Vec<String>,
@@ -162,6 +110,23 @@ struct Query {
     best: BinaryHeap<Reverse<u64>>,
     /// How many rows the query returns; 0 when every row needs its exact score.
     limit: usize,
+}
+
+/// The row numbers of a project, both included.
+#[derive(Clone, Copy)]
+struct RowRange {
+    first: i64,
+    last: i64,
+}
+
+impl RowRange {
+    fn count(self) -> f64 {
+        (self.last.saturating_sub(self.first).saturating_add(1) as f64).max(1.0)
+    }
+
+    fn contains(self, row: i64) -> bool {
+        (self.first..=self.last).contains(&row)
+    }
 }
 
 /// The state of one phrase of a query.
@@ -174,13 +139,19 @@ struct Phrase {
 }
 
 impl Query {
-    /// The BM25 score of the current row. `length` is 1 for rows of the typical length or shorter.
-    fn score(&self, length: f64) -> f64 {
+    /// The BM25 score of the current row, whose length has this norm.
+    fn score(&self, norm: f64) -> f64 {
         let phrase_score = |phrase: &Phrase| {
             phrase.rarity.unwrap_or(0.0) * phrase.frequency * (SATURATION + 1.0)
-                / (phrase.frequency + SATURATION * length)
+                / (phrase.frequency + SATURATION * norm)
         };
         self.phrases.iter().filter(|phrase| phrase.frequency > 0.0).map(phrase_score).sum()
+    }
+
+    /// The phrases that the current row contains, one bit for each.
+    fn words(&self) -> u32 {
+        let found = self.phrases.iter().take(32).enumerate().filter(|(_, phrase)| phrase.frequency > 0.0);
+        found.fold(0, |words, (bit, _)| words | 1 << bit)
     }
 
     /// Whether a row whose score is at most `max_score` can no longer be among the best.
@@ -200,6 +171,11 @@ impl Query {
             self.best.pop();
         }
     }
+}
+
+/// By how much the length of a document weakens its matches.
+fn length_norm(tokens: f64) -> f64 {
+    (1.0 - LENGTH_PART + LENGTH_PART * tokens / TYPICAL_LENGTH).max(MIN_NORM)
 }
 
 /// Turns a status code of SQLite into a result.
@@ -261,22 +237,17 @@ unsafe fn score_row(
                 query.phrases[phrase].rarity = Some(rarity);
                 if let Some(key) = query.cache_keys.get_mut(phrase) {
                     let cache = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
-                    cache.rarities.insert(std::mem::take(key), rarity);
+                    cache.insert(std::mem::take(key), rarity);
                 }
             }
         }
-        let max_score = query.score(1.0);
+        let max_score = score_words::upper_bound(query.score(MIN_NORM));
         if query.cannot_rank(max_score) {
             return Ok(max_score);
         }
         let mut tokens: c_int = 0;
         ok(call!(api, xColumnSize(fts, -1, &raw mut tokens)))?;
-        let length_ratio = f64::from(tokens) / query.typical_length;
-        let score = if length_ratio > 1.0 {
-            query.score(1.0 + LENGTH_PENALTY * length_ratio.ln())
-        } else {
-            max_score
-        };
+        let score = score_words::encode(query.score(length_norm(f64::from(tokens))), query.words());
         query.record(score);
         Ok(score)
     }
@@ -298,31 +269,23 @@ unsafe fn start_query(
     unsafe {
         let limit = values.first().map_or(0, |value| ffi::sqlite3_value_int64(*value));
         let limit = usize::try_from(limit).unwrap_or(0);
-        let (mut rows, mut tokens) = (0, 0);
-        ok(call!(api, xRowCount(fts, &raw mut rows)))?;
-        ok(call!(api, xColumnTotalSize(fts, -1, &raw mut tokens)))?;
+        let [_, table, query, first, last] = *values else { return Err(ffi::SQLITE_MISUSE) };
+        let rows = RowRange { first: ffi::sqlite3_value_int64(first), last: ffi::sqlite3_value_int64(last) };
         let count = usize::try_from(call!(api, xPhraseCount(fts))).unwrap_or(0);
         let mut phrases = vec![Phrase::default(); count];
         let mut keys = Vec::new();
-        if let (&[_, table, query], Some(version)) =
-            (values, DbVersion::now(ffi::sqlite3_context_db_handle(context)))
-        {
+        if let Some(version) = DbVersion::now(ffi::sqlite3_context_db_handle(context)) {
             let cache = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
-            if cache.version != version {
-                cache.version = version;
-                cache.rarities.clear();
-            }
-            keys = cache_keys(text(table), text(query));
+            cache.keep_only(version);
+            keys = cache_keys(text(table), rows.first, text(query));
             // FTS5 omits phrases without words. Then it is unknown which key belongs to which phrase.
             keys.truncate(if keys.len() == count { count } else { 0 });
             for (phrase, key) in phrases.iter_mut().zip(&keys) {
-                phrase.rarity = cache.rarities.get(key).copied();
+                phrase.rarity = cache.get(key);
             }
         }
-        let rows = (rows as f64).max(1.0);
         let query = Box::into_raw(Box::new(Query {
             rows,
-            typical_length: (tokens as f64 / rows).max(TYPICAL_LENGTH),
             phrases,
             cache_keys: keys,
             best: BinaryHeap::with_capacity(limit.min(MAX_RESERVED) + 1),
@@ -331,13 +294,6 @@ unsafe fn start_query(
         ok(call!(api, xSetAuxdata(fts, query.cast(), Some(free_query))))?;
         Ok(query)
     }
-}
-
-/// The cache keys of the phrases of a query on a table.
-fn cache_keys(table: &str, query: &str) -> Vec<String> {
-    let key =
-        |(phrase, is_prefix): (&str, bool)| format!("{table}{}{phrase}", if is_prefix { '*' } else { ' ' });
-    phrases(query).map(key).collect()
 }
 
 /// The text of a value; empty for NULL and invalid UTF-8.
@@ -392,7 +348,7 @@ unsafe fn weighted_frequency(
     Ok(frequency)
 }
 
-/// The rarity of a phrase: the logarithm of all rows divided by the rows that contain it (the IDF of BM25).
+/// The rarity of a phrase: the logarithm of all rows of the project divided by those that contain it (the IDF of BM25).
 /// It is always above 0, so that a word that is in every row still counts.
 ///
 /// # Safety
@@ -401,25 +357,35 @@ unsafe fn rarity(
     api: &ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
     phrase: c_int,
-    rows: f64,
+    rows: RowRange,
 ) -> Result<f64, c_int> {
-    let mut count: i64 = 0;
-    // SAFETY: `count` outlives the query that `xQueryPhrase` runs and finishes.
+    let mut counter = RowCounter { rows, count: 0 };
+    // SAFETY: `counter` outlives the query that `xQueryPhrase` runs and finishes.
     unsafe {
-        ok(call!(api, xQueryPhrase(fts, phrase, (&raw mut count).cast(), Some(count_row))))?;
+        ok(call!(api, xQueryPhrase(fts, phrase, (&raw mut counter).cast(), Some(count_row))))?;
     }
-    let count = count as f64;
-    Ok((1.0 + (rows - count).max(0.0) / (count + 0.5)).ln().max(MIN_RARITY))
+    let count = counter.count as f64;
+    Ok((1.0 + (rows.count() - count).max(0.0) / (count + 0.5)).ln().max(MIN_RARITY))
 }
 
-/// Counts a row that contains a phrase. FTS5 calls it for each.
+/// Counts the rows of a project that contain a phrase.
+struct RowCounter {
+    rows: RowRange,
+    count: i64,
+}
+
+/// Counts a row that contains a phrase. FTS5 calls it for each row of the table, whichever project it belongs to.
 unsafe extern "C" fn count_row(
-    _: *const ffi::Fts5ExtensionApi,
-    _: *mut ffi::Fts5Context,
-    count: *mut c_void,
+    api: *const ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    counter: *mut c_void,
 ) -> c_int {
-    // SAFETY: it is the counter that `rarity` passed.
-    unsafe { *count.cast::<i64>() += 1 };
+    // SAFETY: FTS5 gives pointers that are valid for this call, and the counter is the one that `rarity` passed.
+    unsafe {
+        let Some(row_id) = (*api).xRowid else { return ffi::SQLITE_MISUSE };
+        let counter = &mut *counter.cast::<RowCounter>();
+        counter.count += i64::from(counter.rows.contains(row_id(fts)));
+    }
     ffi::SQLITE_OK
 }
 
@@ -428,10 +394,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_split_into_phrases_and_prefixes() {
-        let split: Vec<_> = phrases(r#"("red pears" OR "plum" *) NOT "rotten""#).collect();
-        assert_eq!(split, [("red pears", false), ("plum", true), ("rotten", false)]);
-        assert_eq!(phrases("").count(), 0);
+    fn only_the_shortest_documents_count_as_equally_long() {
+        assert_eq!(length_norm(1.0), MIN_NORM);
+        assert_eq!(length_norm(20.0), MIN_NORM);
+        assert_eq!(length_norm(TYPICAL_LENGTH), 1.0);
+        assert!(length_norm(500.0) > 6.0);
     }
 
     #[test]
@@ -451,7 +418,7 @@ mod tests {
             )
             .unwrap();
         let scores = |conn: &Connection, name: &str, query: &str| -> Vec<f64> {
-            let sql = "SELECT relevance(f, 10, ?1, ?2) FROM f WHERE f MATCH ?2 ORDER BY 1";
+            let sql = "SELECT relevance(f, 10, ?1, ?2, 1, 9) FROM f WHERE f MATCH ?2 ORDER BY 1";
             let mut statement = conn.prepare_cached(sql).unwrap();
             statement.query_map([name, query], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         };
