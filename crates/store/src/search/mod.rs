@@ -1,28 +1,23 @@
 //! Search: full text and vectors, over objects and over chunks of documents.
 //!
 //! Both kinds of search return row numbers with scores, the best first, so that their results can be fused
-//! before any row is loaded. Code that differs between the engines is in `sqlite` and `postgres`, which have
-//! the same functions.
+//! before any row is loaded. Code that differs between the engines is in `sqlite`, `sqlite_text` and `postgres`,
+//! which have the same functions.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-};
+use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     document::Chunk,
     fusion::RankedHit,
-    ids::{DocumentId, ObjectId, ProjectId},
+    ids::{ObjectId, ProjectId},
     object::Object,
-    query::ObjectFilter,
     text_query::{MatchMode, TextQuery},
 };
 
 use crate::{
-    documents,
     engine::Engine,
     error::Result,
-    filter, page, params,
+    page, params,
     row::TableRow,
     tx::Tx,
     value::{Param, Row},
@@ -30,99 +25,20 @@ use crate::{
 
 pub mod embeddings;
 pub(crate) mod fts_buffer;
+pub mod parts;
 pub(crate) mod postgres;
 mod quantised;
 mod rank;
 mod rarity_cache;
 mod score_words;
 pub(crate) mod sqlite;
+mod sqlite_text;
+mod target;
 pub mod vectors;
 pub mod write;
 
 use vectors::VectorIndexes;
 use write::SearchIndex;
-
-/// Which rows a search may find.
-#[derive(Debug, Clone)]
-pub enum SearchTarget {
-    /// Live objects that match a filter.
-    Objects(ObjectFilter),
-    /// Chunks of one document or of all documents.
-    Chunks(Option<DocumentId>),
-    /// Chunks of all documents but these, which are hidden.
-    ChunksExcept(Vec<DocumentId>),
-}
-
-impl SearchTarget {
-    fn index(&self) -> SearchIndex {
-        match self {
-            SearchTarget::Objects(_) => SearchIndex::Objects,
-            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => SearchIndex::Chunks,
-        }
-    }
-
-    fn table(&self) -> &'static str {
-        match self {
-            SearchTarget::Objects(_) => "graph_objects",
-            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "document_chunks",
-        }
-    }
-
-    /// The condition for rows that can have a vector.
-    fn live_sql(&self) -> &'static str {
-        match self {
-            SearchTarget::Objects(_) => " AND o.deleted_at IS NULL",
-            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "",
-        }
-    }
-
-    fn text_table(&self) -> &'static str {
-        match self {
-            SearchTarget::Objects(_) => "graph_objects_fts",
-            SearchTarget::Chunks(_) | SearchTarget::ChunksExcept(_) => "document_chunks_fts",
-        }
-    }
-
-    /// The conditions on a row with the alias `o`; empty when every row matches. The index holds only
-    /// live rows, so that needs no condition.
-    fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
-        match self {
-            SearchTarget::Objects(object_filter) => {
-                filter::object_conditions(engine, object_filter, "o", first_param)
-            }
-            SearchTarget::Chunks(Some(document)) => {
-                (format!(" AND o.document_id = ${first_param}"), vec![Param::from(*document)])
-            }
-            SearchTarget::Chunks(None) => (String::new(), Vec::new()),
-            SearchTarget::ChunksExcept(hidden) => (
-                format!(" AND o.document_id NOT IN ({})", page::placeholders(first_param, hidden.len())),
-                hidden.iter().map(|document| Param::from(*document)).collect(),
-            ),
-        }
-    }
-
-    /// Leaves out the chunks of hidden documents, of which there are usually none, and excludes only the
-    /// types that the project has. Without conditions a search is much faster.
-    fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<Cow<'_, Self>> {
-        match self {
-            SearchTarget::Chunks(None) => {
-                let hidden = documents::list_hidden(tx, project)?;
-                if !hidden.is_empty() {
-                    return Ok(Cow::Owned(SearchTarget::ChunksExcept(hidden)));
-                }
-            }
-            SearchTarget::Objects(filter) if !filter.excluded_types.is_empty() => {
-                let excluded_types = types_in_use(tx, project, &filter.excluded_types)?;
-                return Ok(Cow::Owned(SearchTarget::Objects(ObjectFilter {
-                    excluded_types,
-                    ..filter.clone()
-                })));
-            }
-            _ => {}
-        }
-        Ok(Cow::Borrowed(self))
-    }
-}
 
 /// How many hits a full-text search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +50,9 @@ pub struct HitLimits {
 }
 
 /// Full-text search: first the rows that contain all words, then those that contain any, each by relevance.
+///
+/// The scores of one result are comparable with each other, so a row with some of the words can have a higher
+/// score than one with all of them.
 pub fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -148,9 +67,9 @@ pub fn search_text(
     let mut hits = search_text_mode(tx, project, target, query, MatchMode::All, limits.max)?;
     let word_count = query.terms().iter().filter(|term| !term.excluded).count();
     if hits.len() < limits.enough && word_count > 1 {
-        let hit_ids: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
         let any_word_hits =
             search_text_mode(tx, project, target, query, MatchMode::Any, limits.max + hits.len())?;
+        let hit_ids: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
         hits.extend(any_word_hits.into_iter().filter(|hit| !hit_ids.contains(&hit.id)));
         hits.truncate(limits.max);
     }
@@ -168,13 +87,20 @@ fn search_text_mode(
 ) -> Result<Vec<RankedHit<i64>>> {
     match tx.engine() {
         Engine::Sqlite => match query.to_fts5(mode) {
-            Some(fts_query) => sqlite::search_text(tx, project, target, &fts_query, limit),
+            Some(fts_query) => sqlite_text::search_text(tx, project, target, &fts_query, limit),
             None => Ok(Vec::new()),
         },
-        Engine::Postgres => match query.to_tsquery(mode) {
-            Some(tsquery) => postgres::search_text(tx, project, target, &tsquery, limit),
-            None => Ok(Vec::new()),
-        },
+        // The score of PostgreSQL depends on the form of the query. All scores have the form with any word, so that they
+        // are comparable. They are without the exclusions: an exclusion makes the whole an `&`, of which `ts_rank` scores
+        // pairs of words, so that a text with one of the words would have next to no score.
+        Engine::Postgres => {
+            match (query.to_tsquery(mode), query.without_exclusions().to_tsquery(MatchMode::Any)) {
+                (Some(matched), Some(ranked)) => {
+                    postgres::search_text(tx, project, target, &matched, &ranked, limit)
+                }
+                _ => Ok(Vec::new()),
+            }
+        }
     }
 }
 
@@ -196,9 +122,25 @@ pub fn search_vectors(
         Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, target, query)?,
         Engine::Postgres => postgres::search_vectors(tx, project, target, query)?,
     };
+    if target.index() == SearchIndex::Objects && query.compared == ComparedVectors::AllParts {
+        let parts = parts::search(tx, indexes, project, target, query)?;
+        if !parts.is_empty() {
+            hits = best_of_each(hits.into_iter().chain(parts));
+        }
+    }
     hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
     hits.truncate(query.limit);
     Ok(hits)
+}
+
+/// The best score of each row.
+fn best_of_each(hits: impl Iterator<Item = RankedHit<i64>>) -> Vec<RankedHit<i64>> {
+    let mut best: HashMap<i64, f64> = HashMap::new();
+    for hit in hits {
+        let score = best.entry(hit.id).or_insert(hit.score);
+        *score = f64::max(*score, hit.score);
+    }
+    best.into_iter().map(|(id, score)| RankedHit { id, score }).collect()
 }
 
 /// The query of a vector search.
@@ -207,12 +149,23 @@ pub struct VectorQuery<'a> {
     pub model: &'a str,
     pub vector: &'a [f32],
     pub limit: usize,
+    pub compared: ComparedVectors,
+}
+
+/// With which vectors of a long object the query is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComparedVectors {
+    /// Only that of its beginning. Two objects are similar if their beginnings are: a part that one of them shares with
+    /// the beginning of the other does not make them the same thing.
+    Beginnings,
+    /// Those of all its parts, of which the nearest counts.
+    AllParts,
 }
 
 /// The row number of a live object; `None` when there is no such object.
 pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
     tx.query_opt(
-        "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
+        "SELECT no FROM graph_objects WHERE id = $1 AND coalesce(project_id = $2 AND deleted_at IS NULL, false)",
         params![id, project],
         |row| row.get(0),
     )
@@ -232,8 +185,9 @@ pub fn load_objects(
     nos: &[i64],
 ) -> Result<HashMap<i64, SizedRow<Object>>> {
     let sql = format!(
-        "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
-        Object::COLUMNS
+        "SELECT no, {} FROM graph_objects WHERE {} AND no IN",
+        Object::COLUMNS,
+        page::on_row("project_id = $1 AND deleted_at IS NULL")
     );
     load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Object::from_row_at(row, 1)?)))
 }
@@ -272,22 +226,6 @@ fn load<T>(
         })?);
     }
     Ok(values_by_no)
-}
-
-/// Those of the types that live objects of the project have.
-fn types_in_use(tx: &mut Tx<'_>, project: ProjectId, types: &[String]) -> Result<Vec<String>> {
-    let mut in_use = Vec::new();
-    for type_ in types {
-        let found: Option<i64> = tx.query_opt(
-            "SELECT 1 FROM graph_objects WHERE project_id = $1 AND type = $2 AND deleted_at IS NULL LIMIT 1",
-            params![project, type_.as_str()],
-            |row| row.get(0),
-        )?;
-        if found.is_some() {
-            in_use.push(type_.clone());
-        }
-    }
-    Ok(in_use)
 }
 
 /// The number of a project; `None` when it was deleted.

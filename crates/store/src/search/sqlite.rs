@@ -1,10 +1,12 @@
-//! Search on SQLite: FTS5 with the ranking function of `rank`, and the vector indexes in memory of `vectors`.
+//! Vector search on SQLite, with the indexes in memory of `vectors`, and the registration of its SQL functions.
 
 use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use rusqlite::Connection;
 
 use super::{
-    SearchTarget, VectorQuery, embeddings, project_no,
+    SearchTarget, VectorQuery,
+    embeddings::VectorTable,
+    project_no,
     quantised::Quantised,
     rank,
     vectors::{Key, VectorIndexes, row_in_project},
@@ -21,35 +23,6 @@ pub(crate) fn register(conn: &Connection) -> Result<()> {
     rank::register(conn)
 }
 
-/// The best rows for a query in the syntax of FTS5, with positive scores.
-pub(super) fn search_text(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    target: &SearchTarget,
-    fts_query: &str,
-    limit: usize,
-) -> Result<Vec<RankedHit<i64>>> {
-    let Some(project) = project_no(tx, project)? else { return Ok(Vec::new()) };
-    let rows = row_numbers::range(project);
-    let text_table = target.text_table();
-    let mut params = vec![fts_query.into(), rows.start.into(), rows.end.into(), limit.into()];
-    let (conditions, values) = target.conditions(Engine::Sqlite, params.len() + 1);
-    params.extend(values);
-    // Without conditions no row is loaded, and the ranking may skip rows that cannot be target the best.
-    // With conditions SQLite decides whether a row is ranked before or after it is filtered, so all
-    // rows are ranked.
-    let (from, rank_limit) = match conditions.as_str() {
-        "" => (text_table.to_owned(), "$4"),
-        _ => (format!("{text_table} CROSS JOIN {} AS o ON o.no = {text_table}.rowid", target.table()), "0"),
-    };
-    let sql = format!(
-        "SELECT {text_table}.rowid AS no, relevance({text_table}, {rank_limit}, '{text_table}', $1) AS score FROM {from}
-         WHERE {text_table} MATCH $1 AND {text_table}.rowid >= $2 AND {text_table}.rowid < $3{conditions}
-         ORDER BY score, no LIMIT $4"
-    );
-    tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: -row.get::<f64>(1)? }))
-}
-
 /// The rows with the nearest vectors, in no order, and possibly more than requested.
 pub(super) fn search_vectors(
     tx: &mut Tx<'_>,
@@ -60,7 +33,7 @@ pub(super) fn search_vectors(
 ) -> Result<Vec<RankedHit<i64>>> {
     let Some(project_no) = project_no(tx, project)? else { return Ok(Vec::new()) };
     let first_no = row_numbers::range(project_no).start;
-    let key = Key { index: target.index(), project, model: query.model, dims: query.vector.len() };
+    let key = Key { index: target.index().into(), project, model: query.model, dims: query.vector.len() };
     let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
         let rows_and_scores = indexes.with_index(
             key,
@@ -76,7 +49,7 @@ pub(super) fn search_vectors(
     let limit = query.limit + query.limit / 2 + MIN_VECTOR_SURPLUS;
     let limit = if conditions.is_empty() { limit } else { limit * FILTER_FACTOR };
     let candidates = search_index(tx, limit, None)?;
-    let hits = exact_scores(tx, target, query, &candidates)?;
+    let hits = exact_scores(tx, target, query, key.index, &candidates)?;
     if hits.len() >= query.limit || candidates.len() < limit {
         return Ok(hits);
     }
@@ -91,12 +64,12 @@ pub(super) fn search_vectors(
     let rows: Vec<u32> =
         tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_in_project).collect();
     let candidates = search_index(tx, limit, Some(&rows))?;
-    exact_scores(tx, target, query, &candidates)
+    exact_scores(tx, target, query, key.index, &candidates)
 }
 
 /// Loads the vectors of a project into an index. `first_no` is the first row number of the project.
-fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first_no: i64, index: &mut Quantised) -> Result<()> {
-    let table = embeddings::table(key.index);
+pub(super) fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first_no: i64, index: &mut Quantised) -> Result<()> {
+    let table = key.index.name();
     let range = params![first_no, first_no + row_numbers::range(0).end, key.model];
     let count: Option<i64> = tx.query_opt(
         &format!("SELECT count(*) FROM {table} WHERE no >= $1 AND no < $2 AND model = $3"),
@@ -113,13 +86,19 @@ fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first_no: i64, index: &mut Quantise
     })
 }
 
-/// The exact scores of those rows that still exist and match the target, in no order.
-fn exact_scores(
+/// The exact scores of those vectors that still exist and whose rows match the target, in no order. A hit is the row of
+/// its vector; an object with several vectors may be in the result several times.
+pub(super) fn exact_scores(
     tx: &mut Tx<'_>,
     target: &SearchTarget,
     query: &VectorQuery<'_>,
+    table: VectorTable,
     nos: &[i64],
 ) -> Result<Vec<RankedHit<i64>>> {
+    let (row_no, live) = match table {
+        VectorTable::Objects | VectorTable::Chunks => ("no", ""),
+        VectorTable::ObjectParts => ("object_no", target.live_sql()),
+    };
     let mut hits = Vec::with_capacity(nos.len());
     for list in page::in_chunks(nos) {
         let mut params = vec![Param::from(query.model)];
@@ -127,13 +106,14 @@ fn exact_scores(
         params.extend(list.into_iter().map(Param::from));
         let (conditions, values) = target.conditions(Engine::Sqlite, params.len() + 1);
         params.extend(values);
-        let join = match conditions.as_str() {
-            "" => String::new(),
-            _ => format!(" JOIN {} AS o ON o.no = e.no", target.table()),
+        let join = match (live, conditions.as_str()) {
+            ("", "") => String::new(),
+            _ => format!(" JOIN {} AS o ON o.no = e.{row_no}", target.table()),
         };
         let sql = format!(
-            "SELECT e.no, e.vector FROM {} AS e{join} WHERE e.no IN ({placeholders}) AND e.model = $1{conditions}",
-            embeddings::table(target.index())
+            "SELECT e.{row_no}, e.vector FROM {} AS e{join}
+             WHERE e.no IN ({placeholders}) AND e.model = $1{live}{conditions}",
+            table.name()
         );
         hits.extend(tx.query(&sql, &params, |row| {
             Ok(RankedHit { id: row.get(0)?, score: cosine(query.vector, &row.get::<Vec<f32>>(1)?) })
