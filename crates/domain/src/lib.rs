@@ -46,6 +46,7 @@ pub mod project;
 pub mod project_event;
 pub mod prompt;
 pub mod query;
+pub mod question_names;
 pub mod redact;
 pub mod relationship;
 pub mod run;

@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
 };
 
-pub(crate) use postgres::postgres;
+pub(crate) use postgres::{ClientKind, build_index, postgres};
 
 struct Migration {
     version: i64,
@@ -350,6 +350,14 @@ const MIGRATIONS: &[Migration] = &[
         shared: "",
         sqlite: "",
         postgres: include_str!("migrations/0040_autovacuum.postgres.sql"),
+    },
+    Migration {
+        version: 41,
+        name: "newest_embeddings",
+        indexes: include_str!("migrations/0041_newest_embeddings.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0041_newest_embeddings.sqlite.sql"),
+        postgres: include_str!("migrations/0041_newest_embeddings.postgres.sql"),
     },
 ];
 

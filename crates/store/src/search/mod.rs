@@ -23,8 +23,10 @@ use crate::{
     value::{Param, Row},
 };
 
+mod common_names;
 pub mod embeddings;
 pub(crate) mod fts_buffer;
+pub mod links;
 pub mod parts;
 pub(crate) mod postgres;
 mod quantised;
@@ -37,6 +39,8 @@ mod target;
 pub mod vectors;
 pub mod write;
 
+pub use common_names::are_common_names;
+pub use target::{Exclusion, SearchTarget};
 use vectors::VectorIndexes;
 use write::SearchIndex;
 

@@ -1,14 +1,15 @@
 //! Search on PostgreSQL: full text with `tsvector` and a ranking like that of SQLite, vectors with pgvector.
 
+use std::collections::HashMap;
+
 use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 use super::{
     SearchTarget, VectorQuery, embeddings,
-    rank::{LENGTH_PENALTY, TYPICAL_LENGTH},
-    write::SearchIndex,
+    rank::{LENGTH_PART, MIN_NORM, SATURATION, TYPICAL_LENGTH},
 };
-use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
+use crate::{engine::Engine, error::Result, page, params, tx::Tx, value::Param};
 
 /// pgvector indexes a `vector` up to this many dimensions, and a `halfvec` up to twice as many.
 const MAX_VECTOR_DIMS: usize = 2_000;
@@ -16,27 +17,31 @@ const MAX_HALFVEC_DIMS: usize = 4_000;
 /// The range of `hnsw.ef_search`: how many candidates a scan of the vector index holds.
 const MIN_EF_SEARCH: usize = 100;
 const MAX_EF_SEARCH: usize = 1_000;
+/// The words of a question that a linked search tells apart.
+const MAX_MATCHED_WORDS: usize = 20;
 
-/// The best rows for a query in the syntax of `to_tsquery`.
+/// The best rows for a query in the syntax of `to_tsquery`. They match `tsquery` and are ranked by `rank_query`.
 pub(super) fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
     target: &SearchTarget,
     tsquery: &str,
+    rank_query: &str,
     limit: usize,
 ) -> Result<Vec<RankedHit<i64>>> {
-    let tsquery = without_accents(tsquery);
-    let mut params: Vec<Param<'_>> = vec![tsquery.into(), project.into(), limit.into()];
+    let (tsquery, rank_query) = (without_accents(tsquery), without_accents(rank_query));
+    let mut params: Vec<Param<'_>> = vec![tsquery.into(), project.into(), limit.into(), rank_query.into()];
     let (conditions, values) = target.conditions(Engine::Postgres, params.len() + 1);
     params.extend(values);
     let join = match conditions.as_str() {
         "" => String::new(),
         _ => format!(" JOIN {} AS o ON o.no = f.no", target.table()),
     };
-    // The weights are for D, C, B and A. Bodies are indexed as B, names as A.
+    // The weights are for D, C, B and A. Bodies are indexed as B, names as A. The length counts as for a word
+    // that occurs once in the ranking of SQLite.
     let sql = format!(
-        "SELECT f.no, (ts_rank('{{0.1, 0.1, 0.25, 1}}', f.tsv, to_tsquery('english', $1))
-             / (1 + {LENGTH_PENALTY} * ln(greatest(length(f.tsv), {TYPICAL_LENGTH:.0}) / {TYPICAL_LENGTH:.1})))
+        "SELECT f.no, (ts_rank('{{0.1, 0.1, 0.25, 1}}', f.tsv, to_tsquery('english', $4))
+             / (1 + {SATURATION} * greatest({MIN_NORM}, 1 - {LENGTH_PART} + {LENGTH_PART} * length(f.tsv) / {TYPICAL_LENGTH:.1})))
              ::double precision AS score
          FROM {} AS f{join}
          WHERE f.project_id = $2 AND f.tsv @@ to_tsquery('english', $1){conditions}
@@ -44,6 +49,73 @@ pub(super) fn search_text(
         target.text_table()
     );
     tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: row.get(1)? }))
+}
+
+/// The words that each row has, one bit for each word. Each word is in the syntax of `to_tsquery`.
+pub(super) fn matched_words(
+    tx: &mut Tx<'_>,
+    target: &SearchTarget,
+    words: &[String],
+    nos: &[i64],
+) -> Result<HashMap<i64, u32>> {
+    let mut matched = HashMap::with_capacity(nos.len());
+    for list in page::in_chunks(nos) {
+        let words: Vec<Param<'_>> =
+            words.iter().take(MAX_MATCHED_WORDS).map(|word| without_accents(word).into()).collect();
+        let bits: Vec<String> = (0..words.len())
+            .map(|bit| {
+                format!(
+                    "CASE WHEN f.tsv @@ to_tsquery('english', ${}) THEN {} ELSE 0 END",
+                    bit + 1,
+                    1_i64 << bit
+                )
+            })
+            .collect();
+        let bits = if bits.is_empty() { "0".to_owned() } else { bits.join(" + ") };
+        let placeholders = page::placeholders(words.len() + 1, list.len());
+        let mut params = words;
+        params.extend(list.into_iter().map(Param::from));
+        let sql = format!(
+            "SELECT f.no, ({bits})::bigint FROM {} AS f WHERE f.no IN ({placeholders})",
+            target.text_table()
+        );
+        matched.extend(tx.query(&sql, &params, |row| {
+            Ok((row.get::<i64>(0)?, u32::try_from(row.get::<i64>(1)?).unwrap_or_default()))
+        })?);
+    }
+    Ok(matched)
+}
+
+/// For each name, the rows whose text has it as a phrase, at most `max`. One statement, since each is a round trip.
+pub(super) fn texts_with_names(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    target: &SearchTarget,
+    names: &[String],
+    max: usize,
+) -> Result<Vec<Vec<i64>>> {
+    let mut texts = vec![Vec::new(); names.len()];
+    if names.is_empty() {
+        return Ok(texts);
+    }
+    let mut params: Vec<Param<'_>> = vec![project.into(), max.into()];
+    params.extend(names.iter().map(|name| Param::from(without_accents(name))));
+    let values: Vec<String> =
+        (0..names.len()).map(|index| format!("({index}::bigint, ${}::text)", index + 3)).collect();
+    let sql = format!(
+        "SELECT n.position, f.no FROM (VALUES {}) AS n (position, name) CROSS JOIN LATERAL (
+             SELECT t.no FROM {} AS t
+             WHERE t.project_id = $1 AND t.tsv @@ phraseto_tsquery('english', n.name) LIMIT $2) AS f",
+        values.join(", "),
+        target.text_table()
+    );
+    let rows = tx.query(&sql, &params, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+    for (position, no) in rows {
+        if let Some(found) = usize::try_from(position).ok().and_then(|position| texts.get_mut(position)) {
+            found.push(no);
+        }
+    }
+    Ok(texts)
 }
 
 /// Removes accents. FTS5 removes them from indexed texts and from queries; the configuration of
@@ -57,7 +129,8 @@ pub(super) fn without_accents(text: &str) -> String {
     ComposingNormalizerBorrowed::new_nfc().normalize_iter(letters).collect()
 }
 
-/// The rows with the nearest vectors.
+/// The rows with the nearest vectors. While there is no index, see [`super::vector_index`], all vectors of the project are
+/// compared.
 pub(super) fn search_vectors(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -109,30 +182,14 @@ fn nearest_rows(
 }
 
 /// The type that vectors with this many dimensions are indexed as; `None` when pgvector cannot index them.
-fn index_type(dims: usize) -> Option<String> {
+pub(super) fn index_type(dims: usize) -> Option<String> {
     if dims == 0 || dims > MAX_HALFVEC_DIMS {
         return None;
     }
     Some(if dims <= MAX_VECTOR_DIMS { format!("vector({dims})") } else { format!("halfvec({dims})") })
 }
 
-/// Creates the index for vectors with this many dimensions, if it does not exist and pgvector supports it.
-pub(crate) fn ensure_index(tx: &mut Tx<'_>, index: SearchIndex, dims: usize) -> Result<()> {
-    let Some(type_) = index_type(dims) else { return Ok(()) };
-    let operators = if dims <= MAX_VECTOR_DIMS { "vector_cosine_ops" } else { "halfvec_cosine_ops" };
-    let table = embeddings::table(index);
-    let name = format!("{table}_hnsw_{dims}");
-    let exists =
-        tx.query_opt("SELECT to_regclass($1) IS NOT NULL", params![name.as_str()], |row| row.get(0))?;
-    if exists == Some(true) {
-        return Ok(());
-    }
-    // Two servers that create it concurrently would both fail, so one waits for the other.
-    tx.advisory_lock(&name)?;
-    let sql = format!(
-        "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw ((vector::{type_}) {operators})
-         WHERE vector_dims(vector) = {dims}"
-    );
-    tx.execute(&sql, &[])?;
-    Ok(())
+/// The operators of the index of vectors with this many dimensions: those of the cosine distance.
+pub(super) fn index_operators(dims: usize) -> &'static str {
+    if dims <= MAX_VECTOR_DIMS { "vector_cosine_ops" } else { "halfvec_cosine_ops" }
 }
