@@ -17,7 +17,7 @@ use crate::{
     idempotency,
     limits::TimeLimits,
     read_memory::{self, RequestRows},
-    search::vectors::VectorIndexes,
+    search::{vector_index::MissingIndex, vectors::VectorIndexes},
     storage_health::StorageProblem,
     tx::Tx,
     wake::{Waiter, Wake},
@@ -213,6 +213,15 @@ impl Db {
         match &self.inner.engine {
             EngineHandle::Sqlite(engine) => engine.health().problem(),
             EngineHandle::Postgres(engine) => engine.health().problem(),
+        }
+    }
+
+    /// Builds an index of vectors while others write vectors. It may take minutes. Returns whether it was built here: not
+    /// if it exists, and not if another server builds it. SQLite has no such index.
+    pub async fn build_vector_index(&self, missing: &MissingIndex) -> Result<bool> {
+        match (&self.inner.engine, missing.create_sql()) {
+            (EngineHandle::Postgres(engine), Some(sql)) => engine.build_index(missing.name(), sql).await,
+            _ => Ok(false),
         }
     }
 

@@ -36,6 +36,7 @@ mod score_words;
 pub(crate) mod sqlite;
 mod sqlite_text;
 mod target;
+pub mod vector_index;
 pub mod vectors;
 pub mod write;
 

@@ -20,6 +20,7 @@ mod unreadable;
 mod unreadable_claims;
 mod unreadable_runs;
 mod values;
+mod vector_indexes;
 mod waiting;
 mod wake;
 
