@@ -158,7 +158,13 @@ async fn serve(
     let (chat, stop_chat) = (services.app.chat.clone(), stopping.clone());
     let chat = tokio::spawn(async move { chat.run(stop_chat).await });
     let (graph, stop_housekeeping) = (services.graph.clone(), stopping.clone());
-    let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
+    let housekeeping = tokio::spawn(async move {
+        tokio::join!(
+            graph.run_housekeeping(stop_housekeeping.clone()),
+            graph.run_statistics(stop_housekeeping.clone()),
+            graph.run_vector_indexes(stop_housekeeping)
+        )
+    });
     let (graph, stop_cleanup) = (services.graph.clone(), stopping.clone());
     let cleanup = tokio::spawn(async move { graph.run_cleanup(cleanup, stop_cleanup).await });
     let (graph, stop_cascades) = (services.graph.clone(), stopping.clone());

@@ -4,16 +4,23 @@
 use std::time::Duration;
 
 use emergent_store::{
-    Tx,
+    Engine, Tx,
     jobs::{self, JobStatus},
     projects,
+    search::vector_index::{self, MissingIndex},
+    statistics,
 };
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::{Graph, cleanup, error::Result};
 
 const INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// How often the sizes of tables are compared with their statistics. A table that is filled by an import or by many
+/// workflows doubles within seconds while it is small.
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(3);
+/// How often is looked for an index of vectors to build. What is added meanwhile says how fast their table grows.
+const VECTOR_INDEX_INTERVAL: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a finished job can still be inspected.
 pub const DONE_JOB_RETENTION: Duration = DAY;
@@ -26,6 +33,9 @@ const PASSES_PER_CLEANUP: u64 = 6;
 /// The window is much longer than the interval between two passes, so that differing clocks of
 /// several servers do not matter.
 const RECENTLY_DELETED: Duration = DAY;
+
+/// Finds tables whose statistics are to be renewed.
+type ListTables = fn(&mut Tx<'_>) -> emergent_store::Result<Vec<String>>;
 
 impl Graph {
     /// Cleans up periodically until `stop` is set.
@@ -45,6 +55,83 @@ impl Graph {
                 () = tokio::time::sleep(INTERVAL) => {}
             }
         }
+    }
+
+    /// Renews the statistics of tables that have outgrown them, until `stop` is set. First makes those of tables that have
+    /// none, because the database was restored; this is repeated until it succeeds. Only PostgreSQL needs it.
+    pub async fn run_statistics(&self, mut stop: watch::Receiver<bool>) {
+        let mut list: ListTables = statistics::list_unanalysed;
+        while self.db().engine() == Engine::Postgres {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(STATISTICS_INTERVAL) => {}
+            }
+            match self.renew_statistics_of(list).await {
+                Ok(()) => list = statistics::list_outgrown,
+                Err(error) => {
+                    warn!(error = %error, "could not renew the statistics of the database; the next attempt follows");
+                }
+            }
+        }
+    }
+
+    /// Renews the statistics of the tables that a bulk load has filled, after its last transaction. What was loaded stays
+    /// if this fails.
+    pub(crate) async fn renew_statistics_after_load(&self) {
+        if let Err(error) = self.renew_statistics_of(statistics::list_grown).await {
+            warn!(error = %error, "could not renew the statistics of the database after a bulk load; statements may be slower until the next attempt");
+        }
+    }
+
+    /// Renews the statistics of the tables that `list` finds, each in a transaction of its own. A table for which that fails
+    /// does not keep the others from theirs; the first error is returned.
+    async fn renew_statistics_of(&self, list: ListTables) -> Result<()> {
+        let mut renewed = Ok(());
+        for table in self.db().read(list).await? {
+            renewed = renewed.and(self.db().write(move |tx| statistics::renew(tx, &table)).await);
+        }
+        Ok(renewed?)
+    }
+
+    /// Builds missing indexes of vectors until `stop` is set. Only PostgreSQL has such indexes.
+    pub async fn run_vector_indexes(&self, mut stop: watch::Receiver<bool>) {
+        let mut previous = Vec::new();
+        while self.db().engine() == Engine::Postgres {
+            let look = async {
+                tokio::time::sleep(VECTOR_INDEX_INTERVAL).await;
+                self.build_vector_indexes(&mut previous).await
+            };
+            // If the server stops during a build, the database goes on with it.
+            let looked = tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                looked = look => looked,
+            };
+            if let Err(error) = looked {
+                warn!(error = %error, "could not look for missing indexes of vectors; the next attempt follows");
+            }
+        }
+    }
+
+    /// Builds the indexes of vectors that are due, given what the previous look found, and returns how many were built
+    /// here. One that cannot be built does not keep the others from being built. It is logged, and tried again later.
+    pub async fn build_vector_indexes(&self, previous: &mut Vec<MissingIndex>) -> Result<usize> {
+        let missing = self.db().read(vector_index::list_missing).await?;
+        let due: Vec<MissingIndex> = missing.iter().filter(|index| index.is_due(previous)).cloned().collect();
+        *previous = missing;
+        let mut built = 0;
+        for index in due {
+            match self.db().build_vector_index(&index).await {
+                Ok(true) => {
+                    info!(index = ?index, "built an index of vectors");
+                    built += 1;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    warn!(index = ?index, error = %error, "could not build an index of vectors; until the next attempt searches are slower");
+                }
+            }
+        }
+        Ok(built)
     }
 
     /// Has one of the servers delete what is not kept any longer.

@@ -60,6 +60,7 @@ pub mod search;
 pub mod secret_bindings;
 pub mod secrets;
 pub mod sources;
+pub mod statistics;
 pub mod storage_health;
 pub mod tasks;
 pub mod tokens;

@@ -225,6 +225,9 @@ impl Importer {
             };
             let wrote = self.finish_writing().await?;
             self.progress.done = self.progress.stopped || batch.is_none();
+            if self.progress.done && self.progress.objects.created + self.progress.relationships.created > 0 {
+                self.graph.renew_statistics_after_load().await;
+            }
             if let Some(batch) = batch.filter(|_| !self.progress.stopped) {
                 let (graph, actor, renamed) = (self.graph.clone(), self.actor, Arc::clone(&self.renamed));
                 let on_error = self.options.on_error;

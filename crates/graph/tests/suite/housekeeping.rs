@@ -1,19 +1,24 @@
 //! Housekeeping deletes data that would otherwise accumulate.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use emergent_domain::{
-    fusion::Weights,
     ids::JobId,
     query::{ObjectFilter, SearchMode, SearchQuery},
 };
 use emergent_graph::{
     Graph,
     housekeeping::{DEAD_JOB_RETENTION, DONE_JOB_RETENTION},
+    transfer::{ImportOptions, ImportProgress},
 };
 use emergent_llm::{Credentials, Embedder, EmbedderSpec};
-use emergent_store::jobs::{self, JobStatus, NewJob};
+use emergent_store::{
+    jobs::{self, JobStatus, NewJob},
+    statistics,
+};
 use emergent_testkit::{TestDb, both_engines, fixed_clock};
+use futures_util::{TryStreamExt, stream};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -58,6 +63,19 @@ both_engines! {
         check([None, Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
         graph.clock().advance(DEAD_JOB_RETENTION);
         check([None, None, Some(JobStatus::Queued)]).await;
+    }
+
+    async fn an_import_makes_the_statistics_of_what_it_filled(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let line = |n: usize| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n");
+        let file: String = (0..3_000).map(line).collect();
+        let input = stream::iter([Ok::<_, Infallible>(Bytes::from(file))]);
+        let import = harness.graph.import(harness.actor, input, ImportOptions::default());
+        let progress: Vec<ImportProgress> = import.try_collect().await.unwrap();
+        assert_eq!(progress.last().unwrap().objects.created, 3_000);
+        let grown = harness.graph.db().read(statistics::list_grown).await.unwrap();
+        let unanalysed = harness.graph.db().read(statistics::list_unanalysed).await.unwrap();
+        assert_eq!((grown, unanalysed), (Vec::new(), Vec::new()));
     }
 
     async fn a_server_tidies_up_by_itself_until_it_stops(db: TestDb) {
@@ -113,7 +131,7 @@ async fn found(harness: &Harness) -> usize {
         include_system: false,
         min_similarity: None,
         limit: 10,
-        weights: Weights::default(),
+        weights: None,
     };
     harness.graph.search(harness.project(), query).await.unwrap().hits.len()
 }

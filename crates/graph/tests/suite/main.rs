@@ -25,6 +25,7 @@ mod revert_batches;
 mod revert_sources;
 mod revert_stories;
 mod search;
+mod statistics;
 mod support;
 mod task_links;
 mod task_rights;
