@@ -34,6 +34,7 @@ pub mod error;
 pub mod feed;
 mod health;
 pub mod housekeeping;
+mod linked_search;
 pub mod merge;
 pub mod object_refs;
 pub mod objects;

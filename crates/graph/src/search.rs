@@ -4,28 +4,34 @@ use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
     document::Chunk,
-    fusion::{ChannelRank, FusedHit, RankedHit, Weights, fuse},
+    fusion::{ChannelRank, FusedHit, Fusion, RankedHit, Weights, fuse},
     ids::{DocumentId, ObjectId, ProjectId},
-    invalid::Invalid,
+    mentions,
     object::Object,
-    query::{ChannelHit, EmbeddingUse, Hit, ObjectFilter, SearchMode, SearchQuery, SearchResult},
-    text_query::TextQuery,
+    query::{ChannelHit, EmbeddingUse, Hit, HitLink, ObjectFilter, SearchMode, SearchQuery, SearchResult},
 };
-use emergent_llm::{DEFAULT_PASSAGE_PART, EmbedTask};
+use emergent_llm::EmbedTask;
 use emergent_store::{
     Engine, Tx,
     embedding_queue::{self, RowKind},
-    search::{self, HitLimits, SearchTarget, SizedRow, VectorQuery, embeddings, write::SearchIndex},
+    search::{self, ComparedVectors, SearchTarget, SizedRow, VectorQuery, embeddings, write::SearchIndex},
 };
-use tracing::warn;
 
 use crate::{
     Graph,
     error::{Error, Result},
+    linked_search::{self, Linkable, LinkedHits, Titles},
 };
 
+mod floors;
+mod question;
+
+use floors::check_min_similarity;
+pub(crate) use question::SearchRequest;
+use question::check_limit;
+
 /// The maximum number of hits of a search.
-pub const MAX_LIMIT: usize = 100;
+pub const MAX_LIMIT: usize = 1_000;
 /// The maximum size of a query in bytes. A longer text is a document rather than a query.
 pub const MAX_QUERY: usize = 16 << 10;
 /// The maximum size of the hits of a search.
@@ -33,21 +39,20 @@ const MAX_BYTES: usize = 8 << 20;
 /// The number of hits that are loaded first. It limits the memory that large objects use.
 const FIRST_BATCH: usize = 16;
 
-/// The request to both search channels.
+/// The vector that others are compared with, and which of them are hits.
 #[derive(Clone)]
-struct SearchRequest {
-    project: ProjectId,
-    query: String,
-    mode: SearchMode,
-    weights: Weights,
-    limit: usize,
-    among: SearchTarget,
-    /// `None` means the value of the embedder.
-    min_similarity: Option<f64>,
+pub(crate) struct NearestTo {
+    pub(crate) model: String,
+    pub(crate) vector: Arc<[f32]>,
+    pub(crate) compared: ComparedVectors,
+    pub(crate) max_hits: usize,
+    /// Hits with a lower cosine are dropped.
+    pub(crate) min_similarity: f64,
 }
 
 /// Loads rows by number. Deleted rows are missing in the result.
-type Load<T> = fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, SizedRow<T>>>;
+pub(crate) type Load<T> =
+    fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, SizedRow<T>>>;
 
 /// The best hits, and whether further ones were left out.
 type BestHits<T> = (Vec<Hit<T>>, bool);
@@ -58,14 +63,19 @@ impl Graph {
     pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
         query.filter.check()?;
         check_min_similarity(query.min_similarity)?;
-        let filter = if query.include_system { query.filter } else { query.filter.without_system_types() };
+        let include_system = query.include_system;
+        let visible =
+            |filter: ObjectFilter| if include_system { filter } else { filter.without_system_types() };
+        let seeds_among = SearchTarget::Objects(visible(ObjectFilter::default()));
         let question = SearchRequest {
             project,
             query: query.query,
             mode: query.mode,
             weights: query.weights,
             limit: query.limit,
-            among: SearchTarget::Objects(filter),
+            loaded_hits: query.limit,
+            among: SearchTarget::Objects(visible(query.filter)),
+            seeds_among,
             min_similarity: query.min_similarity,
         };
         self.run_search(question, search::load_objects).await
@@ -87,9 +97,11 @@ impl Graph {
             project,
             query: query.to_owned(),
             mode,
-            weights: Weights::default(),
+            weights: None,
             limit,
+            loaded_hits: limit,
             among: SearchTarget::Chunks(document),
+            seeds_among: SearchTarget::Chunks(None),
             min_similarity: Some(min_similarity.unwrap_or_else(|| self.min_passage_similarity())),
         };
         self.run_search(question, search::load_chunks).await
@@ -126,73 +138,138 @@ impl Graph {
             return Ok(SearchResult { hits, embedding, truncated: false });
         };
         let target = SearchTarget::Objects(filter.without_system_types());
-        let near = self.rank_by_vector(project, target, model, vector, limit + 1, min_similarity);
+        let (compared, max_hits) = (ComparedVectors::Beginnings, limit + 1);
+        let nearest = NearestTo { model, vector, compared, max_hits, min_similarity };
+        let near = self.rank_by_vector(project, target, nearest);
         let read = move |tx: &mut Tx<'_>| {
             let mut near = near(tx)?;
             near.retain(|hit| hit.id != no);
-            let fused = fuse(&[], &near, Weights::default());
-            load_best(tx, project, &fused, limit, search::load_objects)
+            let fused = fuse(&[], &near, Fusion::Ranks(Weights::default()));
+            load_best(tx, project, &fused.into(), limit, search::load_objects)
         };
         let (hits, truncated) = self.read_for_vectors(read).await?;
         Ok(SearchResult { hits, embedding: Some(EmbeddingUse::Used), truncated })
     }
 
-    async fn run_search<T: Send + 'static>(
+    /// Runs a search in the mode of the request, or in the one that [`SearchMode::Auto`] stands for.
+    async fn run_search<T: Linkable + Send + 'static>(
         &self,
         question: SearchRequest,
         load: Load<T>,
     ) -> Result<SearchResult<T>> {
-        check_limit(question.limit)?;
-        if question.query.trim().is_empty() {
-            return Err(Invalid::new("query", "must not be empty").into());
+        if question.mode != SearchMode::Auto {
+            return self.run_mode(question, load).await;
         }
-        if question.query.len() > MAX_QUERY {
-            return Err(Invalid::new("query", format!("must have at most {MAX_QUERY} bytes")).into());
+        // The hybrid search comes first and is returned as it is, unless the question names one of its hits: links
+        // are known to help such questions only.
+        let (mut plain, mut named) = self.search_for_names(question.clone(), load).await?;
+        // All hits that were requested are there, whatever was left out after them.
+        plain.truncated &= plain.hits.len() < question.limit;
+        plain.hits.truncate(question.limit);
+        if question.weights.is_some() {
+            return Ok(plain);
+        }
+        let included = question.included_text().into_owned();
+        let words = mentions::Question::new(&included);
+        // The question may name something that the filter leaves out and that leads to what it does not.
+        let looks_further = question.has_filter() && words.may_name_something();
+        if named.is_empty() && !looks_further {
+            return Ok(plain);
+        }
+        let common = self.common_names(&question).await?;
+        let has_name = |names: &[String]| names.iter().any(|name| words.names(name, &common));
+        if !has_name(&named) && looks_further {
+            let (among, limit) = (question.seeds_among.clone(), linked_search::MAX_NAMED);
+            named = self.search_for_names(SearchRequest { among, limit, ..question.clone() }, load).await?.1;
+        }
+        if !has_name(&named) {
+            return Ok(plain);
+        }
+        self.run_mode(SearchRequest { mode: SearchMode::Linked, ..question }, load).await
+    }
+
+    /// Runs a hybrid search. Also returns those names of its best hits that the question has.
+    async fn search_for_names<T: Linkable + Send + 'static>(
+        &self,
+        question: SearchRequest,
+        load: Load<T>,
+    ) -> Result<(SearchResult<T>, Vec<String>)> {
+        let (project, included) = (question.project, question.included_text().into_owned());
+        // More hits than requested are loaded, so that a small limit does not hide a name.
+        let loaded_hits = question.limit.max(linked_search::MAX_NAMED);
+        let hybrid = SearchRequest { mode: SearchMode::Hybrid, loaded_hits, ..question };
+        let found = self.run_mode(hybrid, load).await?;
+        let documents: Vec<DocumentId> = found.hits.iter().filter_map(|hit| hit.item.named_by()).collect();
+        let titles = if documents.is_empty() {
+            Titles::default()
+        } else {
+            self.db().read(move |tx| Titles::load(tx, project, &documents)).await?
+        };
+        let words = mentions::Question::new(&included);
+        let best = found.hits.iter().take(linked_search::MAX_NAMED);
+        let names = best.flat_map(|hit| titles.names_of(&hit.item));
+        let named = names.filter(|name| words.names(name, &[])).collect();
+        Ok((found, named))
+    }
+
+    async fn run_mode<T: Linkable + Send + 'static>(
+        &self,
+        question: SearchRequest,
+        load: Load<T>,
+    ) -> Result<SearchResult<T>> {
+        question.check()?;
+        if question.included_text().is_empty() {
+            // A question that only excludes finds nothing, in every mode.
+            return Ok(SearchResult { hits: Vec::new(), embedding: None, truncated: false });
         }
         // The query is embedded before the database is accessed, so that a slow provider does not
         // occupy a connection.
         let vector = match question.mode {
             SearchMode::Text => None,
-            SearchMode::Hybrid | SearchMode::Vector => self.embed_query(&question.query).await,
+            SearchMode::Hybrid | SearchMode::Vector | SearchMode::Linked | SearchMode::Auto => {
+                let text = self.embedded_text(&question).await?;
+                self.embed_query(&text).await
+            }
         };
         let embedding = match (question.mode, &vector) {
             (SearchMode::Text, _) => None,
-            (SearchMode::Hybrid | SearchMode::Vector, Some(_)) => Some(EmbeddingUse::Used),
-            (SearchMode::Hybrid | SearchMode::Vector, None) => Some(EmbeddingUse::Unavailable),
+            (_, Some(_)) => Some(EmbeddingUse::Used),
+            (_, None) => Some(EmbeddingUse::Unavailable),
         };
-        let max_hits = match question.mode {
-            // A hit that one channel ranks low may be ranked high by the other.
-            SearchMode::Hybrid => (question.limit * 5).max(50),
-            // A few more than the limit are requested, because some may be deleted concurrently.
-            SearchMode::Text | SearchMode::Vector => question.limit + 5,
-        };
-        let weights = question.mode_weights();
         let min_similarity = question.min_similarity.unwrap_or_else(|| self.min_similarity());
-        let SearchRequest { project, mode, limit, among, .. } = question;
-        let text = (mode != SearchMode::Vector)
-            .then(|| rank_by_text(&question.query, &among, project, max_hits, limit));
+        let fusion = self.fusion(&question, min_similarity);
+        let text = (question.mode != SearchMode::Vector).then(|| question.rank_by_text());
         let near = vector.map(|(model, vector)| {
-            self.rank_by_vector(project, among.clone(), model, vector, max_hits, min_similarity)
+            let (compared, max_hits) = (ComparedVectors::AllParts, question.max_hits());
+            let nearest = NearestTo { model, vector, compared, max_hits, min_similarity };
+            self.rank_question_by_vector(&question, nearest)
         });
+        let finish = move |tx: &mut Tx<'_>, fused: Vec<FusedHit<i64>>| {
+            let ranked = match question.mode {
+                SearchMode::Linked => linked_search::rank(tx, &question, fused, load)?,
+                _ => fused.into(),
+            };
+            load_best(tx, question.project, &ranked, question.loaded_hits, load)
+        };
         // A single channel ranks and loads in one read, because each read costs a switch to another
         // thread.
         let (hits, truncated) = match (text, near) {
             (Some(text), Some(near)) => {
                 let (text, near) = tokio::join!(self.db().read(text), self.read_for_vectors(near));
-                let fused = fuse(&text?, &near?, weights);
-                self.db().read(move |tx| load_best(tx, project, &fused, limit, load)).await?
+                let fused = fuse(&text?, &near?, fusion);
+                self.db().read(move |tx| finish(tx, fused)).await?
             }
             (Some(text), None) => {
                 let read = move |tx: &mut Tx<'_>| {
-                    let fused = fuse(&text(tx)?, &[], weights);
-                    load_best(tx, project, &fused, limit, load)
+                    let fused = fuse(&text(tx)?, &[], fusion);
+                    finish(tx, fused)
                 };
                 self.db().read(read).await?
             }
             (None, Some(near)) => {
                 let read = move |tx: &mut Tx<'_>| {
-                    let fused = fuse(&[], &near(tx)?, weights);
-                    load_best(tx, project, &fused, limit, load)
+                    let fused = fuse(&[], &near(tx)?, fusion);
+                    finish(tx, fused)
                 };
                 self.read_for_vectors(read).await?
             }
@@ -201,51 +278,20 @@ impl Graph {
         Ok(SearchResult { hits, embedding, truncated })
     }
 
-    /// The cosine below which a hit of the vector channel is dropped: the configured one, or that of the
-    /// embedder.
-    pub fn min_similarity(&self) -> f64 {
-        let of_embedder = || self.embedder().map_or(0.0, |embedder| embedder.min_similarity());
-        self.0.min_similarity.get().copied().unwrap_or_else(of_embedder)
-    }
-
-    /// Replaces the value of the embedder. It can be set once, before the first search.
-    pub fn set_min_similarity(&self, min: f64) {
-        let _ = self.0.min_similarity.set(min);
-    }
-
-    /// Like [`Graph::min_similarity`], for passages of documents. If only the floor of objects is configured, that of
-    /// passages is in the same proportion as it is for embedders that were not measured.
-    pub fn min_passage_similarity(&self) -> f64 {
-        if let Some(min) = self.0.min_passage_similarity.get() {
-            return *min;
-        }
-        match (self.0.min_similarity.get(), self.embedder()) {
-            (Some(min), _) => min * DEFAULT_PASSAGE_PART,
-            (None, Some(embedder)) => embedder.min_passage_similarity(),
-            (None, None) => 0.0,
-        }
-    }
-
-    /// Replaces the floor for passages. It can be set once, before the first search.
-    pub fn set_min_passage_similarity(&self, min: f64) {
-        let _ = self.0.min_passage_similarity.set(min);
-    }
-
     /// Ranks by vector, and drops what is not similar: every vector has a nearest one, so a query without
     /// any meaning would find objects otherwise. Must be called within [`Graph::read_for_vectors`].
     pub(crate) fn rank_by_vector(
         &self,
         project: ProjectId,
         among: SearchTarget,
-        model: String,
-        vector: Arc<[f32]>,
-        max_hits: usize,
-        min_similarity: f64,
-    ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
+        nearest: NearestTo,
+    ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static + use<>
+    {
         let indexes = Arc::clone(self.db().vectors());
         move |tx| {
-            let nearest = VectorQuery { model: &model, vector: &vector, limit: max_hits };
-            let mut hits = search::search_vectors(tx, &indexes, project, &among, &nearest)?;
+            let NearestTo { model, vector, compared, max_hits, min_similarity } = nearest;
+            let query = VectorQuery { model: &model, vector: &vector, limit: max_hits, compared };
+            let mut hits = search::search_vectors(tx, &indexes, project, &among, &query)?;
             hits.retain(|hit| hit.score >= min_similarity);
             Ok(hits)
         }
@@ -261,78 +307,18 @@ impl Graph {
             Engine::Postgres => self.db().snapshot(work).await,
         }
     }
-
-    async fn embed_query(&self, query: &str) -> Option<(String, Arc<[f32]>)> {
-        let model = self.embedder()?.model().to_owned();
-        if let Some(vector) = self.0.queries.lock().get(query).cloned() {
-            return Some((model, vector));
-        }
-        let (model, vector) = self.embed_one(query, EmbedTask::Query).await?;
-        self.0.queries.lock().insert(query.to_owned(), Arc::clone(&vector));
-        Some((model, vector))
-    }
-
-    /// Embeds a text. Returns the model and the vector, or `None` if there is no embedder or it
-    /// fails.
-    async fn embed_one(&self, text: &str, task: EmbedTask) -> Option<(String, Arc<[f32]>)> {
-        let embedder = self.embedder()?;
-        match embedder.embed(&[text.to_owned()], task).await {
-            Ok(mut vectors) => vectors.pop().map(|vector| (embedder.model().to_owned(), vector.into())),
-            Err(error) => {
-                warn!(model = embedder.model(), error = %error, "could not embed a query, searching by text alone");
-                None
-            }
-        }
-    }
-}
-
-impl SearchRequest {
-    /// In a mode with a single channel, the weights have no effect.
-    fn mode_weights(&self) -> Weights {
-        match self.mode {
-            SearchMode::Hybrid => self.weights,
-            SearchMode::Text | SearchMode::Vector => Weights::default(),
-        }
-    }
-}
-
-fn check_min_similarity(min: Option<f64>) -> Result<(), Invalid> {
-    match min {
-        Some(min) if !(-1.0..=1.0).contains(&min) => Err(Invalid::new("minSimilarity", "must be -1 to 1")),
-        _ => Ok(()),
-    }
-}
-
-fn check_limit(limit: usize) -> Result<(), Invalid> {
-    if (1..=MAX_LIMIT).contains(&limit) {
-        Ok(())
-    } else {
-        Err(Invalid::new("limit", format!("must be 1 to {MAX_LIMIT}")))
-    }
-}
-
-/// Ranks by text.
-fn rank_by_text(
-    query: &str,
-    among: &SearchTarget,
-    project: ProjectId,
-    max_hits: usize,
-    enough: usize,
-) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
-    let (query, among) = (TextQuery::parse(query), among.clone());
-    move |tx| search::search_text(tx, project, &among, &query, HitLimits { max: max_hits, enough })
 }
 
 /// Loads the best fused hits, up to [`MAX_BYTES`]. Rows that were deleted in the meantime are skipped.
 fn load_best<T>(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    fused: &[FusedHit<i64>],
+    ranked: &LinkedHits,
     limit: usize,
     load: Load<T>,
 ) -> emergent_store::Result<BestHits<T>> {
     let mut hits = Vec::with_capacity(limit);
-    let (mut queue, mut bytes, mut max_batch) = (fused, 0, FIRST_BATCH);
+    let (mut queue, mut bytes, mut max_batch) = (ranked.hits.as_slice(), 0, FIRST_BATCH);
     while !queue.is_empty() && hits.len() < limit {
         let (batch, remaining) = queue.split_at(queue.len().min(limit - hits.len()).min(max_batch));
         queue = remaining;
@@ -344,7 +330,7 @@ fn load_best<T>(
             if bytes > MAX_BYTES && !hits.is_empty() {
                 return Ok((hits, true));
             }
-            hits.push(into_hit(hit, item.row));
+            hits.push(into_hit(hit, ranked.links.get(&hit.id), item.row));
         }
         if bytes < MAX_BYTES / 8 {
             max_batch = limit;
@@ -353,7 +339,14 @@ fn load_best<T>(
     Ok((hits, false))
 }
 
-fn into_hit<T>(fused: &FusedHit<i64>, item: T) -> Hit<T> {
+fn into_hit<T>(fused: &FusedHit<i64>, link: Option<&HitLink>, item: T) -> Hit<T> {
     let channel = |rank: ChannelRank| ChannelHit { rank: rank.rank, score: rank.score };
-    Hit { item, score: fused.score, text: fused.text.map(channel), vector: fused.vector.map(channel) }
+    Hit {
+        item,
+        score: fused.score,
+        text: fused.text.map(channel),
+        vector: fused.vector.map(channel),
+        link: link.cloned(),
+        group: None,
+    }
 }
