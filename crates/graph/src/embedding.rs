@@ -14,6 +14,7 @@ use emergent_store::{
     embedding_queue::{self, EmbedOutcome, QueuedRow, RowKind},
     feed::{self, NewChange},
     jobs,
+    search::parts::MAX_PARTS,
 };
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -31,6 +32,8 @@ const MAX_TEXT: usize = 32 << 10;
 const ENQUEUE_BATCH: usize = 2_000;
 /// How long one project is embedded before the others have their turn.
 const MAX_TURN: Duration = Duration::from_secs(1);
+/// If a turn of a project embeds this many rows, tables may have grown since their statistics were made.
+const MIN_BULK_ROWS: usize = 100;
 
 impl Graph {
     /// Processes the queue until `stop` is set. Returns at once if there is no embedder.
@@ -42,7 +45,7 @@ impl Graph {
             warn!(error = %error, "could not queue rows without a vector; new changes are still embedded");
         }
         let graph = self.clone();
-        let worker = Worker::new(embedding_queue::QUEUE);
+        let worker = Worker::for_outside_calls(embedding_queue::QUEUE);
         worker
             .run(self.db().clone(), self.clock().clone(), stop, move |claimed| {
                 let graph = graph.clone();
@@ -123,11 +126,17 @@ impl Graph {
         let Some(project) = claimed.job.project else { return Ok(JobOutcome::Done) };
         let (began, mut done) = (tokio::time::Instant::now(), 0);
         loop {
-            match self.embed_batch(project).await? {
-                0 if self.complete(project, claimed).await? => break,
-                count => done += count,
+            let count = self.embed_batch(project).await?;
+            done += count;
+            let (is_empty, is_over) = (count == 0, began.elapsed() >= MAX_TURN);
+            // This comes before the job is completed, because its worker stops what follows the end of its lease.
+            if (is_empty || is_over) && done >= MIN_BULK_ROWS {
+                self.renew_statistics_after_load().await;
             }
-            if began.elapsed() >= MAX_TURN {
+            if is_empty && self.complete(project, claimed).await? {
+                break;
+            }
+            if is_over {
                 debug!(project.id = %project, rows = done, "embedded {done} rows, and there are more");
                 return Ok(JobOutcome::More);
             }
@@ -168,21 +177,26 @@ impl Graph {
         let Some(embedder) = self.embedder() else { return Ok(0) };
         let size = embedder.max_batch().clamp(1, 512);
         loop {
-            let (waiting, texts) = self.db().read(move |tx| read_batch(tx, project, size)).await?;
+            let (mut waiting, mut texts) = self.db().read(move |tx| read_batch(tx, project, size)).await?;
+            // The rest stays in the queue. A batch of long objects would otherwise take many times as long as one of
+            // short ones, while the other projects wait for their turn.
+            let count = rows_in_batch(&waiting, &texts, embedder.max_text_bytes(), size);
+            waiting.truncate(count);
+            texts.truncate(count);
             if waiting.is_empty() {
                 return Ok(0);
             }
             let outcomes = embed(embedder, &waiting, texts).await?;
             let model = embedder.model().to_owned();
-            if let Some(dims) = outcomes.iter().find_map(vector_dims) {
-                let (model, now) = (model.clone(), self.clock().now());
-                self.db()
-                    .write(move |tx| embedding_queue::record_model(tx, project, &model, dims, now))
-                    .await?;
-            }
+            let (dims, now) = (outcomes.iter().find_map(vector_dims), self.clock().now());
             let rows: Vec<(QueuedRow, EmbedOutcome)> = waiting.into_iter().zip(outcomes).collect();
-            let ended =
-                self.db().write(move |tx| embedding_queue::complete(tx, project, &model, &rows)).await?;
+            let work = move |tx: &mut Tx<'_>| {
+                if let Some(dims) = dims {
+                    embedding_queue::record_model(tx, project, &model, dims, now)?;
+                }
+                embedding_queue::complete(tx, project, &model, &rows)
+            };
+            let ended = self.db().write(work).await?;
             // If `ended` is 0, all rows changed while they were being embedded, and the queue has
             // new entries.
             if ended > 0 {
@@ -216,6 +230,24 @@ fn read_batch(
     Ok((waiting, texts))
 }
 
+/// How many of the rows, the first ones, have at most `max_parts` parts together. It is at least one.
+fn rows_in_batch(
+    rows: &[QueuedRow],
+    texts: &[Option<String>],
+    part_bytes: Option<usize>,
+    max_parts: usize,
+) -> usize {
+    let Some(part_bytes) = part_bytes else { return rows.len() };
+    let mut parts = 0;
+    let fits = |(row, text): &(&QueuedRow, &Option<String>)| {
+        let bytes = text.as_ref().map_or(0, String::len);
+        let is_split = row.kind == RowKind::Object;
+        parts += if is_split { bytes.div_ceil(part_bytes.max(1)).clamp(1, 1 + MAX_PARTS) } else { 1 };
+        parts <= max_parts
+    };
+    rows.iter().zip(texts).take_while(fits).count().max(1).min(rows.len())
+}
+
 /// Embeds the texts. A text that the model rejects gets no vector, and does not affect the others.
 async fn embed(
     embedder: &Arc<dyn Embedder>,
@@ -230,10 +262,16 @@ async fn embed(
         return Ok(outcomes);
     }
     match embedder.embed(&texts, EmbedTask::Document).await {
-        Ok(vectors) => indices
-            .iter()
-            .zip(vectors)
-            .for_each(|(index, vector)| outcomes[*index] = EmbedOutcome::Vector(vector)),
+        Ok(vectors) => {
+            for ((index, vector), text) in indices.iter().zip(vectors).zip(&texts) {
+                let further = embed_further_parts(embedder, waiting[*index], text).await?;
+                outcomes[*index] = if further.is_empty() {
+                    EmbedOutcome::Vector(vector)
+                } else {
+                    EmbedOutcome::Parts { first: vector, further }
+                };
+            }
+        }
         Err(emergent_llm::Error::BadRequest { .. }) => {
             for (index, text) in indices.iter().zip(&texts) {
                 outcomes[*index] = embed_single(embedder, waiting[*index], text).await?;
@@ -250,6 +288,51 @@ async fn embed(
         Err(error) => return Err(Error::Embedding(error)),
     }
     Ok(outcomes)
+}
+
+/// The vectors of the parts of an object that the model leaves out of the vector of its text. A part that the model
+/// rejects makes the object one without parts: it is still found by its beginning.
+async fn embed_further_parts(
+    embedder: &Arc<dyn Embedder>,
+    row: QueuedRow,
+    text: &str,
+) -> Result<Vec<Vec<f32>>> {
+    let Some(max_bytes) = embedder.max_text_bytes().filter(|_| row.kind == RowKind::Object) else {
+        return Ok(Vec::new());
+    };
+    let parts: Vec<String> = text_parts(text, max_bytes).skip(1).take(MAX_PARTS).map(str::to_owned).collect();
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    match embedder.embed(&parts, EmbedTask::Document).await {
+        Ok(vectors) => Ok(vectors),
+        Err(error @ emergent_llm::Error::BadRequest { .. }) => {
+            warn!(row.no = row.no, error = %error, "the model rejected a part of the text; the object has one vector");
+            Ok(Vec::new())
+        }
+        Err(error) => Err(Error::Embedding(error)),
+    }
+}
+
+/// Splits a text into parts of at most this many bytes, between words if it has any.
+fn text_parts(mut text: &str, max_bytes: usize) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        text = text.trim_start();
+        if text.is_empty() {
+            return None;
+        }
+        let end = if text.len() <= max_bytes {
+            text.len()
+        } else {
+            let limit = text.floor_char_boundary(max_bytes);
+            // A word that is longer than a part is split, and a part has at least one character.
+            let space = text[..limit].rfind(char::is_whitespace).filter(|space| *space > 0);
+            space.unwrap_or(limit.max(text.ceil_char_boundary(1)))
+        };
+        let (part, rest) = text.split_at(end);
+        text = rest;
+        Some(part)
+    })
 }
 
 async fn embed_single(embedder: &Arc<dyn Embedder>, row: QueuedRow, text: &String) -> Result<EmbedOutcome> {
@@ -269,7 +352,43 @@ async fn is_embedder_available(embedder: &Arc<dyn Embedder>) -> bool {
 
 fn vector_dims(outcome: &EmbedOutcome) -> Option<usize> {
     match outcome {
-        EmbedOutcome::Vector(vector) => Some(vector.len()),
+        EmbedOutcome::Vector(vector) | EmbedOutcome::Parts { first: vector, .. } => Some(vector.len()),
         EmbedOutcome::Refused | EmbedOutcome::Deleted => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_long_objects_has_fewer_rows() {
+        let row = |kind: RowKind| QueuedRow { kind, no: 1, version: 1 };
+        let check = |kind: RowKind, bytes: &[usize], part_bytes: Option<usize>, expected: usize| {
+            let rows = vec![row(kind); bytes.len()];
+            let texts: Vec<Option<String>> = bytes.iter().map(|bytes| Some("x".repeat(*bytes))).collect();
+            assert_eq!(rows_in_batch(&rows, &texts, part_bytes, 4), expected, "{kind:?} {bytes:?}");
+        };
+        check(RowKind::Object, &[10, 10, 10, 10], Some(10), 4);
+        check(RowKind::Object, &[10, 21, 10], Some(10), 2);
+        check(RowKind::Object, &[0, 0, 0, 0, 0], Some(10), 4);
+        check(RowKind::Object, &[1_000, 10], Some(10), 1);
+        check(RowKind::Object, &[1_000, 10], None, 2);
+        check(RowKind::Chunk, &[1_000, 10], Some(10), 2);
+        check(RowKind::Object, &[], Some(10), 0);
+    }
+
+    #[test]
+    fn a_long_text_is_split_between_words() {
+        let check = |text: &str, max_bytes: usize, expected: &[&str]| {
+            assert_eq!(text_parts(text, max_bytes).collect::<Vec<_>>(), expected, "{text}");
+        };
+        check("one two three", 100, &["one two three"]);
+        check("one two three", 8, &["one two", "three"]);
+        check("one  two three", 5, &["one ", "two", "three"]);
+        check("abcdefgh ij", 4, &["abcd", "efgh", "ij"]);
+        check("ééé", 3, &["é", "é", "é"]);
+        check("é", 1, &["é"]);
+        check("  ", 4, &[]);
     }
 }

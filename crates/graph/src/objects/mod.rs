@@ -23,6 +23,7 @@ pub use cascade::EDGE_QUEUE;
 pub(crate) use delete::restore_tombstone;
 pub use delete::{delete, restore};
 pub use draft::{ObjectDraft, Upsert};
+pub(crate) use write::object_indexed_text;
 pub use write::{check_restored, create, create_all, create_each, update, upsert};
 
 /// Whether an upsert created, updated or left the object unchanged.

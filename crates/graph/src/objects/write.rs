@@ -208,7 +208,7 @@ pub(super) fn lock_live(
     }
 }
 
-pub(super) fn object_indexed_text(object: &Object) -> IndexedText {
+pub(crate) fn object_indexed_text(object: &Object) -> IndexedText {
     indexed_text(&object.type_, object.key.as_deref(), &object.labels, &object.properties.to_map())
 }
 

@@ -208,6 +208,16 @@ both_engines! {
         assert_eq!(drain(&graph, plain.actor).await, 0);
     }
 
+    async fn few_vectors_get_no_index(db: TestDb) {
+        let harness = harness(&db, Lengths::new()).await;
+        harness.object(new("Note", "", json!({ "text": "four" }))).await;
+        assert_eq!(drain(&harness.graph, harness.actor).await, 1);
+        let mut previous = Vec::new();
+        for _ in 0..2 {
+            assert_eq!(harness.graph.build_vector_indexes(&mut previous).await.unwrap(), 0);
+        }
+    }
+
     async fn what_was_written_without_an_embedder_is_embedded_when_there_is_one(db: TestDb) {
         let plain = Harness::new(&db).await;
         plain.object(new("Note", "", json!({ "text": "four" }))).await;

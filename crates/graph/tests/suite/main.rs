@@ -16,6 +16,7 @@ mod hubs;
 mod large_documents;
 mod large_objects;
 mod merge;
+mod object_parts;
 mod objects;
 mod pack_compilation;
 mod packs;
