@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod approval;
+pub mod arrangement;
 pub mod audit;
 pub mod author;
 pub mod browser_session;

@@ -1,7 +1,7 @@
 //! Documents: text extraction and chunking happen outside of the transaction. A document of usual size is
 //! written with everything derived from it in one transaction, a large one in several.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use emergent_documents::Mime;
 use emergent_domain::{
@@ -142,6 +142,15 @@ impl Graph {
     pub async fn get_document(&self, project: ProjectId, id: DocumentId) -> Result<Document> {
         let document = self.db().read(move |tx| documents::get(tx, project, id)).await?;
         document.ok_or_else(|| Error::not_found("document", id))
+    }
+
+    /// Returns the titles of those of the documents that exist.
+    pub async fn document_titles(
+        &self,
+        project: ProjectId,
+        ids: Vec<DocumentId>,
+    ) -> Result<HashMap<DocumentId, String>> {
+        Ok(self.db().read(move |tx| documents::titles(tx, project, &ids)).await?)
     }
 
     /// Returns the extracted text. The offsets of the chunks refer to it.

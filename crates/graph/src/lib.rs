@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::{documents::TextExtractor, work_pool::WorkPool};
 
 pub mod actor;
+pub mod arrangement;
 mod audit;
 mod browser_sessions;
 mod bulk;

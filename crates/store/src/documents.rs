@@ -8,6 +8,8 @@
 //! in the indexes. Both count as deleted, so no query for live documents finds them. One that was never
 //! visible has the same `deleted_at` and `created_at`, and its rows are deleted in the end.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     author::Author,
     cursor::{Cursor, Page, ResultPage},
@@ -165,6 +167,26 @@ pub fn list_hidden(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<DocumentId
         params![project],
         |row| row.get(0),
     )
+}
+
+/// The titles of those of the documents that are live.
+pub fn titles(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[DocumentId],
+) -> Result<HashMap<DocumentId, String>> {
+    let mut titles = HashMap::new();
+    for list in page::in_chunks(ids) {
+        let sql = format!(
+            "SELECT id, title FROM documents WHERE id IN ({}) AND {}",
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1 AND deleted_at IS NULL")
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.into_iter().map(Param::from));
+        titles.extend(tx.query(&sql, &params, |row| Ok((row.get::<DocumentId>(0)?, row.get::<String>(1)?)))?);
+    }
+    Ok(titles)
 }
 
 /// The index and the row number of a document's chunks from an index on, in their order.

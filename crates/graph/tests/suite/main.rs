@@ -1,6 +1,7 @@
 //! The tests of this crate that use its public interface. They are one program, because linking
 //! one program per file took longer than running the tests.
 
+mod arrangement;
 mod as_of;
 mod browser_sessions;
 mod cleanup;

@@ -21,6 +21,7 @@ use crate::{
 mod as_of;
 mod cascade;
 mod list;
+mod parents;
 mod write;
 
 pub use as_of::{list_at, list_for_object_at};
@@ -29,6 +30,7 @@ pub use cascade::{
     lock_deleted_batch, lock_live_batch,
 };
 pub use list::{RelationshipFilter, history, list, list_for_object};
+pub use parents::parents;
 pub use write::{CascadeAction, apply_cascade, insert_many, update};
 
 row! {
