@@ -24,6 +24,7 @@ mod object_parts;
 mod objects;
 mod pack_compilation;
 mod packs;
+mod ranking;
 mod relationships;
 mod revert;
 mod revert_batches;

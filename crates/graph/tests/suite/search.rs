@@ -20,7 +20,7 @@ use serde_json::{Map, json};
 use crate::support;
 use support::{Harness, Letters, document, new, problem, project};
 
-fn query(text: &str, mode: SearchMode) -> SearchQuery {
+pub(crate) fn query(text: &str, mode: SearchMode) -> SearchQuery {
     SearchQuery {
         query: text.to_owned(),
         mode,
@@ -28,37 +28,37 @@ fn query(text: &str, mode: SearchMode) -> SearchQuery {
         include_system: false,
         min_similarity: None,
         limit: 10,
-        weights: Weights::default(),
+        weights: None,
     }
 }
 
-fn builtin() -> Arc<dyn Embedder> {
+pub(crate) fn builtin() -> Arc<dyn Embedder> {
     emergent_llm::embedder(&EmbedderSpec::Builtin, &Credentials::default()).unwrap().unwrap()
 }
 
 /// Returns a harness with an embedder.
-async fn embedding_world(db: &TestDb, embedder: Arc<dyn Embedder>) -> Harness {
+pub(crate) async fn embedding_world(db: &TestDb, embedder: Arc<dyn Embedder>) -> Harness {
     let graph = Graph::new(db.db.clone(), fixed_clock(), Some(embedder));
     let actor = project(&graph, "test", false).await;
     Harness { graph, actor }
 }
 
 /// Embeds all queued rows.
-async fn embed_all(harness: &Harness) {
+pub(crate) async fn embed_all(harness: &Harness) {
     while harness.graph.embed_batch(harness.project()).await.unwrap() > 0 {}
 }
 
 /// Returns the keys of the hits, in order.
-async fn keys(harness: &Harness, query: SearchQuery) -> String {
+pub(crate) async fn keys(harness: &Harness, query: SearchQuery) -> String {
     let found = harness.graph.search(harness.project(), query).await.unwrap();
     found.hits.iter().map(|hit| hit.item.key.clone().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
-async fn check(harness: &Harness, text: &str, expected: &str) {
+pub(crate) async fn check(harness: &Harness, text: &str, expected: &str) {
     assert_eq!(keys(harness, query(text, SearchMode::Text)).await, expected, "{text}");
 }
 
-async fn write(harness: &Harness, key: &str, text: &str) -> ObjectId {
+pub(crate) async fn write(harness: &Harness, key: &str, text: &str) -> ObjectId {
     harness.object(new("Note", key, json!({ "text": text }))).await
 }
 
@@ -186,6 +186,26 @@ both_engines! {
         }
     }
 
+    async fn what_another_project_writes_changes_neither_order_nor_scores(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        for number in 0..6 {
+            write(&harness, &format!("b{number}"), "a bridge over the river").await;
+        }
+        write(&harness, "x", "a harbour with a lighthouse").await;
+        write(&harness, "y", "the river and its harbour").await;
+        let scores = async || {
+            let found = harness.graph.search(harness.project(), query("river harbour lighthouse", SearchMode::Text)).await.unwrap();
+            found.hits.iter().map(|hit| (hit.item.key.clone().unwrap(), hit.score)).collect::<Vec<_>>()
+        };
+        let before = scores().await;
+        assert_eq!(before[0].0, "x");
+        let other = Harness { graph: harness.graph.clone(), actor: project(&harness.graph, "other", false).await };
+        for number in 0..60 {
+            write(&other, &format!("o{number}"), "a lighthouse at the harbour").await;
+        }
+        assert_eq!(scores().await, before);
+    }
+
     async fn vectors_follow_every_change(db: TestDb) {
         let harness = embedding_world(&db, builtin()).await;
         let first = write(&harness, "first", "penguins on frozen coasts").await;
@@ -235,13 +255,14 @@ both_engines! {
         write(&harness, "vector", "taggings and photographers").await;
         write(&harness, "neither", "invoices are paid on delivery").await;
         embed_all(&harness).await;
-        let found = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
+        let by_rank = || SearchQuery { weights: Some(Weights::default()), ..query("tagging patterns", SearchMode::Hybrid) };
+        let found = harness.graph.search(harness.project(), by_rank()).await.unwrap();
         assert_eq!(found.embedding, Some(EmbeddingUse::Used));
         let best = &found.hits[0];
         assert_eq!(best.item.key.as_deref(), Some("both"));
         assert_eq!((best.text.unwrap().rank, best.vector.unwrap().rank), (1, 1));
         assert!((best.score - 2.0 / 61.0).abs() < 1e-12);
-        let again = harness.graph.search(harness.project(), query("tagging patterns", SearchMode::Hybrid)).await.unwrap();
+        let again = harness.graph.search(harness.project(), by_rank()).await.unwrap();
         assert_eq!(found, again);
     }
 
@@ -309,7 +330,7 @@ both_engines! {
 
     async fn a_query_of_nothing_is_refused(db: TestDb) {
         let harness = Harness::new(&db).await;
-        for (text, limit, field) in [("", 10, "query"), (" \n", 10, "query"), ("a", 0, "limit"), ("a", 101, "limit")] {
+        for (text, limit, field) in [("", 10, "query"), (" \n", 10, "query"), ("a", 0, "limit"), ("a", 1_001, "limit")] {
             let query = SearchQuery { limit, ..query(text, SearchMode::Hybrid) };
             let found = problem(harness.graph.search(harness.project(), query).await);
             assert!(found.starts_with(field), "{found}");
