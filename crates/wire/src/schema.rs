@@ -151,7 +151,7 @@ enum_schemas! {
     WrittenKind => run_write::WrittenKind::ALL;
     /// What a write did.
     WriteChange => run_write::WriteChange::ALL;
-    SearchMode => [query::SearchMode::Hybrid, query::SearchMode::Text, query::SearchMode::Vector];
+    SearchMode => query::SearchMode::ALL;
     FilterOp => [
         filter::Op::Eq,
         filter::Op::Ne,

@@ -4,7 +4,7 @@ use emergent_domain::{
     document::Chunk,
     filter::{Filter, Op},
     object::Object,
-    query::{ChannelHit, EmbeddingUse, Hit, SearchMode, SearchResult},
+    query::{ChannelHit, Direction, EmbeddingUse, Hit, HitLink, SearchMode, SearchResult},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,10 +45,36 @@ pub struct SearchObjects {
     #[schema(value_type = Vec<FilterView>, max_items = 32)]
     pub filters: Vec<Filter>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100, default = 10)]
+    #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub limit: Option<i64>,
+    /// Joins the two searches by ranks with these weights [default: by scores, with the weight of the embedder].
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsInput>,
+    /// Whether hits of the mode `linked` say through which name they were found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub explain: bool,
+    /// Puts the hits with the same parent together. The groups are in the order of their best hits.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupInput>,
+    /// Returns only the first hits whose properties have so many tokens together, at least one hit. A token is counted
+    /// as four bytes. Without `limit`, up to 1,000 hits are searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub budget_tokens: Option<i64>,
+}
+
+/// The relationship that leads from a hit to its parent, such as from a message to its session.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = GroupBy)]
+pub struct GroupInput {
+    /// The type of the relationship. Of several, the oldest one counts; a hit without one is its own parent.
+    #[schema(example = "part_of")]
+    pub relationship: String,
+    /// `out` if the relationship starts at the hit, `in` if it ends there [default: `out`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Direction>)]
+    pub direction: Option<Direction>,
 }
 
 /// How much each channel counts in a hybrid search.
@@ -100,8 +126,26 @@ pub struct SearchChunks {
     #[schema(minimum = -1, maximum = 1)]
     pub min_similarity: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 100, default = 10)]
+    #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub limit: Option<i64>,
+    /// Whether hits of the mode `linked` say through which name they were found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub explain: bool,
+    /// Puts the passages of each document together. The documents are in the order of their best passages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<ChunkGroup>,
+    /// Returns only the first passages whose texts have so many tokens together, at least one passage. A token is
+    /// counted as four bytes. Without `limit`, up to 1,000 passages are searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub budget_tokens: Option<i64>,
+}
+
+/// By what passages are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChunkGroup {
+    Document,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -113,7 +157,8 @@ pub struct SearchView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::EmbeddingUse>)]
     pub embedding: Option<EmbeddingUse>,
-    /// Present and true if further hits were left out, because the result would have more than 8 MiB.
+    /// Present and true if further hits were left out, because the result would have more than 8 MiB or more than
+    /// `budgetTokens`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -124,6 +169,9 @@ pub struct HitView {
     pub object: ObjectView,
     pub score: f64,
     pub channels: Channels,
+    /// With `group`: the id of the parent, or of the object itself if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Uuid>,
 }
 
 /// Where each channel had it.
@@ -133,6 +181,26 @@ pub struct Channels {
     pub text: Option<Channel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vector: Option<Channel>,
+    /// With `explain` in the mode `linked`: what raised the hit, if not its words or its vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkView>,
+}
+
+/// A name that a hit shares with one of the best hits.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Link)]
+pub struct LinkView {
+    /// The id of that object or chunk.
+    pub from: Uuid,
+    /// The name in lower case.
+    #[schema(example = "ada lovelace")]
+    pub name: String,
+}
+
+impl From<HitLink> for LinkView {
+    fn from(link: HitLink) -> Self {
+        Self { from: link.from, name: link.name }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -149,12 +217,26 @@ impl From<ChannelHit> for Channel {
     }
 }
 
+impl SearchView {
+    /// The result of a search that did not ask for explanations.
+    #[must_use]
+    pub fn without_links(mut self) -> Self {
+        self.hits.iter_mut().for_each(|hit| hit.channels.link = None);
+        self
+    }
+}
+
 impl From<SearchResult<Object>> for SearchView {
     fn from(result: SearchResult<Object>) -> Self {
         let hit_view = |hit: Hit<Object>| HitView {
             object: hit.item.into(),
             score: hit.score,
-            channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
+            channels: Channels {
+                text: hit.text.map(Into::into),
+                vector: hit.vector.map(Into::into),
+                link: hit.link.map(Into::into),
+            },
+            group: hit.group,
         };
         Self {
             hits: result.hits.into_iter().map(hit_view).collect(),
@@ -172,7 +254,8 @@ pub struct ChunkSearchView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::EmbeddingUse>)]
     pub embedding: Option<EmbeddingUse>,
-    /// Present and true if further hits were left out, because the result would have more than 8 MiB.
+    /// Present and true if further hits were left out, because the result would have more than 8 MiB or more than
+    /// `budgetTokens`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -183,6 +266,18 @@ pub struct ChunkHitView {
     pub chunk: ChunkView,
     pub score: f64,
     pub channels: Channels,
+    /// With `group`: the id of the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Uuid>,
+}
+
+impl ChunkSearchView {
+    /// Like [`SearchView::without_links`].
+    #[must_use]
+    pub fn without_links(mut self) -> Self {
+        self.hits.iter_mut().for_each(|hit| hit.channels.link = None);
+        self
+    }
 }
 
 impl From<SearchResult<Chunk>> for ChunkSearchView {
@@ -190,7 +285,12 @@ impl From<SearchResult<Chunk>> for ChunkSearchView {
         let hit_view = |hit: Hit<Chunk>| ChunkHitView {
             chunk: hit.item.into(),
             score: hit.score,
-            channels: Channels { text: hit.text.map(Into::into), vector: hit.vector.map(Into::into) },
+            channels: Channels {
+                text: hit.text.map(Into::into),
+                vector: hit.vector.map(Into::into),
+                link: hit.link.map(Into::into),
+            },
+            group: hit.group,
         };
         Self {
             hits: result.hits.into_iter().map(hit_view).collect(),

@@ -183,11 +183,13 @@ both_engines! {
         }
         for (body, field) in [
             (json!({ "query": 1 }), "query"), (json!({}), "query"), (json!({ "query": "a", "limit": 0 }), "limit"), (json!({ "query": "a", "limit": -1 }), "limit"),
-            (json!({ "query": "a", "limit": 101 }), "limit"), (json!({ "query": "a", "limit": 1e30 }), "limit"), (json!({ "query": "a", "mode": "magic" }), "mode"),
+            (json!({ "query": "a", "limit": 1001 }), "limit"), (json!({ "query": "a", "limit": 1e30 }), "limit"), (json!({ "query": "a", "mode": "magic" }), "mode"),
             (json!({ "query": "a", "types": ["no good"] }), "types[0]"), (json!({ "query": "a", "filters": [{ "path": "a'b", "op": "eq", "value": 1 }] }), "filters[0].path"),
             (json!({ "query": "a", "filters": [{ "path": "a", "op": "like", "value": 1 }] }), "filters[0].op"), (json!({ "query": "a", "filters": [{ "path": "a", "op": "in", "value": [] }] }), "filters[0].value"),
             (json!({ "query": "a", "labels": ["\u{0}"] }), "labels[0]"), (json!({ "query": "a", "status": "\u{0}" }), "status"), (json!({ "query": "a", "weights": { "text": -1 } }), "weights.text"),
             (json!({ "query": "a".repeat(2_501) }), "query"),
+            (json!({ "query": "a", "budgetTokens": 0 }), "budgetTokens"), (json!({ "query": "a", "budgetTokens": -1 }), "budgetTokens"), (json!({ "query": "a", "budgetTokens": 1_000_001 }), "budgetTokens"),
+            (json!({ "query": "a", "group": { "relationship": "no good" } }), "group.relationship"), (json!({ "query": "a", "group": { "relationship": "part_of", "direction": "both" } }), "group.direction"),
         ] {
             check("POST", "/api/graph/search", body, field).await;
         }
@@ -341,7 +343,7 @@ both_engines! {
         ].iter().map(|one| (*one).to_owned()).collect();
         queries.extend(["a ".repeat(1_250), "\"a ".repeat(800), "(".repeat(2_500), "-a ".repeat(800), "x".repeat(2_499), "a* ".repeat(800), "🦀".repeat(2_500), "\"".repeat(2_001)]);
         for query in queries {
-            for mode in ["text", "hybrid", "vector"] {
+            for mode in ["text", "hybrid", "vector", "linked", "auto"] {
                 for path in ["/api/graph/search", "/api/documents/search"] {
                     let answer = client.post(path, json!({ "query": query, "mode": mode })).await;
                     let shown: String = query.chars().take(40).collect();

@@ -47,6 +47,42 @@ both_engines! {
         assert!(history.body["data"][1]["deletedAt"].is_string());
     }
 
+    async fn deleted_objects_are_listed_until_they_are_restored(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut paths = Vec::new();
+        for (type_, key, status) in [("Note", "a", "open"), ("Note", "b", "done"), ("Person", "c", "open"), ("Note", "live", "open")] {
+            let body = json!({ "type": type_, "key": key, "status": status, "properties": { "n": key } });
+            let id = client.post("/api/graph/objects", body).await.is(201)["id"].as_str().unwrap().to_owned();
+            paths.push(format!("/api/graph/objects/{id}"));
+        }
+        for path in &paths[..3] {
+            client.delete(path).await.is(200);
+        }
+        let keys = async |query: &str| -> Vec<String> {
+            let listed = client.get(&format!("/api/graph/objects?{query}")).await;
+            listed.is(200).as_array().unwrap().iter().map(|object| object["key"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(keys("").await, ["live"]);
+        assert_eq!(keys("deleted=false").await, ["live"]);
+        assert_eq!(keys("deleted=true").await, ["c", "b", "a"]);
+        assert_eq!(keys("deleted=true&type=Note&status=open").await, ["a"]);
+        let first = client.get("/api/graph/objects?deleted=true&limit=2").await;
+        assert!(first.is(200)[0]["deletedAt"].is_string());
+        assert_eq!(first.is(200)[0]["properties"], json!({ "n": "c" }));
+        let cursor = first.headers["x-next-cursor"].to_str().unwrap();
+        assert_eq!(keys(&format!("deleted=true&limit=2&cursor={cursor}")).await, ["a"]);
+        client.post(&format!("{}/restore", paths[1]), json!({})).await.is(200);
+        assert_eq!(keys("deleted=true").await, ["c", "a"]);
+        assert_eq!(keys("").await, ["live", "b"]);
+        let both = client.get("/api/graph/objects?deleted=true&asOf=2026-05-01T12:00:00Z").await;
+        both.refused(400, "invalid");
+        assert_eq!(both.field(), "deleted");
+        assert_eq!(client.get("/api/graph/objects?deleted=perhaps").await.field(), "deleted");
+        let elsewhere = client.in_project(server.project("elsewhere").await);
+        assert_eq!(elsewhere.get("/api/graph/objects?deleted=true").await.is(200), &json!([]));
+    }
+
     async fn keys_are_unique_and_upsert_finds_them(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
@@ -254,6 +290,77 @@ both_engines! {
         assert_eq!(client.post("/api/graph/search", json!({ "query": "tagging", "filters": [{ "path": "kind", "op": "eq", "value": "b" }] })).await.is(200)["hits"], json!([]));
         client.get(&format!("/api/graph/objects/{wanted}/similar")).await.is(200);
         assert!(client.get("/api/graph/embeddings").await.is(200)["pending"].is_i64());
+    }
+
+    async fn a_linked_search_explains_its_links_if_asked(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let company = client.object("Note", "company", json!({ "title": "Tabulating Machines", "text": "started by Herman Hollerith" })).await;
+        client.object("Note", "founder", json!({ "title": "Herman Hollerith", "text": "from Buffalo" })).await;
+        let body = |mode: &str, explain: bool| json!({ "query": "Who started Tabulating Machines?", "mode": mode, "explain": explain });
+        for mode in ["linked", "auto"] {
+            let found = client.post("/api/graph/search", body(mode, true)).await;
+            let hits = found.is(200)["hits"].as_array().unwrap();
+            assert_eq!((hits.len(), &hits[0]["object"]["id"]), (2, &json!(company)), "{mode}");
+            assert_eq!(hits[0]["channels"].get("link"), None);
+            assert_eq!(hits[1]["channels"]["link"], json!({ "from": company, "name": "herman hollerith" }));
+            let found = client.post("/api/graph/search", body(mode, false)).await;
+            assert_eq!(found.is(200)["hits"][1]["channels"].get("link"), None, "{mode}");
+        }
+        assert_eq!(client.post("/api/graph/search", body("hybrid", true)).await.is(200)["hits"].as_array().unwrap().len(), 1);
+    }
+
+    async fn hits_are_grouped_and_cut_to_a_budget(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut messages = Vec::new();
+        for (key, text) in [("m1", "kettle kettle kettle"), ("m2", "kettle kettle tea"), ("m3", "kettle tea tea")] {
+            messages.push(client.object("Message", key, json!({ "text": text })).await);
+        }
+        let session = client.object("Chat", "s1", json!({ "topic": "kitchen" })).await;
+        client.edge("part_of", &messages[0], &session).await;
+        client.edge("part_of", &messages[2], &session).await;
+        let search = async |more: serde_json::Value| {
+            let mut body = json!({ "query": "kettle", "mode": "text" });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let found = client.post("/api/graph/search", body).await;
+            let found = found.is(200).clone();
+            let keys: Vec<String> = found["hits"].as_array().unwrap().iter().map(|hit| hit["object"]["key"].as_str().unwrap().to_owned()).collect();
+            (keys.join(" "), found)
+        };
+        let (keys, found) = search(json!({ "group": { "relationship": "part_of" } })).await;
+        assert_eq!(keys, "m1 m3 m2");
+        assert_eq!((&found["hits"][1]["group"], &found["hits"][2]["group"]), (&json!(session), &json!(messages[1])));
+        let (keys, found) = search(json!({})).await;
+        assert_eq!((keys.as_str(), found["hits"][0].get("group")), ("m1 m2 m3", None));
+        let (keys, found) = search(json!({ "budgetTokens": 1 })).await;
+        assert_eq!((keys.as_str(), &found["truncated"]), ("m1", &json!(true)));
+        assert_eq!(search(json!({ "budgetTokens": 1_000 })).await.0, "m1 m2 m3");
+    }
+
+    async fn passages_are_grouped_by_document_and_cut_to_a_budget(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut documents = Vec::new();
+        for text in ["kettle kettle kettle", "kettle kettle tea"] {
+            let document = client.post("/api/documents", json!({ "title": text, "content": text })).await;
+            documents.push(document.is(201)["id"].clone());
+        }
+        let search = async |more: serde_json::Value| {
+            let mut body = json!({ "query": "kettle", "mode": "text" });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            client.post("/api/documents/search", body).await.is(200).clone()
+        };
+        let groups = |found: &serde_json::Value| -> Vec<serde_json::Value> {
+            found["hits"].as_array().unwrap().iter().map(|hit| hit["group"].clone()).collect()
+        };
+        let found = search(json!({ "group": "document" })).await;
+        assert_eq!(groups(&found), documents);
+        assert_eq!(found.get("truncated"), None);
+        let found = search(json!({ "group": "document", "budgetTokens": 1 })).await;
+        assert_eq!((groups(&found), &found["truncated"]), (vec![documents[0].clone()], &json!(true)));
+        let found = search(json!({ "budgetTokens": 1_000 })).await;
+        assert_eq!((found["hits"].as_array().unwrap().len(), found["hits"][0].get("group")), (2, None));
     }
 
     async fn walks_reach_as_far_as_asked(db: TestDb) {

@@ -8,6 +8,7 @@ use emergent_domain::{
     ids::{ChunkId, DocumentId},
     token::Scope::{GraphRead, GraphWrite},
 };
+use emergent_graph::arrangement::arrange_chunks;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
@@ -59,8 +60,11 @@ async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchChunks>,
 ) -> Result<ChunkSearchView> {
-    let ChunkQuery { query, mode, limit, document, min_similarity } = chunk_query(body)?;
-    ok(app.graph.search_chunks(project, &query, mode, limit, document, min_similarity).await?)
+    let ChunkQuery { query, mode, limit, document, min_similarity, by_document, budget_tokens, explain } =
+        chunk_query(body)?;
+    let found = app.graph.search_chunks(project, &query, mode, limit, document, min_similarity).await?;
+    let found: ChunkSearchView = arrange_chunks(found, by_document, budget_tokens)?.into();
+    ok(if explain { found } else { found.without_links() })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

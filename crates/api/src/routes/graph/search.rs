@@ -7,7 +7,7 @@ use crate::{
     auth::InProject,
     extract::Json,
     response::{Envelope, Result, ok},
-    views::search::{SearchObjects, SearchView, search_query},
+    views::search::{ObjectQuery, SearchObjects, SearchView, object_query},
 };
 
 /// Searches objects by text, by meaning, or by both.
@@ -21,5 +21,8 @@ pub(super) async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchObjects>,
 ) -> Result<SearchView> {
-    ok(app.graph.search(project, search_query(body)?).await?)
+    let ObjectQuery { query, group, budget_tokens, explain } = object_query(body)?;
+    let found = app.graph.search(project, query).await?;
+    let found: SearchView = app.graph.arrange_objects(project, found, group, budget_tokens).await?.into();
+    ok(if explain { found } else { found.without_links() })
 }
