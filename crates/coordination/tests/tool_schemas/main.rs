@@ -13,8 +13,9 @@ mod inputs;
 
 /// Bytes of name, description and input schema of all tools together. A model reads them with
 /// every call, so a tool that makes them larger has to be worth it: four bytes are about a token. The settings
-/// of a discussion and the search for bookkeeping are worth 1,500 bytes more than the rest had before.
-const MAX_TOTAL_BYTES: usize = 42_000;
+/// of a discussion and the search for bookkeeping are worth 1,500 bytes more than the rest had before; linked search,
+/// groups and budgets of hits, and the facts that a fact replaces are worth 4,100.
+const MAX_TOTAL_BYTES: usize = 46_200;
 
 async fn all_tools() -> Vec<ToolSpec> {
     let db = TestDb::sqlite().await;
@@ -34,7 +35,7 @@ fn size(tool: &ToolSpec) -> usize {
 #[tokio::test]
 async fn the_size_of_all_tools_together_has_a_limit() {
     let mut tools = all_tools().await;
-    assert_eq!(tools.len(), 45);
+    assert_eq!(tools.len(), 46);
     tools.sort_by_key(|tool| std::cmp::Reverse(size(tool)));
     for tool in &tools {
         println!("{:6} {}", size(tool), tool.name);

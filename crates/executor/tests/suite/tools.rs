@@ -70,7 +70,7 @@ both_engines! {
         let agent = harness.agent(with_tools("globber", &["search_*", "entities_get"])).await;
         harness.run(&agent, "Go.").await;
         let tools = harness.model.requests().remove(0).tools;
-        let expected = ["entities_get", "search_fts", "search_hybrid", "search_semantic", "search_similar"];
+        let expected = ["entities_get", "search_fts", "search_hybrid", "search_linked", "search_semantic", "search_similar"];
         assert_eq!(tools, expected);
         harness.close().await;
     }

@@ -1,14 +1,14 @@
 //! The tools that list, read, search and create documents.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use emergent_domain::{
+    arrangement::MAX_BUDGET_TOKENS,
     document::{Chunk, NewDocument},
     ids::DocumentId,
     query::{Hit, SearchMode},
 };
-use emergent_graph::{Error, documents};
-use emergent_store::{Tx, documents as rows};
+use emergent_graph::{Error, arrangement::arrange_chunks, documents};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{
     define::{CallResult, graph_change, read_tool, refuse, write_tool},
     input::{Count, OneOf, Paging, Uuid, Words},
-    search::{add_embedding_notice, hit_json},
+    search::{HitCount, add_embedding_notice, found_json, hit_json, hit_limit},
     view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
@@ -125,32 +125,52 @@ struct SearchInput {
     #[schemars(length(min = 1, max = 2_500))]
     query: String,
     /// `text`: by words; `vector`: by meaning.
-    #[serde(default)]
+    #[serde(default = "super::search::auto_mode")]
     #[schemars(with = "OneOf<SearchMode>")]
     mode: SearchMode,
     /// Only in this document.
     #[schemars(with = "Option<Uuid>")]
     document_id: Option<DocumentId>,
     /// Number of hits.
-    #[serde(default)]
-    limit: Count<10, 1, 100>,
+    limit: Option<HitCount>,
     /// Drops matches by meaning below this cosine.
     #[schemars(range(min = -1, max = 1))]
     min_similarity: Option<f64>,
+    /// Groups passages by document.
+    #[schemars(with = "Option<OneOf<ChunkGroup>>")]
+    group: Option<ChunkGroup>,
+    /// Only the first passages that have so many tokens together; `limit` is then 1,000.
+    #[schemars(range(min = 1, max = MAX_BUDGET_TOKENS))]
+    budget_tokens: Option<usize>,
     /// Return only these fields, such as text; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
 
+/// By what passages are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ChunkGroup {
+    Document,
+}
+
+impl Words for ChunkGroup {
+    fn words() -> Vec<&'static str> {
+        vec!["document"]
+    }
+}
+
 async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolError> {
-    let SearchInput { query, mode, document_id, limit, min_similarity, fields } = input;
+    let SearchInput { query, mode, document_id, limit, min_similarity, group, budget_tokens, fields } = input;
     let (graph, project) = (&context.graph, context.project);
     if let Some(id) = document_id {
         graph.get_document(project, id).await?;
     }
-    let result = graph.search_chunks(project, &query, mode, limit.get(), document_id, min_similarity).await?;
-    let ids: Vec<DocumentId> = result.hits.iter().map(|hit| hit.item.document).collect();
-    let titles = graph.db().read(move |tx| load_titles(tx, project, ids)).await?;
+    let limit = hit_limit(limit, budget_tokens);
+    let result = graph.search_chunks(project, &query, mode, limit, document_id, min_similarity).await?;
+    let result = arrange_chunks(result, group == Some(ChunkGroup::Document), budget_tokens)?;
+    let ids = result.hits.iter().map(|hit| hit.item.document).collect();
+    let titles = graph.document_titles(project, ids).await?;
     let chunk_hit_json = |hit: &Hit<Chunk>| {
         let chunk = &hit.item;
         let all_fields = json!({
@@ -166,24 +186,7 @@ async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolE
         hit_json(hit, "chunk", fields.select(all_fields))
     };
     let hits: Vec<Value> = result.hits.iter().map(chunk_hit_json).collect();
-    Ok(add_embedding_notice(json!({ "hits": hits }), result.embedding, mode))
-}
-
-/// The titles of these documents, for citing their passages.
-fn load_titles(
-    tx: &mut Tx<'_>,
-    project: emergent_domain::ids::ProjectId,
-    ids: Vec<DocumentId>,
-) -> Result<HashMap<DocumentId, String>, Error> {
-    let mut titles = HashMap::new();
-    for id in ids {
-        if !titles.contains_key(&id)
-            && let Some(document) = rows::get(tx, project, id)?
-        {
-            titles.insert(id, document.title);
-        }
-    }
-    Ok(titles)
+    Ok(add_embedding_notice(found_json(hits, result.truncated), result.embedding, mode))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{reference::ObjectRef, view::FieldSelection};
+use super::{reference::ObjectRef, search::GroupDirection, view::FieldSelection};
 
 /// The input of a tool that takes nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -178,7 +178,8 @@ macro_rules! words_listed {
 }
 words_listed! {
     Direction => ["both", "out", "in"],
-    SearchMode => ["hybrid", "text", "vector"],
+    SearchMode => ["auto", "hybrid", "text", "vector", "linked"],
+    GroupDirection => ["out", "in"],
     Op => ["eq", "ne", "lt", "lte", "gt", "gte", "in", "contains", "exists"],
     // A system prompt is not shown to other agents.
     MessageRole => ["user", "assistant", "tool_result"],

@@ -36,7 +36,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         write_tool(
             "schema_pack_assign",
-            "Puts a template pack into effect in place of its other versions: from then on it validates every write. \
+            "Puts a template pack into effect in place of its other versions: it then validates every write. \
              Existing entities stay.",
             assign,
         ),

@@ -17,7 +17,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![read_tool(
         "project_info",
         "Describes this project: name, number of entities and relationships by type, documents, assigned template packs, \
-         embedding progress. Call it first for an overview.",
+         embedding progress. Call it first.",
         info,
     )]
 }

@@ -39,13 +39,13 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         read_tool(
             "schema_get_type",
             "Shows one type: its JSON schemas, `count`, and for an entity type its possible relationships. Call it before \
-             you write entities of a type you do not know.",
+             you write a type you do not know.",
             get,
         ),
         read_tool(
             "schema_version",
             "Returns the schema `revision` of this project, which counts its changes, and the assigned template `packs`. \
-             Compare it to see whether the schema changed.",
+             It tells whether the schema changed.",
             version,
         ),
     ]

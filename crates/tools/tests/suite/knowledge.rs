@@ -25,6 +25,67 @@ both_engines! {
         assert_eq!(each(&like, "hits", "/object/key"), ["auth2"]);
     }
 
+    async fn a_linked_search_says_over_which_name_it_found_an_entity(db: TestDb) {
+        let world = World::new(&db).await;
+        world.ok("entities_create", json!({ "objects": [
+            { "type": "Note", "key": "company", "properties": { "title": "Tabulating Machines", "text": "started by Herman Hollerith" } },
+            { "type": "Note", "key": "founder", "properties": { "title": "Herman Hollerith", "text": "from Buffalo" } },
+        ]})).await;
+        // A question that names a hit is a linked search for the other tools too.
+        for name in ["search_linked", "search_hybrid", "entities_search"] {
+            let found = world.ok(name, json!({ "query": "Who started Tabulating Machines?", "fields": ["key"] })).await;
+            assert_eq!(each(&found, "hits", "/object/key"), ["company", "founder"], "{name}");
+            assert_eq!(found["hits"][1]["channels"]["link"]["name"], "herman hollerith", "{name}");
+        }
+        let weighted = json!({ "query": "Who started Tabulating Machines?", "fields": ["key"], "textWeight": 1 });
+        assert_eq!(each(&world.ok("search_hybrid", weighted).await, "hits", "/object/key"), ["company"]);
+    }
+
+    async fn hits_are_grouped_and_cut_to_a_budget(db: TestDb) {
+        let world = World::new(&db).await;
+        world.ok("entities_create", json!({
+            "objects": [
+                { "ref": "m1", "type": "Message", "key": "m1", "properties": { "text": "kettle kettle kettle" } },
+                { "ref": "m2", "type": "Message", "key": "m2", "properties": { "text": "kettle kettle tea" } },
+                { "ref": "m3", "type": "Message", "key": "m3", "properties": { "text": "kettle tea tea" } },
+                { "ref": "s1", "type": "Chat", "key": "s1", "properties": { "topic": "kitchen" } },
+            ],
+            "relationships": [
+                { "type": "has_message", "fromRef": "s1", "toRef": "m1" },
+                { "type": "has_message", "fromRef": "s1", "toRef": "m3" },
+            ],
+        })).await;
+        let grouped = json!({ "query": "kettle", "mode": "text", "group": { "relationship": "has_message", "direction": "in" } });
+        let found = world.ok("entities_search", grouped).await;
+        assert_eq!(each(&found, "hits", "/object/key"), ["m1", "m3", "m2"]);
+        assert_eq!(found["hits"][0]["group"], found["hits"][1]["group"]);
+        let cut = world.ok("entities_search", json!({ "query": "kettle", "mode": "text", "budgetTokens": 1 })).await;
+        assert_eq!((each(&cut, "hits", "/object/key"), &cut["truncated"]), (vec!["m1"], &json!(true)));
+        world.ok("documents_create", json!({ "title": "Tea", "content": "The kettle is in the kitchen." })).await;
+        let passages = json!({ "query": "kettle", "group": "document", "budgetTokens": 100 });
+        let found = world.ok("documents_search", passages).await;
+        assert_eq!(found["hits"][0]["group"], found["hits"][0]["chunk"]["documentId"]);
+    }
+
+    async fn with_a_budget_alone_there_are_as_many_hits_as_fit(db: TestDb) {
+        let world = World::new(&db).await;
+        let notes: Vec<_> = (0..12).map(|n| json!({ "type": "Note", "key": n.to_string(), "properties": { "text": "kettle" } })).collect();
+        world.ok("entities_create", json!({ "objects": notes })).await;
+        for n in 0..12 {
+            world.ok("documents_create", json!({ "title": n.to_string(), "content": format!("The kettle {n}.") })).await;
+        }
+        for name in ["entities_search", "documents_search"] {
+            let hits = async |more: serde_json::Value| {
+                let mut input = json!({ "query": "kettle", "mode": "text" });
+                input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                world.ok(name, input).await["hits"].as_array().unwrap().len()
+            };
+            assert_eq!(hits(json!({})).await, 10, "{name}");
+            assert_eq!(hits(json!({ "budgetTokens": 1_000 })).await, 12, "{name}");
+            assert_eq!(hits(json!({ "budgetTokens": 1_000, "limit": 11 })).await, 11, "{name}");
+        }
+    }
+
     async fn a_search_without_an_embedder_says_that_words_alone_counted(db: TestDb) {
         let world = World::new(&db).await;
         world.ok("entities_create", json!({ "type": "Note", "properties": { "title": "soup" } })).await;
