@@ -1,10 +1,11 @@
 //! Merging two descriptions of the same entity: whether they match, what the merged entity
 //! contains, and the reason that is recorded.
 //!
-//! A merge never replaces a value. It keeps existing values, fills in missing ones, and reports
-//! where the two descriptions differ.
+//! A merge keeps existing values, fills in missing ones, and reports where the two descriptions differ. It
+//! replaces a value only if the new description says that it supersedes this one: two texts that differ may be
+//! about the same time, and then nobody knows which of them is right.
 
-use std::fmt::Write;
+use std::{collections::HashSet, fmt::Write};
 
 use serde_json::{Map, Value};
 
@@ -26,6 +27,9 @@ pub const MIN_SIMILARITY: f64 = 0.92;
 pub const MIN_LEAD: f64 = 0.03;
 /// The maximum length of a recorded reason.
 pub const MAX_REASON_BYTES: usize = 1_000;
+/// The maximum length of the field of a conflict. The names of nested values have no limit of their own, and each of
+/// many values below a long name would repeat it.
+const MAX_FIELD_BYTES: usize = 512;
 
 /// A chunk of a document that an entity or relationship was extracted from: its citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,17 +154,29 @@ pub struct MergeConflict {
     pub offered: Value,
 }
 
+/// A property whose value is no longer true: the value that the versions before have, and the new one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replacement {
+    /// The path of the property: `properties.role`.
+    pub field: String,
+    pub before: Value,
+    pub after: Value,
+}
+
 /// The result of merging a new description into an existing entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeResult<P> {
     /// `None` if the new description adds nothing.
     pub patch: Option<P>,
+    pub replaced: Vec<Replacement>,
     pub conflicts: Vec<MergeConflict>,
 }
 
-/// Fills missing values of the object, unites lists and labels, and leaves every other value
-/// unchanged.
-pub fn merge_object(before: &Object, new: &NewObject) -> MergeResult<ObjectPatch> {
+/// Fills missing values of the object, unites lists and labels, replaces the values of the `superseded` properties,
+/// and leaves every other value unchanged.
+pub fn merge_object(before: &Object, new: &NewObject, superseded: &[String]) -> MergeResult<ObjectPatch> {
+    let properties = before.properties.to_map();
+    let replaced = replacements(&properties, &new.properties, superseded);
     let mut conflicts = Vec::new();
     let mut patch = ObjectPatch {
         key: fill("key", &before.key, &new.key, &mut conflicts),
@@ -173,8 +189,50 @@ pub fn merge_object(before: &Object, new: &NewObject) -> MergeResult<ObjectPatch
         labels.dedup();
         patch.labels = Some(labels);
     }
-    patch.properties = merge_properties(&before.properties.to_map(), &new.properties, &mut conflicts);
-    MergeResult { patch: (patch != ObjectPatch::default()).then_some(patch), conflicts }
+    // What is replaced is not compared.
+    let is_replaced = |name: &str| replaced.names.contains(name);
+    let rest = new.properties.iter().filter(|(name, _)| !is_replaced(name));
+    let mut changes = merge_properties(&properties, rest, &mut conflicts).unwrap_or_default();
+    for (name, value) in new.properties.iter().filter(|(name, _)| is_replaced(name)) {
+        changes.insert(name.clone(), value.clone());
+    }
+    patch.properties = (!changes.is_empty()).then_some(changes);
+    let replaced = replaced.values;
+    MergeResult { patch: (patch != ObjectPatch::default()).then_some(patch), replaced, conflicts }
+}
+
+/// The properties whose values are replaced.
+#[derive(Default)]
+struct Replaced<'a> {
+    names: HashSet<&'a str>,
+    values: Vec<Replacement>,
+}
+
+/// The superseded properties whose value changes. A property that the object does not have yet is not replaced, and
+/// one that has the same value already is not changed.
+fn replacements<'a>(
+    before: &Map<String, Value>,
+    new: &Map<String, Value>,
+    superseded: &'a [String],
+) -> Replaced<'a> {
+    let mut replaced = Replaced::default();
+    let mut seen = HashSet::new();
+    for name in superseded {
+        let (Some(current), Some(value)) = (before.get(name), new.get(name)) else { continue };
+        if !seen.insert(name) || current.is_null() || value.is_null() {
+            continue;
+        }
+        if canonical_json(current) != canonical_json(value) {
+            replaced.names.insert(name);
+            let (before, after) = (current.clone(), value.clone());
+            replaced.values.push(Replacement { field: property_path(name), before, after });
+        }
+    }
+    replaced
+}
+
+fn property_path(name: &str) -> String {
+    format!("properties.{name}")
 }
 
 /// Merges like [`merge_object`], for a relationship with the same type and ends.
@@ -185,7 +243,11 @@ pub fn merge_relationship(before: &Relationship, new: &NewRelationship) -> Merge
         properties: merge_properties(&before.properties.to_map(), &new.properties, &mut conflicts),
         expected_version: None,
     };
-    MergeResult { patch: (patch != RelationshipPatch::default()).then_some(patch), conflicts }
+    MergeResult {
+        patch: (patch != RelationshipPatch::default()).then_some(patch),
+        replaced: Vec::new(),
+        conflicts,
+    }
 }
 
 fn fill<T: Clone + PartialEq>(
@@ -212,16 +274,16 @@ where
 }
 
 /// Returns the properties that change, each with its complete new value, or `None` if none changes.
-fn merge_properties(
+fn merge_properties<'a>(
     before: &Map<String, Value>,
-    new: &Map<String, Value>,
+    new: impl IntoIterator<Item = (&'a String, &'a Value)>,
     conflicts: &mut Vec<MergeConflict>,
 ) -> Option<Map<String, Value>> {
     let mut changes = Map::new();
-    for (name, offered) in new.iter().filter(|(_, offered)| !offered.is_null()) {
+    for (name, offered) in new.into_iter().filter(|(_, offered)| !offered.is_null()) {
         let value = match before.get(name) {
             None | Some(Value::Null) => Some(offered.clone()),
-            Some(current) => merge_value(&format!("properties.{name}"), current, offered, conflicts),
+            Some(current) => merge_value(&mut property_path(name), current, offered, conflicts),
         };
         if let Some(value) = value {
             changes.insert(name.clone(), value);
@@ -231,9 +293,10 @@ fn merge_properties(
 }
 
 /// Merges an offered value into the current one. Returns `None` if the current value does not
-/// change. The recursion is bounded by [`limits::DEPTH`].
+/// change. The recursion is bounded by [`limits::DEPTH`]. `field` is the same afterwards: one text serves all values,
+/// because a copy for each of many values below a long name would take far more than the values.
 fn merge_value(
-    field: &str,
+    field: &mut String,
     current: &Value,
     offered: &Value,
     conflicts: &mut Vec<MergeConflict>,
@@ -241,14 +304,8 @@ fn merge_value(
     match (current, offered) {
         (Value::Array(current), Value::Array(offered)) => {
             let mut all = current.clone();
-            let mut texts: Vec<String> = current.iter().map(canonical_json).collect();
-            for item in offered {
-                let text = canonical_json(item);
-                if !texts.contains(&text) {
-                    texts.push(text);
-                    all.push(item.clone());
-                }
-            }
+            let mut texts: HashSet<String> = current.iter().map(canonical_json).collect();
+            all.extend(offered.iter().filter(|item| texts.insert(canonical_json(item))).cloned());
             (all.len() > current.len()).then_some(Value::Array(all))
         }
         (Value::Object(current), Value::Object(offered)) => {
@@ -259,7 +316,14 @@ fn merge_value(
                     None | Some(Value::Null) if item.is_null() => None,
                     None | Some(Value::Null) => Some(item.clone()),
                     Some(_) if item.is_null() => None,
-                    Some(value) => merge_value(&format!("{field}.{name}"), value, item, conflicts),
+                    Some(value) => {
+                        let length = field.len();
+                        field.push('.');
+                        field.push_str(name);
+                        let merged = merge_value(field, value, item, conflicts);
+                        field.truncate(length);
+                        merged
+                    }
                 };
                 if let Some(value) = value {
                     changed = true;
@@ -270,20 +334,20 @@ fn merge_value(
         }
         _ if canonical_json(current) == canonical_json(offered) => None,
         _ => {
-            let conflict =
-                MergeConflict { field: field.to_owned(), kept: current.clone(), offered: offered.clone() };
-            conflicts.push(conflict);
+            let field = truncate(field, MAX_FIELD_BYTES);
+            conflicts.push(MergeConflict { field, kept: current.clone(), offered: offered.clone() });
             None
         }
     }
 }
 
-/// The reason that is recorded with a merged version: the matching rule, the source, and the values
-/// that were not taken over. `shared` is the key or the name that both have.
+/// The reason that is recorded with a merged version: the matching rule, the source, the values that were replaced,
+/// and those that were not taken over. `shared` is the key or the name that both have.
 pub fn merge_reason(
     by: MatchedBy,
     shared: &str,
     source: Option<&Source>,
+    replaced: &[Replacement],
     conflicts: &[MergeConflict],
 ) -> String {
     let shared = truncate(shared, 120);
@@ -292,18 +356,30 @@ pub fn merge_reason(
         MatchedBy::Name => format!("merged by equal name `{shared}`"),
         MatchedBy::Similar(score) => format!("merged by similarity {score:.3} with `{shared}`"),
     };
-    append_details(&mut text, source, conflicts);
+    append_details(&mut text, source, replaced, conflicts);
+    text
+}
+
+/// The reason that is recorded with the deletion of a relationship that a text says to have ended.
+pub fn ended_reason(source: &Source) -> String {
+    let mut text = "ended".to_owned();
+    append_details(&mut text, Some(source), &[], &[]);
     text
 }
 
 /// The reason for a merged relationship, which is matched by its type and ends.
 pub fn relationship_merge_reason(source: Option<&Source>, conflicts: &[MergeConflict]) -> String {
     let mut text = "merged with the relationship of the same type and ends".to_owned();
-    append_details(&mut text, source, conflicts);
+    append_details(&mut text, source, &[], conflicts);
     text
 }
 
-fn append_details(text: &mut String, source: Option<&Source>, conflicts: &[MergeConflict]) {
+fn append_details(
+    text: &mut String,
+    source: Option<&Source>,
+    replaced: &[Replacement],
+    conflicts: &[MergeConflict],
+) {
     if let Some(source) = source {
         let title = truncate(&source.title, 120);
         // Writing to a `String` cannot fail.
@@ -313,19 +389,23 @@ fn append_details(text: &mut String, source: Option<&Source>, conflicts: &[Merge
             source.document, source.index, source.chunk
         );
     }
-    for (index, conflict) in conflicts.iter().enumerate() {
-        let value = |value: &Value| match value {
-            Value::String(text) => truncate(text, 60),
-            other => truncate(&other.to_string(), 60),
-        };
-        let detail = format!(
-            "{} {} `{}` instead of `{}`",
-            if index == 0 { "; kept" } else { "," },
-            truncate(&conflict.field, 80),
-            value(&conflict.kept),
-            value(&conflict.offered)
-        );
-        let more = format!(" and {} more", conflicts.len() - index);
+    let value = |value: &Value| match value {
+        Value::String(text) => truncate(text, 60),
+        other => truncate(&other.to_string(), 60),
+    };
+    let replaced_details = replaced.iter().enumerate().map(|(index, one)| {
+        let start = if index == 0 { "; replaced" } else { "," };
+        let (field, before, after) = (truncate(&one.field, 80), value(&one.before), value(&one.after));
+        format!("{start} {field} `{before}` by `{after}`")
+    });
+    let kept_details = conflicts.iter().enumerate().map(|(index, one)| {
+        let start = if index == 0 { "; kept" } else { "," };
+        let (field, kept, offered) = (truncate(&one.field, 80), value(&one.kept), value(&one.offered));
+        format!("{start} {field} `{kept}` instead of `{offered}`")
+    });
+    let count = replaced.len() + conflicts.len();
+    for (index, detail) in replaced_details.chain(kept_details).enumerate() {
+        let more = format!(" and {} more", count - index);
         if text.len() + detail.len() + more.len() > MAX_REASON_BYTES {
             text.push_str(&more);
             break;

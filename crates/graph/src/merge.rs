@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use emergent_domain::{
     fusion::RankedHit,
-    ids::{ObjectId, ProjectId},
+    ids::{ObjectId, ProjectId, RelationshipId},
     indexed_text::indexed_text,
-    merge::{self, Candidate, MatchedBy, MergeConflict, MergeResult, Source},
+    invalid::Invalid,
+    merge::{self, Candidate, MatchedBy, MergeConflict, MergeResult, Replacement, Source},
     object::{NewObject, Object},
     query::ObjectFilter,
     relationship::{NewRelationship, Relationship},
@@ -23,11 +24,16 @@ use emergent_store::{
     Tx,
     objects::{self as rows, LockedObject},
     relationships as edge_rows,
-    search::{self, HitLimits, SearchTarget},
+    search::{self, ComparedVectors, HitLimits, SearchTarget},
+    sources::SourceOwner,
 };
+use serde_json::Value;
 use tracing::warn;
 
-use crate::{Error, Graph, UpsertOutcome, WriteContext, error::Result, objects, relationships, sources};
+use crate::{
+    Error, Graph, UpsertOutcome, WriteContext, error::Result, objects, relationships, search::NearestTo,
+    sources,
+};
 
 /// How many objects that contain the words of a name are considered. An equal name ranks among the
 /// first.
@@ -40,6 +46,8 @@ const MAX_VECTOR_MATCHES: usize = 3;
 pub struct MergeCandidate {
     pub new: NewObject,
     pub matched: Option<(ObjectId, MatchedBy)>,
+    /// The properties of `new` whose known values are no longer true.
+    pub superseded: Vec<String>,
 }
 
 /// The result of creating or merging an entity.
@@ -50,6 +58,8 @@ pub struct MergeOutcome<T> {
     /// The rule that matched the existing entity. `None` for a newly created entity and for
     /// relationships.
     pub by: Option<MatchedBy>,
+    /// The values that are no longer true. The versions before still have them.
+    pub replaced: Vec<Replacement>,
     /// The offered values that were not taken over.
     pub conflicts: Vec<MergeConflict>,
 }
@@ -59,8 +69,10 @@ impl Graph {
     /// transaction.
     pub async fn find_matches(&self, project: ProjectId, new: Vec<NewObject>) -> Result<Vec<MergeCandidate>> {
         let read = move |tx: &mut Tx<'_>| {
-            let find =
-                |new: NewObject| Ok(MergeCandidate { matched: match_by_name(tx, project, &new)?, new });
+            let find = |new: NewObject| {
+                let matched = match_by_name(tx, project, &new)?;
+                Ok(MergeCandidate { new, matched, superseded: Vec::new() })
+            };
             new.into_iter().map(find).collect::<emergent_store::Result<Vec<_>>>()
         };
         let mut candidates = self.db().read(read).await?;
@@ -77,15 +89,15 @@ impl Graph {
         let Some((model, vectors)) = self.embed_documents(&texts).await else { return Ok(candidates) };
         for (candidate, vector) in unknown.into_iter().zip(vectors) {
             let filter = ObjectFilter { types: vec![candidate.new.type_.clone()], ..ObjectFilter::default() };
-            let near = self.rank_by_vector(
-                project,
-                SearchTarget::Objects(filter),
-                model.clone(),
+            let nearest = NearestTo {
+                model: model.clone(),
                 vector,
-                MAX_VECTOR_MATCHES,
+                compared: ComparedVectors::Beginnings,
+                max_hits: MAX_VECTOR_MATCHES,
                 // The rules of merging have their own, much higher threshold.
-                f64::NEG_INFINITY,
-            );
+                min_similarity: f64::NEG_INFINITY,
+            };
+            let near = self.rank_by_vector(project, SearchTarget::Objects(filter), nearest);
             let read = move |tx: &mut Tx<'_>| {
                 let near = near(tx)?;
                 let nos: Vec<i64> = near.iter().map(|hit| hit.id).collect();
@@ -168,14 +180,37 @@ pub fn create_or_merge(
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Object>> {
     let new = candidate.new.clone().check()?;
+    check_superseded(&new, &candidate.superseded)?;
+    let text = OfferedText { new: &new, superseded: &candidate.superseded, source };
     let outcome = match lock_match(tx, ctx, &new, candidate.matched)? {
-        Some((existing, by)) => merge_into(tx, ctx, existing.object, by, &new, source)?,
-        None => create_new(tx, ctx, &new, source)?,
+        Some((existing, by)) => merge_into(tx, ctx, existing.object, by, text)?,
+        None => create_new(tx, ctx, text)?,
     };
     if let Some(source) = source {
-        sources::add_to_object(tx, ctx, outcome.item.id, source)?;
+        // A version can be later than the clock. The source of a version is not known before it.
+        let at = ctx.now.max(outcome.item.updated_at);
+        sources::add_at(tx, ctx, (SourceOwner::Object, outcome.item.id.0), source, at)?;
     }
     Ok(outcome)
+}
+
+/// What a text says about an entity.
+#[derive(Clone, Copy)]
+struct OfferedText<'a> {
+    new: &'a NewObject,
+    superseded: &'a [String],
+    source: Option<&'a Source>,
+}
+
+/// A value can only be superseded by another one.
+fn check_superseded(new: &NewObject, superseded: &[String]) -> Result<(), Invalid> {
+    for (index, name) in superseded.iter().enumerate() {
+        if new.properties.get(name).is_none_or(Value::is_null) {
+            let reason = format!("`{name}` has no value in `properties`; give the one that is true now");
+            return Err(Invalid::new(format!("supersedes[{index}]"), reason));
+        }
+    }
+    Ok(())
 }
 
 /// Locks the matching object: the one with the same key, or the one found before if it still
@@ -206,21 +241,21 @@ fn lock_match(
     Ok(still.then_some((existing, by)))
 }
 
-fn create_new(
-    tx: &mut Tx<'_>,
-    ctx: &WriteContext,
-    new: &NewObject,
-    source: Option<&Source>,
-) -> Result<MergeOutcome<Object>> {
+fn create_new(tx: &mut Tx<'_>, ctx: &WriteContext, text: OfferedText<'_>) -> Result<MergeOutcome<Object>> {
+    let new = text.new;
     let draft = objects::ObjectDraft::new(NewObject { key: merge::merge_key(new), ..new.clone() })?;
     match objects::create(tx, ctx, &draft) {
-        Ok(item) => {
-            Ok(MergeOutcome { item, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() })
-        }
+        Ok(item) => Ok(MergeOutcome {
+            item,
+            written: UpsertOutcome::Created,
+            by: None,
+            replaced: Vec::new(),
+            conflicts: Vec::new(),
+        }),
         // A concurrent writer created the same object first.
         Err(Error::KeyTaken { type_, key, .. }) => {
             match rows::lock_by_key(tx, ctx.project.id, &type_, &key)? {
-                Some(existing) => merge_into(tx, ctx, existing.object, MatchedBy::Key, new, source),
+                Some(existing) => merge_into(tx, ctx, existing.object, MatchedBy::Key, text),
                 None => Err(tx.retry_error("the key was released concurrently").into()),
             }
         }
@@ -233,15 +268,15 @@ fn merge_into(
     ctx: &WriteContext,
     existing: Object,
     by: MatchedBy,
-    new: &NewObject,
-    source: Option<&Source>,
+    OfferedText { new, superseded, source }: OfferedText<'_>,
 ) -> Result<MergeOutcome<Object>> {
-    let MergeResult { patch, conflicts } = merge::merge_object(&existing, new);
+    let MergeResult { patch, replaced, conflicts } = merge::merge_object(&existing, new, superseded);
     let Some(patch) = patch else {
         return Ok(MergeOutcome {
             item: existing,
             written: UpsertOutcome::Unchanged,
             by: Some(by),
+            replaced,
             conflicts,
         });
     };
@@ -252,10 +287,10 @@ fn merge_into(
             merge::display_name(&properties).or(existing.key.as_deref())
         }
     };
-    let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &conflicts);
+    let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &replaced, &conflicts);
     let ctx = WriteContext { reason: Some(reason), ..ctx.clone() };
     let item = objects::update(tx, &ctx, existing.id, &patch.check()?)?;
-    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), conflicts })
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), replaced, conflicts })
 }
 
 /// Merges into the edge of the same type and ends or creates a new one, and records the source.
@@ -268,14 +303,37 @@ pub fn create_or_merge_relationship(
     let draft = relationships::RelationshipDraft::new(new.clone())?;
     let (existing, created) = relationships::create(tx, ctx, &draft)?;
     let outcome = if created {
-        MergeOutcome { item: existing, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() }
+        MergeOutcome {
+            item: existing,
+            written: UpsertOutcome::Created,
+            by: None,
+            replaced: Vec::new(),
+            conflicts: Vec::new(),
+        }
     } else {
         merge_into_relationship(tx, ctx, existing, &new, source)?
     };
     if let Some(source) = source {
-        sources::add_to_relationship(tx, ctx, outcome.item.id, source)?;
+        let at = ctx.now.max(outcome.item.updated_at);
+        sources::add_at(tx, ctx, (SourceOwner::Relationship, outcome.item.id.0), source, at)?;
     }
     Ok(outcome)
+}
+
+/// Deletes an edge that a text says to have ended, and records the source. The versions before keep it, so it is still
+/// found at an earlier time.
+pub fn end_relationship(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    id: RelationshipId,
+    expected_version: Option<i64>,
+    source: &Source,
+) -> Result<Relationship> {
+    let reasoned = WriteContext { reason: Some(merge::ended_reason(source)), ..ctx.clone() };
+    let ended = relationships::delete(tx, &reasoned, id, expected_version)?;
+    let at = ctx.now.max(ended.updated_at);
+    sources::add_at(tx, ctx, (SourceOwner::Relationship, id.0), source, at)?;
+    Ok(ended)
 }
 
 fn merge_into_relationship(
@@ -289,12 +347,18 @@ fn merge_into_relationship(
     let Some(existing) = edge_rows::lock(tx, ctx.project.id, existing.id)? else {
         return Err(tx.retry_error("the edge was deleted concurrently").into());
     };
-    let MergeResult { patch, conflicts } = merge::merge_relationship(&existing, new);
+    let MergeResult { patch, replaced, conflicts } = merge::merge_relationship(&existing, new);
     let Some(patch) = patch else {
-        return Ok(MergeOutcome { item: existing, written: UpsertOutcome::Unchanged, by: None, conflicts });
+        return Ok(MergeOutcome {
+            item: existing,
+            written: UpsertOutcome::Unchanged,
+            by: None,
+            replaced,
+            conflicts,
+        });
     };
     let ctx =
         WriteContext { reason: Some(merge::relationship_merge_reason(source, &conflicts)), ..ctx.clone() };
     let item = relationships::update(tx, &ctx, existing.id, &patch.check()?)?;
-    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, conflicts })
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, replaced, conflicts })
 }

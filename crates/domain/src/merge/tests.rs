@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::*;
@@ -142,7 +144,7 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
     );
     offered.status = Some("known".into());
     offered.labels = vec!["british".into()];
-    let MergeResult { patch, conflicts } = merge_object(&before, &offered);
+    let MergeResult { patch, conflicts, .. } = merge_object(&before, &offered, &[]);
     let patch = patch.expect("something is new");
     assert_eq!((&patch.key, &patch.status), (&Some(Some("ada".into())), &Some(Some("known".into()))));
     assert_eq!(patch.labels, Some(vec!["british".into(), "person".into()]));
@@ -174,7 +176,7 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
         properties: JsonObject::from_map(&after.properties),
         ..before
     };
-    let again = merge_object(&after, &offered);
+    let again = merge_object(&after, &offered, &[]);
     assert_eq!((again.patch, again.conflicts), (None, conflicts));
 }
 
@@ -184,7 +186,7 @@ fn a_key_or_status_that_differs_stays_and_is_told() {
     before.status = Some("known".into());
     let mut offered = new(Some("lovelace"), json!({}));
     offered.status = Some("new".into());
-    let MergeResult { patch, conflicts } = merge_object(&before, &offered);
+    let MergeResult { patch, conflicts, .. } = merge_object(&before, &offered, &[]);
     assert_eq!(patch, None);
     assert_eq!(
         conflicts.iter().map(|conflict| conflict.field.as_str()).collect::<Vec<_>>(),
@@ -213,14 +215,14 @@ fn a_reason_says_by_what_from_where_and_what_was_kept() {
         MergeConflict { field: "properties.born".into(), kept: json!(1815), offered: json!(1816) },
     ];
     assert_eq!(
-        merge_reason(MatchedBy::Key, "ada", Some(&source()), &conflicts),
+        merge_reason(MatchedBy::Key, "ada", Some(&source()), &[], &conflicts),
         "merged by key `ada`, from document `Notes` (0198c1f0-7e0a-7000-8000-000000000002), chunk 3 \
          (0198c1f0-7e0a-7000-8000-000000000001); kept status `known` instead of `new`, properties.born `1815` \
          instead of `1816`"
     );
-    assert_eq!(merge_reason(MatchedBy::Name, "Ada", None, &[]), "merged by equal name `Ada`");
+    assert_eq!(merge_reason(MatchedBy::Name, "Ada", None, &[], &[]), "merged by equal name `Ada`");
     assert_eq!(
-        merge_reason(MatchedBy::Similar(0.9347), "Ada", None, &[]),
+        merge_reason(MatchedBy::Similar(0.9347), "Ada", None, &[], &[]),
         "merged by similarity 0.935 with `Ada`"
     );
     assert!(relationship_merge_reason(Some(&source()), &[]).contains("chunk 3"));
@@ -233,7 +235,83 @@ fn a_reason_stays_short_whatever_was_kept() {
         MergeConflict { field: format!("properties.{long}"), kept: json!(long), offered: json!([long]) };
     let conflicts = vec![conflict; 500];
     let source = Source { title: long.clone(), ..source() };
-    let text = merge_reason(MatchedBy::Name, &long, Some(&source), &conflicts);
+    let text = merge_reason(MatchedBy::Name, &long, Some(&source), &[], &conflicts);
     assert!(text.len() <= MAX_REASON_BYTES, "{} bytes", text.len());
     assert!(text.contains("; kept properties.é") && text.ends_with("more"), "{text}");
+}
+
+#[test]
+fn a_superseded_value_is_replaced_and_all_others_stay() {
+    let before = object(
+        Some("grace"),
+        json!({ "role": "professor", "born": 1906, "posts": ["Vassar"], "home": { "city": "New York" } }),
+    );
+    let offered = new(
+        Some("grace"),
+        json!({ "role": "officer", "born": 1907, "posts": ["Navy"], "home": { "city": "Arlington" }, "rank": "captain" }),
+    );
+    let superseded = ["role", "posts", "home", "rank", "role", "absent"].map(str::to_owned);
+    let MergeResult { patch, replaced, conflicts } = merge_object(&before, &offered, &superseded);
+    let patch = patch.expect("something is new");
+    assert_eq!(
+        Value::Object(patch.properties.expect("properties change")),
+        json!({ "role": "officer", "posts": ["Navy"], "home": { "city": "Arlington" }, "rank": "captain" })
+    );
+    let fields: Vec<&str> = replaced.iter().map(|one| one.field.as_str()).collect();
+    assert_eq!(fields, ["properties.role", "properties.posts", "properties.home"]);
+    assert_eq!((&replaced[0].before, &replaced[0].after), (&json!("professor"), &json!("officer")));
+    assert_eq!(conflicts.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["properties.born"]);
+    assert_eq!(
+        merge_reason(MatchedBy::Key, "grace", None, &replaced[..1], &conflicts),
+        "merged by key `grace`; replaced properties.role `professor` by `officer`; kept properties.born `1906` instead \
+         of `1907`"
+    );
+
+    // The same text again changes nothing.
+    let same = new(Some("grace"), json!({ "role": "professor" }));
+    let again = merge_object(&before, &same, &["role".to_owned()]);
+    assert_eq!((again.patch, again.replaced, again.conflicts), (None, Vec::new(), Vec::new()));
+    assert!(ended_reason(&source()).starts_with("ended, from document `Notes`"));
+}
+
+/// How long a merge may take on a busy machine. One that compares all names or items with all others takes minutes for
+/// these sizes.
+const QUICK: Duration = Duration::from_secs(30);
+
+#[test]
+fn many_properties_and_many_superseded_names_are_merged_quickly() {
+    let with = |value: i64| -> Value { (0..60_000).map(|n| (format!("p{n}"), json!(value))).collect() };
+    let (before, offered) = (object(None, with(1)), new(None, with(2)));
+    let superseded: Vec<String> = (0..60_000).filter(|n| n % 2 == 0).map(|n| format!("p{n}")).collect();
+    let started = Instant::now();
+    let MergeResult { patch, replaced, conflicts } = merge_object(&before, &offered, &superseded);
+    assert!(started.elapsed() < QUICK, "{:?}", started.elapsed());
+    assert_eq!((replaced.len(), conflicts.len()), (30_000, 30_000));
+    assert_eq!(patch.and_then(|patch| patch.properties).map(|properties| properties.len()), Some(30_000));
+}
+
+#[test]
+fn long_lists_are_united_quickly() {
+    let list = |from: i64| json!({ "list": (from..from + 100_000).collect::<Vec<i64>>() });
+    let started = Instant::now();
+    let merged = merge_object(&object(None, list(0)), &new(None, list(50_000)), &[]);
+    assert!(started.elapsed() < QUICK, "{:?}", started.elapsed());
+    let properties = merged.patch.and_then(|patch| patch.properties).expect("the list grows");
+    let list = properties["list"].as_array().expect("a list");
+    assert_eq!((list.len(), &list[0], &list[149_999]), (150_000, &json!(0), &json!(149_999)));
+}
+
+#[test]
+fn many_conflicts_below_a_long_name_do_not_repeat_it() {
+    let name = "n".repeat(500_000);
+    let below = |value: i64| -> Value {
+        let values: Value = (0..40_000).map(|n| (n.to_string(), json!(value))).collect();
+        json!({ "p": Value::from_iter([(name.clone(), values)]) })
+    };
+    let (before, offered) = (object(None, below(1)), new(None, below(2)));
+    let started = Instant::now();
+    let MergeResult { patch, conflicts, .. } = merge_object(&before, &offered, &[]);
+    assert!(started.elapsed() < QUICK, "{:?}", started.elapsed());
+    assert_eq!((patch, conflicts.len()), (None, 40_000));
+    assert!(conflicts.iter().all(|one| one.field.len() <= MAX_FIELD_BYTES && one.field.ends_with('…')));
 }

@@ -257,11 +257,11 @@ both_engines! {
         let (gone, deleted) = document(&harness, "Gone", "No more.").await;
         harness.graph.delete_document(harness.actor, gone).await.unwrap();
         for wrong in [foreign, deleted, ChunkId::new()] {
-            let found = MergeCandidate { new: person("Ada"), matched: None };
+            let found = MergeCandidate { new: person("Ada"), matched: None, superseded: Vec::new() };
             let told = problem(write_found(&harness, harness.actor, found, Some(wrong)).await);
             assert_eq!(told, "source.chunkId: no chunk with this id in this project");
         }
-        let bad = MergeCandidate { new: new("9", "", json!({ "name": "Ada" })), matched: None };
+        let bad = MergeCandidate { new: new("9", "", json!({ "name": "Ada" })), matched: None, superseded: Vec::new() };
         assert!(matches!(write_found(&harness, harness.actor, bad, Some(chunk)).await, Err(Error::Invalid(_))));
         assert_eq!(said_in(&harness, ObjectId::new().0).await, []);
         assert!(!harness.change_kinds().await.iter().any(|kind| kind.starts_with("object")));

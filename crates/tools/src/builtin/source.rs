@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     ids::{ChunkId, ProjectId},
-    merge::{MatchedBy, MergeConflict, Source},
+    merge::{MatchedBy, MergeConflict, Replacement, Source},
 };
 use emergent_graph::{Result, UpsertOutcome, WriteContext, merge::MergeOutcome, sources};
 use emergent_store::Tx;
@@ -65,10 +65,17 @@ pub(super) fn add_merge_outcome<T>(mut view: Value, outcome: &MergeOutcome<T>) -
             view["similarity"] = json!((score * 1_000.0).round() / 1_000.0);
         }
     }
+    if !outcome.replaced.is_empty() {
+        view["replaced"] = outcome.replaced.iter().map(replacement_json).collect();
+    }
     if !outcome.conflicts.is_empty() {
         view["kept"] = outcome.conflicts.iter().map(conflict_json).collect();
     }
     view
+}
+
+fn replacement_json(replaced: &Replacement) -> Value {
+    json!({ "field": replaced.field, "before": replaced.before, "after": replaced.after })
 }
 
 fn conflict_json(conflict: &MergeConflict) -> Value {

@@ -37,8 +37,8 @@ const REF_PATTERN: &str = "^[A-Za-z0-9_.-]+$";
 const DESCRIPTION: &str = "Creates entities (objects of the graph) and their relationships, all or nothing. Give `type`, \
 `key`, `properties` of one entity, or several in `objects`. Call schema_list_types first if unsure about types. A `key` \
 names an entity as `Type/key`, unique in its type; to change an entity use entities_update. To record what a text says, give \
-`merge: true` and the chunk as `source`. Returns the new ids; with `merge` also each `outcome`, and \
-`kept`: values that were not replaced.";
+`merge: true` and the chunk as `source`; if the text says that something changed, name the property in `supersedes`. \
+Returns the new ids; with `merge` also each `outcome`, `replaced` values, and `kept`: values that were not replaced.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -58,7 +58,7 @@ struct CreateInput {
     #[serde(default)]
     #[schemars(length(max = MAX_EDGES))]
     relationships: Vec<EdgeInput>,
-    /// Completes entities that exist (same key, name or text): adds, never replaces.
+    /// Completes entities that exist (same key, name or text): adds, and replaces only what `supersedes` names.
     #[serde(default)]
     merge: bool,
     /// Chunk that says it.
@@ -98,6 +98,10 @@ struct EntityDetails {
     /// As the type's schema allows.
     #[serde(default)]
     properties: Map<String, Value>,
+    /// Properties whose known value is no longer true; with `merge`.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    supersedes: Vec<String>,
 }
 
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -129,7 +133,11 @@ pub(super) struct EdgeInput {
 impl EntityDetails {
     /// Whether nothing but perhaps a `ref` is given.
     fn is_empty(&self) -> bool {
-        self.key.is_none() && self.status.is_none() && self.labels.is_empty() && self.properties.is_empty()
+        self.key.is_none()
+            && self.status.is_none()
+            && self.labels.is_empty()
+            && self.properties.is_empty()
+            && self.supersedes.is_empty()
     }
 }
 
@@ -142,7 +150,10 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
     let (entities, edges) = parse_input(input)?;
     if merge {
         let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
-        let candidates = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        let mut candidates = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        for (candidate, entity) in candidates.iter_mut().zip(&entities) {
+            candidate.superseded.clone_from(&entity.superseded);
+        }
         let request = MergeRequest { candidates, entities, edges, source };
         return graph_change(move |tx, writer| merge::write(tx, writer, &request));
     }
@@ -205,6 +216,8 @@ pub(super) struct EntityInput {
     pub(super) ref_: Option<String>,
     pub(super) source: Option<SourceRef>,
     pub(super) new: NewObject,
+    /// The properties whose known values are no longer true.
+    pub(super) superseded: Vec<String>,
 }
 
 pub(super) type Entities = Vec<EntityInput>;
@@ -227,15 +240,20 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
         }
         None if !details.is_empty() => {
             return Err(refuse(
-                "`key`, `status`, `labels` and `properties` belong inside each of `objects`, or give `type` beside \
-                 them for one entity",
+                "`key`, `status`, `labels`, `properties` and `supersedes` belong inside each of `objects`, or give \
+                 `type` beside them for one entity",
             ));
         }
         None => None,
     };
     let mut entities: Entities = Vec::new();
     for ObjectInput { type_, details, source } in objects.into_iter().chain(single) {
-        let EntityDetails { ref_, key, status, labels, properties } = details;
+        let EntityDetails { ref_, key, status, labels, properties, supersedes } = details;
+        if !merge && !supersedes.is_empty() {
+            return Err(refuse(
+                "`supersedes` is about entities that exist: give `merge: true` beside it, or use entities_update",
+            ));
+        }
         // Models also refer to a new entity by its key, so `Type/key` is a ref as well.
         let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
         let has_same_key = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
@@ -247,6 +265,7 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
             ref_,
             source,
             new: NewObject { type_, key, status, labels, properties },
+            superseded: supersedes,
         });
     }
     Ok((entities, relationships))
