@@ -8,9 +8,10 @@ use emergent_domain::{
     merge::Source,
     object::Object,
     relationship::Relationship,
+    time::Timestamp,
 };
 use emergent_store::{
-    Tx,
+    Tx, relationships as edge_rows,
     sources::{self as rows, SourceOwner},
 };
 use uuid::Uuid;
@@ -30,9 +31,20 @@ pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Sourc
     Ok(source.ok_or_else(|| Invalid::new("source.chunkId", "no chunk with this id in this project"))?)
 }
 
+/// Records a source that is known since `at`. Returns false if it was already recorded.
+pub(crate) fn add_at(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    entity: (SourceOwner, Uuid),
+    source: &Source,
+    at: Timestamp,
+) -> Result<bool> {
+    Ok(rows::add(tx, ctx.project.id, entity, source, at, ctx.author)?)
+}
+
 /// Records a source of an object. Returns false if it was already recorded.
 pub fn add_to_object(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId, source: &Source) -> Result<bool> {
-    Ok(rows::add(tx, ctx.project.id, (SourceOwner::Object, id.0), source, ctx.now, ctx.author)?)
+    add_at(tx, ctx, (SourceOwner::Object, id.0), source, ctx.now)
 }
 
 /// Records a source of a relationship. Returns false if it was already recorded.
@@ -42,7 +54,7 @@ pub fn add_to_relationship(
     id: RelationshipId,
     source: &Source,
 ) -> Result<bool> {
-    Ok(rows::add(tx, ctx.project.id, (SourceOwner::Relationship, id.0), source, ctx.now, ctx.author)?)
+    add_at(tx, ctx, (SourceOwner::Relationship, id.0), source, ctx.now)
 }
 
 /// Returns the newest sources of an entity. `has_sources` avoids the query if there are none.
@@ -68,6 +80,19 @@ impl Graph {
         self.db().read(read).await
     }
 
+    /// Returns an object as it was at a time, with the newest of the sources that were known then.
+    pub async fn object_at_with_sources(
+        &self,
+        project: ProjectId,
+        id: ObjectId,
+        as_of: Timestamp,
+    ) -> Result<(Object, Vec<Source>)> {
+        let object = self.object_at(project, id, as_of).await?;
+        let read = move |tx: &mut Tx<'_>| rows::list_known_at(tx, project, &[id.0], MAX_SOURCES, as_of);
+        let mut sources = self.db().read(read).await?;
+        Ok((object, sources.remove(&id.0).unwrap_or_default()))
+    }
+
     /// Returns a live relationship with its newest sources.
     pub async fn relationship_with_sources(
         &self,
@@ -81,6 +106,23 @@ impl Graph {
             Ok((edge, list_sources(tx, project, id.0, has_sources)?))
         };
         self.db().read(read).await
+    }
+
+    /// Returns a relationship as it was at a time, with the newest of the sources that were known then. One that did
+    /// not exist then, or had ended, is not found.
+    pub async fn relationship_at_with_sources(
+        &self,
+        project: ProjectId,
+        id: RelationshipId,
+        as_of: Timestamp,
+    ) -> Result<(Relationship, Vec<Source>)> {
+        let read = move |tx: &mut Tx<'_>| {
+            let edge = edge_rows::get_at(tx, project, id, as_of)?;
+            let edge = edge.ok_or_else(|| Error::not_found("relationship", id))?;
+            let mut sources = rows::list_known_at(tx, project, &[id.0], MAX_SOURCES, as_of)?;
+            Ok::<_, Error>((edge, sources.remove(&id.0).unwrap_or_default()))
+        };
+        self.db().snapshot(read).await
     }
 
     /// Returns the newest sources of several objects or relationships.

@@ -106,6 +106,27 @@ pub fn list_for(
     entities: &[Uuid],
     limit: usize,
 ) -> Result<HashMap<Uuid, Vec<Source>>> {
+    list(tx, project, entities, limit, None)
+}
+
+/// Like [`list_for`], without the sources that were added after `as_of`.
+pub fn list_known_at(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    entities: &[Uuid],
+    limit: usize,
+    as_of: Timestamp,
+) -> Result<HashMap<Uuid, Vec<Source>>> {
+    list(tx, project, entities, limit, Some(as_of))
+}
+
+fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    entities: &[Uuid],
+    limit: usize,
+    as_of: Option<Timestamp>,
+) -> Result<HashMap<Uuid, Vec<Source>>> {
     let mut sources: HashMap<Uuid, Vec<Source>> = HashMap::new();
     for list in page::in_chunks(entities) {
         let sql = format!(
@@ -115,7 +136,7 @@ pub fn list_for(
                      row_number() OVER (PARTITION BY entity_id ORDER BY first_said DESC, chunk_id DESC) AS place
                  FROM (
                      SELECT entity_id, chunk_id, min(created_at) AS first_said
-                     FROM graph_sources WHERE project_id = $1 AND entity_id IN ({})
+                     FROM graph_sources WHERE project_id = $1 AND entity_id IN ({}){}
                      GROUP BY entity_id, chunk_id
                  ) AS once
              ) AS s
@@ -123,10 +144,12 @@ pub fn list_for(
              {MESSAGE_OF_DOCUMENT}
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
             Source::COLUMNS,
-            page::placeholders(3, list.len())
+            page::placeholders(3, list.len()),
+            as_of.map(|_| format!(" AND created_at <= ${}", list.len() + 3)).unwrap_or_default()
         );
         let mut params = vec![Param::from(project), Param::from(limit)];
         params.extend(list.into_iter().map(Param::from));
+        params.extend(as_of.map(Param::from));
         for (entity, source) in
             tx.query(&sql, &params, |row| Ok((row.get(0)?, Source::from_row_at(row, 1)?)))?
         {
@@ -144,7 +167,7 @@ pub fn get_object_with_flag(
 ) -> Result<Option<(Object, bool)>> {
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = o.id), {}
-         FROM graph_objects AS o WHERE o.id = $1 AND o.project_id = $2 AND o.deleted_at IS NULL",
+         FROM graph_objects AS o WHERE o.id = $1 AND coalesce(o.project_id = $2 AND o.deleted_at IS NULL, false)",
         Object::columns_of("o")
     );
     tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
@@ -159,7 +182,7 @@ pub fn get_relationship_with_flag(
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = r.id), {}
          FROM graph_relationships AS r
-         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}",
+         WHERE r.id = $1 AND coalesce(r.project_id = $2 AND r.deleted_at IS NULL, false) AND {HAS_LIVE_ENDS}",
         Relationship::columns_of("r")
     );
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))

@@ -60,4 +60,30 @@ both_engines! {
         client.delete(&path).await.is(200);
         client.get(&path).await.refused(404, "not_found");
     }
+
+    async fn a_relationship_that_ended_is_read_at_an_earlier_time_with_the_passages_known_then(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let (ada, bob) = (client.object("Person", "ada", json!({})).await, client.object("Person", "bob", json!({})).await);
+        let knows = client.edge("knows", &ada, &bob).await;
+        document(&server, ada.parse().unwrap(), knows.parse().unwrap()).await;
+        let path = format!("/api/graph/relationships/{knows}");
+        let edge = client.get(&path).await.is(200).clone();
+        // Anything that is written after the source says a time at which it was known.
+        let marker = client.object("Marker", "marker", json!({})).await;
+        let marker = client.get(&format!("/api/graph/objects/{marker}")).await.is(200)["createdAt"].clone();
+        let then = format!("{path}?asOf={}", marker.as_str().unwrap().replace('+', "%2B"));
+        client.delete(&path).await.is(200);
+        client.get(&path).await.refused(404, "not_found");
+        let earlier = client.get(&then).await.is(200).clone();
+        assert_eq!(earlier, edge, "as it was, with its passage");
+        assert_eq!(earlier["sources"][0]["title"], "Letters");
+        client.get(&format!("{path}?asOf=2001-01-01T00:00:00Z")).await.refused(404, "not_found");
+        client.get(&format!("{path}?asOf=yesterday")).await.refused(400, "invalid");
+        let other = client.in_project(server.project("other").await);
+        other.get(&then).await.refused(404, "not_found");
+        // At a time at which its ends were live, it is found, also if one of them is deleted since.
+        client.delete(&format!("/api/graph/objects/{bob}")).await.is(200);
+        assert_eq!(*client.get(&then).await.is(200), edge);
+    }
 }

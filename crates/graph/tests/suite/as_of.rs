@@ -1,11 +1,11 @@
 //! Lists of an earlier time: they have what a list had then.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use emergent_domain::{
     cursor::Page,
     filter::{Filter, Op},
-    ids::ObjectId,
+    ids::{ObjectId, RelationshipId},
     object::{NewObject, Object, ObjectPatch},
     query::{Direction, ObjectFilter},
     relationship::{Relationship, RelationshipPatch},
@@ -124,12 +124,23 @@ both_engines! {
             moments.push(moment);
             clock.advance(Duration::from_millis(1));
         }
+        let all_edges: BTreeMap<RelationshipId, &Relationship> =
+            moments.iter().flat_map(|moment| &moment.edges).map(|edge| (edge.id, edge)).collect();
         for moment in &moments {
             let at = Some(moment.at);
             assert_eq!(list(&harness, ObjectFilter::default(), at).await, moment.objects);
             assert_eq!(list(&harness, of_type("Task"), at).await, moment.tasks);
             assert_eq!(list(&harness, large(), at).await, moment.large);
             assert_eq!(list_edges(&harness, at).await, moment.edges);
+            // Each of them by its id, and none that there was earlier or later.
+            for edge in all_edges.values() {
+                let found = harness.graph.relationship_at_with_sources(harness.project(), edge.id, moment.at).await;
+                let expected = moment.edges.iter().find(|then| then.id == edge.id);
+                match expected {
+                    Some(expected) => assert_eq!(found.unwrap(), (expected.clone(), Vec::new())),
+                    None => assert!(matches!(found, Err(Error::NotFound { .. })), "{found:?} at {:?}", moment.at),
+                }
+            }
             if let Some((id, edges)) = &moment.near {
                 assert_eq!(list_near(&harness, *id, at).await, *edges);
             }

@@ -54,6 +54,21 @@ pub fn list_for_object_at(
     select_page_at(tx, project, Some((object, direction, None)), types, as_of, page)
 }
 
+/// A relationship that was live at a time, as it was then. It needs a snapshot.
+pub fn get_at(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RelationshipId,
+    as_of: Timestamp,
+) -> Result<Option<Relationship>> {
+    let traversal = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
+    let edge = traversal.edges(tx, &[EdgeRef::Id(id)], &mut ByteRoom::new(usize::MAX))?.pop();
+    let Some(edge) = edge.filter(|edge| edge.project == project) else { return Ok(None) };
+    let ends = [edge.from, edge.to];
+    let live = traversal.live_ids(tx, &ends, &[])?;
+    Ok(ends.iter().all(|end| live.contains(end)).then_some(edge))
+}
+
 fn select_page_at(
     tx: &mut Tx<'_>,
     project: ProjectId,

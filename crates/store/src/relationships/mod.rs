@@ -24,7 +24,7 @@ mod list;
 mod parents;
 mod write;
 
-pub use as_of::{list_at, list_for_object_at};
+pub use as_of::{get_at, list_at, list_for_object_at};
 pub use cascade::{
     CASCADE_BATCH, CascadeEdge, DeletedEdges, RestoreCursor, has_live, latest_live_update, list_ends,
     lock_deleted_batch, lock_live_batch,
@@ -74,18 +74,26 @@ pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Resul
     tx.query_opt(&sql, params![from, type_, to], Relationship::from_row)
 }
 
-/// How many live relationships of this type start at an object.
+/// How many live relationships of this type start at an object. The order is that of the index to be used: to
+/// PostgreSQL any index is as good while the table is empty, and another one would need sorting.
 pub fn count_from(tx: &mut Tx<'_>, project: ProjectId, from: ObjectId, type_: &str) -> Result<i64> {
-    let sql = "SELECT count(*) FROM graph_relationships
-               WHERE from_id = $1 AND type = $2 AND project_id = $3 AND deleted_at IS NULL";
-    Ok(tx.query_opt(sql, params![from, type_, project], |row| row.get(0))?.unwrap_or(0))
+    let sql = format!(
+        "SELECT 1 FROM graph_relationships WHERE from_id = $1 AND deleted_at IS NULL AND {} ORDER BY type",
+        page::on_row("type = $2 AND project_id = $3")
+    );
+    let mut count = 0;
+    tx.for_each_row(&sql, params![from, type_, project], |_| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
 }
 
 /// A live relationship.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {} FROM graph_relationships AS r
-         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}",
+         WHERE r.id = $1 AND coalesce(r.project_id = $2 AND r.deleted_at IS NULL, false) AND {HAS_LIVE_ENDS}",
         Relationship::columns_of("r")
     );
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
@@ -95,7 +103,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {} FROM graph_relationships AS r
-         WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL AND {HAS_LIVE_ENDS}{}",
+         WHERE r.id = $1 AND coalesce(r.project_id = $2 AND r.deleted_at IS NULL, false) AND {HAS_LIVE_ENDS}{}",
         Relationship::columns_of("r"),
         tx.for_update()
     );
@@ -120,12 +128,17 @@ const IS_LIVE: &str = "deleted_at IS NULL";
 
 /// One of the live relationships of an object.
 pub fn find_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Option<RelationshipId>> {
+    Ok(list_live_of(tx, object, 1)?.pop())
+}
+
+/// The ids of up to `limit` live relationships of an object.
+pub fn list_live_of(tx: &mut Tx<'_>, object: ObjectId, limit: usize) -> Result<Vec<RelationshipId>> {
     let sql = format!(
         "{} SELECT r.id FROM near CROSS JOIN graph_relationships AS r
-         WHERE r.no = near.no AND {HAS_LIVE_ENDS} LIMIT 1",
+         WHERE r.no = near.no AND {HAS_LIVE_ENDS} LIMIT $2",
         edges_of_object_sql("$1", Direction::Both, IS_LIVE),
     );
-    tx.query_opt(&sql, params![object], |row| row.get(0))
+    tx.query(&sql, params![object, limit], |row| row.get(0))
 }
 
 /// The bytes of one batch of [`list_live_after`].

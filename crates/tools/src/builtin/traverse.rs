@@ -3,15 +3,18 @@
 use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
-    cursor::ResultPage,
-    ids::ObjectId,
+    cursor::{Page, ResultPage},
+    ids::{ObjectId, ProjectId},
     object::Object,
     query::{Direction, PathQuery, TraverseQuery},
     relationship::Relationship,
     time::Timestamp,
 };
-use emergent_graph::Error;
-use emergent_store::{Tx, objects, relationships as edges, transfer};
+use emergent_graph::{Error, sources::SourcesById};
+use emergent_store::{
+    Tx, objects, relationships as edges, sources, transfer,
+    traversal::{ByteRoom, Traversal},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,12 +23,15 @@ use super::{
     define::read_tool,
     input::{Count, DateTime, OneOf, Paging},
     reference::{ObjectRef, resolve_all},
+    source::sources_json,
     view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
 /// The fields of relationships that the answers show.
 const EDGE_FIELDS: [&str; 5] = ["type", "fromId", "toId", "properties", "weight"];
+/// How many sources of each relationship `graph_neighbors` shows, the newest first. `relationships_get` shows more.
+const MAX_EDGE_SOURCES: usize = 3;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
@@ -37,8 +43,8 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         read_tool(
             "graph_neighbors",
-            "Lists an entity's relationships with the entities at their other ends, newest first. Returns `neighbors` with \
-             `direction`, `relationship` and `object`.",
+            "Lists an entity's relationships and the entities at their other ends, newest first. Returns `neighbors` with \
+             `direction`, `relationship` with `sources`, and `object`.",
             neighbors,
         ),
         read_tool(
@@ -76,7 +82,7 @@ struct TraverseInput {
     /// Most relationships to return.
     #[serde(default)]
     max_edges: Count<500, 0, 5_000>,
-    /// The graph at this time; default: now.
+    /// The graph at this time.
     #[schemars(with = "Option<DateTime>")]
     as_of: Option<Timestamp>,
     #[serde(default)]
@@ -120,40 +126,92 @@ struct NeighborsInput {
     /// Only relationships of these types.
     #[serde(default)]
     relationship_types: Vec<String>,
+    /// The graph at this time.
+    #[schemars(with = "Option<DateTime>")]
+    as_of: Option<Timestamp>,
     #[serde(flatten)]
     paging: Paging,
     #[serde(default)]
     fields: FieldSelection,
 }
 
+/// The relationships of an object, the objects at their other ends, and their sources.
+struct Neighbors {
+    center: ObjectId,
+    edges: ResultPage<Relationship>,
+    objects: Vec<Object>,
+    sources: SourcesById,
+}
+
 async fn neighbors(context: ToolContext, input: NeighborsInput) -> Result<Value, ToolError> {
-    let NeighborsInput { id, direction, relationship_types: types, paging, fields } = input;
+    let NeighborsInput { id, direction, relationship_types: types, as_of, paging, fields } = input;
     let page = paging.page().map_err(Error::from)?;
     let project = context.project;
     emergent_domain::query::check_types("relationshipTypes", &types).map_err(Error::from)?;
-    let read = move |tx: &mut Tx<'_>| {
-        let center = id.resolve(tx, project)?;
-        objects::get(tx, project, center)?.ok_or_else(|| id.not_found())?;
-        let edge_page = edges::list_for_object(tx, project, center, direction, &types, &page)?;
-        let ends: Vec<ObjectId> = edge_page.items.iter().map(|edge| other_end(edge, center)).collect();
-        let objects = transfer::objects_by_id(tx, project, &ends)?;
-        Ok::<_, Error>((center, edge_page, objects))
+    let read = move |tx: &mut Tx<'_>| match as_of {
+        Some(as_of) => load_neighbors_at(tx, project, &id, (direction, types.as_slice()), as_of, &page),
+        None => load_neighbors(tx, project, &id, (direction, types.as_slice()), &page),
     };
-    let (center, edge_page, objects) = context.graph.db().snapshot(read).await?;
+    let Neighbors { center, edges, objects, sources } = context.graph.db().snapshot(read).await?;
     let objects: HashMap<ObjectId, Object> = objects.into_iter().map(|object| (object.id, object)).collect();
-    let ResultPage { items, next } = edge_page;
+    let ResultPage { items, next } = edges;
     let neighbors = items
         .iter()
         .filter_map(|edge| {
             let object = objects.get(&other_end(edge, center))?;
+            let mut relationship = FieldSelection::only(EDGE_FIELDS).relationship_json(edge);
+            if let Some(sources) = sources.get(&edge.id.0) {
+                relationship["sources"] = sources_json(sources);
+            }
             Some(json!({
                 "direction": if edge.from == center { Direction::Out } else { Direction::In },
-                "relationship": FieldSelection::only(EDGE_FIELDS).relationship_json(edge),
+                "relationship": relationship,
                 "object": fields.object_json(object),
             }))
         })
         .collect();
     Ok(page_json("neighbors", neighbors, next))
+}
+
+fn load_neighbors(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: &ObjectRef,
+    (direction, types): (Direction, &[String]),
+    page: &Page,
+) -> Result<Neighbors, Error> {
+    let center = id.resolve(tx, project)?;
+    objects::get(tx, project, center)?.ok_or_else(|| id.not_found())?;
+    let edges = edges::list_for_object(tx, project, center, direction, types, page)?;
+    let ends: Vec<ObjectId> = edges.items.iter().map(|edge| other_end(edge, center)).collect();
+    let objects = transfer::objects_by_id(tx, project, &ends)?;
+    let sources = sources::list_for(tx, project, &edge_ids(&edges), MAX_EDGE_SOURCES)?;
+    Ok(Neighbors { center, edges, objects, sources })
+}
+
+/// Like [`load_neighbors`], of an earlier time. A key names the object that had it last.
+fn load_neighbors_at(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: &ObjectRef,
+    (direction, types): (Direction, &[String]),
+    as_of: Timestamp,
+    page: &Page,
+) -> Result<Neighbors, Error> {
+    let center = id.resolve_any(tx, project)?;
+    let then = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
+    if then.live_ids(tx, &[center], &[])?.is_empty() {
+        return Err(id.not_found());
+    }
+    let edges = edges::list_for_object_at(tx, project, (center, direction), types, as_of, page)?;
+    let ends: Vec<ObjectId> = edges.items.iter().map(|edge| other_end(edge, center)).collect();
+    let objects = then.objects(tx, &ends, &[], &mut ByteRoom::new(usize::MAX))?;
+    let sources = sources::list_known_at(tx, project, &edge_ids(&edges), MAX_EDGE_SOURCES, as_of)?;
+    Ok(Neighbors { center, edges, objects, sources })
+}
+
+fn edge_ids(edges: &ResultPage<Relationship>) -> Vec<uuid::Uuid> {
+    edges.items.iter().map(|edge| edge.id.0).collect()
 }
 
 fn other_end(edge: &Relationship, center: ObjectId) -> ObjectId {
@@ -177,7 +235,7 @@ struct PathInput {
     /// Most steps.
     #[serde(default)]
     max_depth: Count<8, 0, { TraverseQuery::MAX_DEPTH }>,
-    /// The graph at this time; default: now.
+    /// The graph at this time.
     #[schemars(with = "Option<DateTime>")]
     as_of: Option<Timestamp>,
     #[serde(default)]

@@ -131,6 +131,99 @@ both_engines! {
         assert_eq!(object["reason"], reason);
     }
 
+    async fn a_later_text_replaces_what_it_says_to_have_changed(db: TestDb) {
+        let world = World::new(&db).await;
+        let (_, before) = document(&world, "Before", "Grace Hopper is a professor at Vassar College.").await;
+        let (_, after) = document(&world, "After", "Grace Hopper left Vassar College and is now an officer.").await;
+        world.ok("entities_create", json!({
+            "merge": true, "source": { "chunkId": before[0]["id"] },
+            "objects": [
+                { "ref": "grace", "type": "Person", "properties": { "name": "Grace Hopper", "role": "professor", "born": 1906 } },
+                { "ref": "vassar", "type": "Organization", "properties": { "name": "Vassar College" } },
+            ],
+            "relationships": [{ "type": "part_of", "fromRef": "grace", "toRef": "vassar" }],
+        })).await;
+        let changed = |supersedes: Value| json!({
+            "merge": true, "source": { "chunkId": after[0]["id"] }, "type": "Person",
+            "properties": { "name": "Grace Hopper", "role": "officer", "born": 1907 }, "supersedes": supersedes,
+        });
+        let refused = world.err("entities_create", changed(json!(["rank"]))).await;
+        assert!(refused.contains("supersedes[0]") && refused.contains("`rank` has no value"), "{refused}");
+        let plain = json!({ "type": "Person", "properties": { "role": "officer" }, "supersedes": ["role"] });
+        assert!(world.err("entities_create", plain).await.contains("merge: true"));
+        let made = world.ok("entities_create", changed(json!(["role"]))).await;
+        let one = &made["objects"][0];
+        assert_eq!(one["replaced"], json!([{ "field": "properties.role", "before": "professor", "after": "officer" }]));
+        assert_eq!(one["kept"], json!([{ "field": "properties.born", "kept": 1906, "offered": 1907 }]));
+        let edge = json!({
+            "type": "part_of", "fromId": "Person/grace-hopper", "toId": "Organization/vassar-college",
+            "source": { "chunkId": after[0]["id"] },
+        });
+        world.ok("relationships_delete", edge).await;
+
+        let history = world.ok("entities_history", json!({ "id": "Person/grace-hopper" })).await;
+        let then = history["versions"][1]["updatedAt"].clone();
+        let now = world.ok("entities_get", json!({ "id": "Person/grace-hopper" })).await["object"].clone();
+        assert_eq!((&now["properties"]["role"], each(&now, "sources", "/title")), (&json!("officer"), vec!["After", "Before"]));
+        let earlier = world.ok("entities_get", json!({ "id": "Person/grace-hopper", "asOf": then })).await["object"].clone();
+        assert_eq!((&earlier["properties"]["role"], each(&earlier, "sources", "/title")), (&json!("professor"), vec!["Before"]));
+        assert!(world.err("entities_get", json!({ "ids": ["Person/grace-hopper"], "asOf": then })).await.contains("`asOf`"));
+        let ends = json!({ "fromId": "Person/grace-hopper", "toId": "Organization/vassar-college" });
+        let ends_then = json!({ "fromId": "Person/grace-hopper", "toId": "Organization/vassar-college", "asOf": then });
+        assert_eq!(world.ok("graph_path", ends).await["found"], false);
+        assert_eq!(world.ok("graph_path", ends_then).await["found"], true);
+
+        // The relationship that ended has its passage at the time at which it held.
+        let named = json!({ "type": "part_of", "fromId": "Person/grace-hopper", "toId": "Organization/vassar-college" });
+        assert!(world.err("relationships_get", named.clone()).await.contains("no relationship"));
+        let at = |mut input: Value, time: &Value| {
+            input["asOf"] = time.clone();
+            input
+        };
+        let held = world.ok("relationships_get", at(named.clone(), &then)).await["relationship"].clone();
+        assert_eq!((&held["type"], each(&held, "sources", "/title")), (&json!("part_of"), vec!["Before"]));
+        let by_id = world.ok("relationships_get", at(json!({ "id": held["id"] }), &then)).await;
+        assert_eq!(by_id["relationship"], held);
+        let small = world.ok("relationships_get", at(json!({ "id": held["id"], "fields": ["type"] }), &then)).await;
+        assert_eq!(small["relationship"], json!({ "id": held["id"], "type": "part_of" }));
+        assert!(world.over_there().err("relationships_get", at(json!({ "id": held["id"] }), &then)).await.contains("no relationship"));
+        let around = json!({ "id": "Person/grace-hopper" });
+        assert_eq!(world.ok("graph_neighbors", around.clone()).await["neighbors"], json!([]));
+        let around_then = world.ok("graph_neighbors", at(around, &then)).await;
+        assert_eq!(each(&around_then, "neighbors", "/object/key"), ["vassar-college"]);
+        assert_eq!(each(&around_then, "neighbors", "/relationship/sources/0/title"), ["Before"]);
+    }
+
+    async fn an_earlier_time_never_shows_a_later_relationship(db: TestDb) {
+        let world = World::new(&db).await;
+        let (_, chunks) = document(&world, "Letters", "Ada knows Bob.").await;
+        world.ok("entities_create", json!({ "objects": [{ "type": "P", "key": "a" }, { "type": "P", "key": "b" }] })).await;
+        let then = world.ok("entities_get", json!({ "id": "P/b" })).await["object"]["createdAt"].clone();
+        world.graph.clock().advance(std::time::Duration::from_secs(60));
+        let edge = json!({ "type": "knows", "fromId": "P/a", "toId": "P/b" });
+        let mut made = edge.clone();
+        made["source"] = json!({ "chunkId": chunks[0]["id"] });
+        world.ok("relationships_create", made).await;
+        let now = world.ok("relationships_get", edge.clone()).await["relationship"]["createdAt"].clone();
+        let at = |mut input: Value, time: &Value| {
+            input["asOf"] = time.clone();
+            input
+        };
+        for (time, count) in [(&then, 0), (&now, 1)] {
+            let near = world.ok("graph_neighbors", at(json!({ "id": "P/a" }), time)).await;
+            assert_eq!(near["neighbors"].as_array().unwrap().len(), count, "{near}");
+            let around = world.ok("graph_traverse", at(json!({ "startIds": ["P/a"] }), time)).await;
+            assert_eq!(around["edges"].as_array().unwrap().len(), count, "{around}");
+            assert_eq!(around["nodes"].as_array().unwrap().len(), 1 + count, "{around}");
+            let way = world.ok("graph_path", at(json!({ "fromId": "P/a", "toId": "P/b" }), time)).await;
+            assert_eq!(way["found"], count == 1, "{way}");
+        }
+        assert!(world.err("relationships_get", at(edge.clone(), &then)).await.contains("no relationship"));
+        assert_eq!(each(&world.ok("relationships_get", at(edge, &now)).await["relationship"], "sources", "/title"), ["Letters"]);
+        let long_ago = json!({ "id": "P/a", "asOf": "2001-01-01T00:00:00Z" });
+        assert!(world.err("graph_neighbors", long_ago).await.contains("no object"));
+    }
+
     async fn relationships_are_joined_with_their_passage_too(db: TestDb) {
         let world = World::new(&db).await;
         let (_, chunks) = document(&world, "Notes", "Ada knows Bob.").await;

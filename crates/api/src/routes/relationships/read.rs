@@ -7,6 +7,8 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_graph::RelationshipFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     ApiError, App,
@@ -73,18 +75,31 @@ async fn resolve_end(
     }
 }
 
-/// Returns one relationship.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RelationshipAtQuery {
+    /// The relationship as it was at that moment, with the sources that were known then, also if it ended since.
+    #[param(value_type = Option<String>, format = DateTime)]
+    as_of: Option<Timestamp>,
+}
+
+/// Returns one relationship, as it is or as it was at a time.
 #[utoipa::path(
     get, path = "/api/graph/relationships/{id}", tag = "relationships", operation_id = "getRelationship",
-    params(("id" = Uuid, Path)),
+    params(("id" = Uuid, Path), RelationshipAtQuery),
     responses((status = 200, description = "The relationship", body = Envelope<RelationshipView>)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<RelationshipId>,
+    Query(query): Query<RelationshipAtQuery>,
 ) -> Result<RelationshipView> {
-    ok(app.graph.relationship_with_sources(project, id).await?)
+    match query.as_of {
+        Some(as_of) => ok(app.graph.relationship_at_with_sources(project, id, as_of).await?),
+        None => ok(app.graph.relationship_with_sources(project, id).await?),
+    }
 }
 
 /// Lists all versions of a relationship, newest first, also of a deleted one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
     object::Object,
+    time::Timestamp,
 };
 use emergent_graph::{
     Error,
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     define::{read_tool, refuse},
-    input::Paging,
+    input::{DateTime, Paging},
     reference::ObjectRef,
     source,
     view::{FieldSelection, page_json},
@@ -32,7 +33,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
             "entities_get",
             "Reads one entity by `id` or several by `ids`; to find entities use entities_query or entities_search. Returns \
              `object`, or for `ids` `objects` in your order and the `missing` ones. `sources` are the document chunks that \
-             back it.",
+             back it, newest first. `asOf` reads what was known at an earlier time.",
             get,
         ),
         read_tool(
@@ -53,12 +54,22 @@ struct GetInput {
     /// Several, instead of `id`.
     #[schemars(length(min = 1, max = MAX_IDS))]
     ids: Option<Vec<ObjectRef>>,
+    /// As it was at this time, with the sources known then; only with `id`.
+    #[serde(rename = "asOf")]
+    #[schemars(with = "Option<DateTime>")]
+    as_of: Option<Timestamp>,
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     let (project, fields) = (context.project, input.fields);
+    if let Some(as_of) = input.as_of {
+        let (Some(id), None) = (input.id, input.ids) else {
+            return Err(refuse("`asOf` needs `id`, not `ids`: read one entity at a time"));
+        };
+        return get_at(&context, id, as_of, &fields).await;
+    }
     match (input.id, input.ids) {
         (Some(id), None) => {
             let shows_sources = fields.includes("sources");
@@ -90,6 +101,28 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
         }
         _ => Err(refuse("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),
     }
+}
+
+/// An object as it was at a time. A key names the object that had it last.
+async fn get_at(
+    context: &ToolContext,
+    id: ObjectRef,
+    as_of: Timestamp,
+    fields: &FieldSelection,
+) -> Result<Value, ToolError> {
+    let (project, reference) = (context.project, id.clone());
+    let found: ObjectId = context.graph.db().read(move |tx| reference.resolve_any(tx, project)).await?;
+    let read = context.graph.object_at_with_sources(project, found, as_of).await;
+    let (object, known) = read.map_err(|error| match error {
+        Error::NotFound { .. } => id.not_found(),
+        other => other,
+    })?;
+    let sources = if fields.includes("sources") && !known.is_empty() {
+        SourcesById::from([(object.id.0, known)])
+    } else {
+        SourcesById::new()
+    };
+    Ok(json!({ "object": object_json(fields, &object, &sources) }))
 }
 
 /// The live object that a reference names; `None` if there is none.

@@ -1,21 +1,26 @@
 //! The inputs of the relationship tools, and the functions that do their work.
 
 use emergent_domain::{
+    cursor::Page,
     ids::{ProjectId, RelationshipId},
     merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
+    time::Timestamp,
 };
-use emergent_graph::{Error, RelationshipFilter, UpsertOutcome, WriteContext, merge, relationships, sources};
-use emergent_store::{Tx, relationships as rows};
+use emergent_graph::{
+    Error, RelationshipFilter, UpsertOutcome, WriteContext, merge, relationships,
+    sources::{self, MAX_SOURCES, SourcesById},
+};
+use emergent_store::{Tx, relationships as rows, sources as source_rows};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::{
     define::{CallResult, deserialize_nullable, graph_change, refuse},
-    input::{Paging, Uuid},
+    input::{DateTime, Paging, Uuid},
     reference::ObjectRef,
-    source::{SourceCache, SourceRef, add_merge_outcome},
+    source::{SourceCache, SourceRef, add_merge_outcome, sources_json},
     view::{FieldSelection, page_json},
 };
 use crate::{ToolContext, ToolError};
@@ -193,35 +198,88 @@ impl RelationshipRef {
             return Ok(id);
         }
         let (Some(type_), Some(from), Some(to)) = (&self.type_, &self.from_id, &self.to_id) else {
-            return Err(Error::NotFound { what: "relationship", id: String::new() });
+            return Err(self.not_found());
         };
         let ends = (from.resolve(tx, project)?, to.resolve(tx, project)?);
         let edge = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
-        let name = || format!("{type_} from {from} to {to}");
-        edge.map(|edge| edge.id).ok_or_else(|| Error::NotFound { what: "relationship", id: name() })
+        edge.map(|edge| edge.id).ok_or_else(|| self.not_found())
+    }
+
+    /// The live relationship.
+    fn find(&self, tx: &mut Tx<'_>, project: ProjectId) -> emergent_graph::Result<Relationship> {
+        let id = self.resolve(tx, project)?;
+        rows::get(tx, project, id)?.ok_or_else(|| self.not_found())
+    }
+
+    /// The relationship that was live at a time, as it was then. A key names the object that had it last.
+    fn find_at(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        as_of: Timestamp,
+    ) -> emergent_graph::Result<Relationship> {
+        let edge = match (self.id, &self.type_, &self.from_id, &self.to_id) {
+            (Some(id), ..) => rows::get_at(tx, project, id, as_of)?,
+            (None, Some(type_), Some(from), Some(to)) => {
+                let filter = RelationshipFilter {
+                    types: vec![type_.clone()],
+                    from: Some(from.resolve_any(tx, project)?),
+                    to: Some(to.resolve_any(tx, project)?),
+                };
+                // At one time there is at most one of a type between two objects.
+                rows::list_at(tx, project, &filter, as_of, &Page::first(1))?.items.pop()
+            }
+            _ => None,
+        };
+        edge.ok_or_else(|| self.not_found())
+    }
+
+    fn not_found(&self) -> Error {
+        let id = match (self.id, &self.type_, &self.from_id, &self.to_id) {
+            (None, Some(type_), Some(from), Some(to)) => format!("{type_} from {from} to {to}"),
+            (id, ..) => id.map(|id| id.to_string()).unwrap_or_default(),
+        };
+        Error::NotFound { what: "relationship", id }
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" }))]
 pub(super) struct GetInput {
     #[serde(flatten)]
     named: RelationshipRef,
+    /// As it was at this time.
+    #[schemars(with = "Option<DateTime>")]
+    as_of: Option<Timestamp>,
     /// Return only these fields; default: all but author.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
-    input.named.check()?;
-    let project = context.project;
+    let GetInput { named, as_of, fields } = input;
+    named.check()?;
+    let (project, shows_sources) = (context.project, fields.includes("sources"));
     let read = move |tx: &mut Tx<'_>| {
-        let id = input.named.resolve(tx, project)?;
-        rows::get(tx, project, id)?
-            .ok_or_else(|| Error::NotFound { what: "relationship", id: id.to_string() })
+        let edge = match as_of {
+            Some(as_of) => named.find_at(tx, project, as_of)?,
+            None => named.find(tx, project)?,
+        };
+        let sources = match as_of {
+            _ if !shows_sources => SourcesById::new(),
+            Some(as_of) => source_rows::list_known_at(tx, project, &[edge.id.0], MAX_SOURCES, as_of)?,
+            None => source_rows::list_for(tx, project, &[edge.id.0], MAX_SOURCES)?,
+        };
+        Ok::<_, Error>((edge, sources))
     };
-    let relationship = context.graph.db().read(read).await?;
-    Ok(json!({ "relationship": input.fields.relationship_json(&relationship) }))
+    // A snapshot, because a concurrent update moves a version to the history.
+    let (edge, sources) = context.graph.db().snapshot(read).await?;
+    let mut view = fields.relationship_json(&edge);
+    if let Some(sources) = sources.get(&edge.id.0) {
+        view["sources"] = sources_json(sources);
+    }
+    Ok(json!({ "relationship": view }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -287,19 +345,25 @@ pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" }))]
 pub(super) struct DeleteInput {
     #[serde(flatten)]
     named: RelationshipRef,
     /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
+    /// Document chunk that says that it ended.
+    source: Option<SourceRef>,
 }
 
 pub(super) async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     input.named.check()?;
     graph_change(move |tx, writer| {
         let id = input.named.resolve(tx, writer.project.id)?;
-        let deleted = relationships::delete(tx, writer, id, input.expected_version)?;
+        let deleted = match SourceCache::new(writer).get(tx, input.source, None)? {
+            Some(source) => merge::end_relationship(tx, writer, id, input.expected_version, &source)?,
+            None => relationships::delete(tx, writer, id, input.expected_version)?,
+        };
         Ok(
             json!({ "deleted": FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(&deleted) }),
         )

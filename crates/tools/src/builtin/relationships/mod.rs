@@ -21,7 +21,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         read_tool(
             "relationships_get",
-            "Reads one relationship, named by `id` or by `type`, `fromId` and `toId`.",
+            "Reads one relationship, named by `id` or by `type`, `fromId` and `toId`, with the `sources` that back it.",
             get,
         ),
         read_tool(
@@ -38,7 +38,8 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         destructive_tool(
             "relationships_delete",
-            "Deletes a relationship, named by `id` or by `type`, `fromId` and `toId`; its entities stay.",
+            "Deletes a relationship, named by `id` or by `type`, `fromId` and `toId`; its entities stay. If a text says that it \
+             ended, give the chunk as `source`; it is still found at an earlier time.",
             delete,
         ),
     ]
