@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 const NOTES: &str = "Ada Lovelace wrote the first program for the Analytical Engine of Charles Babbage.";
 const FAMILY: &str = "Ada Lovelace was born as Ada Byron, the daughter of Lord Byron.";
+const BEFORE: &str = "Grace Hopper is a professor at Vassar College.";
+const AFTER: &str = "Grace Hopper left Vassar College and is now an officer of the Navy.";
 
 async fn start(home: &Home) -> Server {
     let server = home.start().await;
@@ -129,6 +131,61 @@ async fn tour(home: Home) {
     server.kill();
 }
 
+/// The text of the chunk that a source names.
+async fn passage(api: &Api, source: &Value) -> String {
+    let document = source["documentId"].as_str().expect("a document");
+    let chunks = api.get(&format!("/api/documents/{document}/chunks")).await.data();
+    let chunks = chunks.as_array().expect("chunks").clone();
+    let chunk = chunks.into_iter().find(|chunk| chunk["id"] == source["chunkId"]).expect("the chunk");
+    chunk["text"].as_str().expect("a text").to_owned()
+}
+
+/// A document says one thing and a later one another: the graph has the first for then and the second for now, each
+/// with its passage.
+async fn change(home: Home) {
+    let server = start(&home).await;
+    let api = &server.api;
+    ingest(api, "Before", BEFORE).await;
+    extractions(api, 1).await;
+    let first = object(api, "Person", "grace-hopper").await;
+    assert_eq!((&first["version"], &first["properties"]["role"]), (&json!(1), &json!("professor")));
+    ingest(api, "After", AFTER).await;
+    extractions(api, 2).await;
+
+    // Now.
+    let path = format!("/api/graph/objects/{}", first["id"].as_str().unwrap());
+    let now = object(api, "Person", "grace-hopper").await;
+    assert_eq!((&now["id"], &now["version"]), (&first["id"], &json!(2)));
+    assert_eq!(now["properties"], json!({ "name": "Grace Hopper", "role": "officer" }));
+    assert_eq!(passage(api, &now["sources"][0]).await, AFTER);
+    let history = api.get(&format!("{path}/history")).await.data();
+    let reason = history[0]["reason"].as_str().expect("a change says why");
+    assert!(reason.starts_with("merged by key `grace-hopper`, from document `After`"), "{reason}");
+    assert!(reason.ends_with("; replaced properties.role `professor` by `officer`"), "{reason}");
+    assert_eq!(api.get(&format!("{path}/edges")).await.data(), json!([]));
+
+    // Then.
+    let as_of = format!("asOf={}", first["updatedAt"].as_str().unwrap().replace('+', "%2B"));
+    let then = api.get(&format!("{path}?{as_of}")).await.data();
+    assert_eq!((&then["properties"], &then["sources"]), (&first["properties"], &first["sources"]));
+    assert_eq!(passage(api, &then["sources"][0]).await, BEFORE);
+    let edges = api.get(&format!("{path}/edges?{as_of}")).await.data();
+    assert_eq!((edges.as_array().map(Vec::len), &edges[0]["type"]), (Some(1), &json!("part_of")), "{edges}");
+
+    // Reverting the run that wrote the change makes what was true before true again.
+    let run = history[0]["author"]["runId"].as_str().expect("a run wrote it");
+    let runs = api.get("/api/admin/runs?limit=100").await.data();
+    let agent =
+        runs.as_array().unwrap().iter().find(|one| one["id"] == run).expect("the run")["agentId"].clone();
+    let revert = format!("/api/admin/agents/{}/runs/{run}/revert", agent.as_str().unwrap());
+    let reverted = api.post(&revert, &json!({})).await.data();
+    assert_eq!(reverted["conflicts"], json!([]), "{reverted}");
+    let back = object(api, "Person", "grace-hopper").await;
+    assert_eq!((&back["properties"], &back["sources"]), (&first["properties"], &first["sources"]));
+    assert_eq!(api.get(&format!("{path}/edges")).await.data().as_array().map(Vec::len), Some(1));
+    server.kill();
+}
+
 /// Several documents at once, so several extractors: still one of each.
 async fn crowd(home: Home) {
     let server = start(&home).await;
@@ -164,4 +221,14 @@ async fn extractors_at_once_make_one_of_each_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extractors_at_once_make_one_of_each_on_postgres() {
     crowd(home(Home::postgres().await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_document_replaces_what_changed_on_sqlite() {
+    change(home(Home::sqlite())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_document_replaces_what_changed_on_postgres() {
+    change(home(Home::postgres().await)).await;
 }
