@@ -83,6 +83,17 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
+    /// Lists deleted objects, as they were when they were deleted. Each can be restored.
+    pub async fn list_deleted_objects(
+        &self,
+        project: ProjectId,
+        filter: ObjectFilter,
+        page: Page,
+    ) -> Result<ResultPage<Object>> {
+        filter.check()?;
+        Ok(self.db().read(move |tx| rows::list_deleted(tx, project, &filter, &page)).await?)
+    }
+
     /// Lists the objects that were live at a time, as they were then, newest first. The filter applies to what they
     /// were.
     pub async fn list_objects_at(

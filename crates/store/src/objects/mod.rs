@@ -13,6 +13,7 @@ use emergent_domain::{
 
 use crate::{
     author,
+    engine::Engine,
     error::Result,
     filter, page, params,
     row::{TableRow, row},
@@ -60,7 +61,8 @@ pub struct LockedObject {
 /// A live object.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<Object>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
+        "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND {}",
+        page::on_row("project_id = $2 AND deleted_at IS NULL")
     );
     tx.query_opt(&sql, params![id, project], Object::from_row)
 }
@@ -81,12 +83,20 @@ pub fn lock_by_key(
     type_: &str,
     key: &str,
 ) -> Result<Option<LockedObject>> {
-    let sql = format!(
-        "SELECT no, {COLUMNS} FROM graph_objects
-         WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL{}",
-        tx.for_update()
-    );
+    let sql = format!("SELECT no, {COLUMNS} FROM graph_objects WHERE {}{}", has_key_sql(tx), tx.for_update());
     tx.query_opt(&sql, params![project, type_, key], locked_from_row)
+}
+
+/// The condition for the live object with the project `$1`, the type `$2` and the key `$3`. While the table is small, the
+/// index of all objects of a type is as good to PostgreSQL as that of the keys. The order of the keys, of which there is
+/// one, makes it take the latter; with `=` it would ignore the order.
+fn has_key_sql(tx: &Tx<'_>) -> &'static str {
+    match tx.engine() {
+        Engine::Sqlite => "project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
+        Engine::Postgres => {
+            "project_id = $1 AND type = $2 AND key >= $3 AND key <= $3 AND deleted_at IS NULL ORDER BY key"
+        }
+    }
 }
 
 fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
@@ -95,11 +105,8 @@ fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
 
 /// The id of the live object with this key; `None` when there is none.
 pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
-    tx.query_opt(
-        "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
-        params![project, type_, key],
-        |row| row.get(0),
-    )
+    let sql = format!("SELECT id FROM graph_objects WHERE {}", has_key_sql(tx));
+    tx.query_opt(&sql, params![project, type_, key], |row| row.get(0))
 }
 
 /// The object that had this key last: the live one, or the one deleted latest.
@@ -165,9 +172,9 @@ fn select_live(
     let mut objects = HashMap::with_capacity(ids.len());
     for list in page::in_chunks(&ids) {
         let sql = format!(
-            "SELECT id, type, updated_at FROM graph_objects
-             WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL ORDER BY id{lock}",
-            page::placeholders(2, list.len())
+            "SELECT id, type, updated_at FROM graph_objects WHERE id IN ({}) AND {} ORDER BY id{lock}",
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1 AND deleted_at IS NULL"),
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
@@ -186,13 +193,34 @@ pub fn list(
     object_filter: &ObjectFilter,
     page: &Page,
 ) -> Result<ResultPage<Object>> {
+    list_with_state(tx, project, "o.deleted_at IS NULL", object_filter, page)
+}
+
+/// The tombstones of deleted objects that match a filter; those of the objects that were created last come first.
+pub fn list_deleted(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    object_filter: &ObjectFilter,
+    page: &Page,
+) -> Result<ResultPage<Object>> {
+    list_with_state(tx, project, "o.deleted_at IS NOT NULL", object_filter, page)
+}
+
+/// Each state has an index in the order of the list.
+fn list_with_state(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    state: &str,
+    object_filter: &ObjectFilter,
+    page: &Page,
+) -> Result<ResultPage<Object>> {
     let mut params = vec![Param::from(project)];
     let (after, values) = page::after_cursor_sql(page, "o.created_at", "o.id", params.len() + 1);
     params.extend(values);
     let (conditions, values) = filter::object_conditions(tx.engine(), object_filter, "o", params.len() + 1);
     params.extend(values);
     let sql = format!(
-        "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL{after}{conditions}
+        "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND {state}{after}{conditions}
          ORDER BY o.created_at DESC, o.id DESC{}",
         Object::columns_of("o"),
         page::limit_sql(page)

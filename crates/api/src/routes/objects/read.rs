@@ -45,6 +45,9 @@ paged_query! {
         #[serde(rename = "asOf")]
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
+        /// True lists deleted objects instead, as they were when they were deleted; `deletedAt` is the time. Not with
+        /// `asOf`.
+        deleted: Option<bool>,
     }
 }
 
@@ -67,7 +70,7 @@ impl ObjectListQuery {
     }
 }
 
-/// Lists the project's objects, newest first, as they are or as they were at a time.
+/// Lists the project's objects, newest first, as they are or as they were at a time, or the deleted ones.
 #[utoipa::path(
     get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
     params(ObjectListQuery),
@@ -78,9 +81,14 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(query): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
-    let as_of = query.as_of;
+    let (as_of, deleted) = (query.as_of, query.deleted == Some(true));
     let (filter, requested) = query.into_filter()?;
     match as_of {
+        Some(_) if deleted => {
+            Err(Invalid::new("deleted", "must be absent with `asOf`, which lists what was live at that time")
+                .into())
+        }
+        None if deleted => page(app.graph.list_deleted_objects(project, filter, requested).await?),
         Some(as_of) => page(app.graph.list_objects_at(project, filter, as_of, requested).await?),
         None => page(app.graph.list_objects(project, filter, requested).await?),
     }
@@ -90,7 +98,8 @@ pub(super) async fn list(
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ObjectAtQuery {
-    /// The object as it was at that moment, without its sources. A key names the object that had it last.
+    /// The object as it was at that moment, with the sources that were known then. A key names the object that had it
+    /// last.
     #[param(value_type = Option<String>, format = DateTime)]
     as_of: Option<Timestamp>,
 }
@@ -108,7 +117,7 @@ pub(super) async fn get(
     Query(query): Query<ObjectAtQuery>,
 ) -> Result<ObjectView> {
     match query.as_of {
-        Some(as_of) => ok(app.graph.object_at(project, id, as_of).await?),
+        Some(as_of) => ok(app.graph.object_at_with_sources(project, id, as_of).await?),
         None => ok(app.graph.object_with_sources(project, id).await?),
     }
 }
@@ -177,7 +186,7 @@ pub(super) struct SimilarQuery {
     labels: Vec<String>,
     status: Option<String>,
     /// The maximum number of results; the default is 10.
-    #[param(minimum = 1, maximum = 100)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<i64>,
     /// Leaves out objects below this cosine; the default is the value of the embedder.
     #[serde(rename = "minSimilarity")]
