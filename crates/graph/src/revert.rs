@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use emergent_domain::{
     author::Author,
+    document::Document,
     ids::{DocumentId, ObjectId, RelationshipId, RunId},
     object::Object,
     relationship::Relationship,
@@ -28,12 +29,21 @@ mod objects;
 
 pub use batches::{MAX_AT_ONCE, REVERT_QUEUE, WrittenEntities, enqueue};
 
+/// How many of the reverted entities the report of a revert in many transactions lists. A run can write millions.
+const MAX_LISTED_UNDONE: usize = 10_000;
+/// How many conflicts it lists. Their reasons may be long.
+const MAX_LISTED_CONFLICTS: usize = 1_000;
+
 /// The result of reverting a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RevertReport {
     pub undone: Vec<RevertedEntity>,
+    /// How many more were reverted than are listed.
+    pub unlisted_undone: usize,
     /// The entities that were not reverted, with the reasons.
     pub conflicts: Vec<RevertConflict>,
+    /// How many more were not reverted than are listed.
+    pub unlisted_conflicts: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +118,20 @@ impl RevertReport {
     ) {
         self.conflicts.push(RevertConflict { kind, id, name, reason: reason.into(), current_version });
     }
+
+    /// Adds what one of many transactions did. What does not fit into the lists is counted.
+    fn append(&mut self, other: RevertReport) {
+        self.unlisted_undone += extend_up_to(&mut self.undone, other.undone, MAX_LISTED_UNDONE);
+        self.unlisted_conflicts += extend_up_to(&mut self.conflicts, other.conflicts, MAX_LISTED_CONFLICTS);
+    }
+}
+
+/// Adds items until the list has `max`. Returns how many were left out.
+fn extend_up_to<T>(list: &mut Vec<T>, items: Vec<T>, max: usize) -> usize {
+    let added = max.saturating_sub(list.len()).min(items.len());
+    let left_out = items.len() - added;
+    list.extend(items.into_iter().take(added));
+    left_out
 }
 
 /// What an entry of a report is about.
@@ -128,8 +152,8 @@ impl Entity {
         Self { kind: EntityKind::Relationship, id: edge.id.0, name: Some(edge.type_.clone()) }
     }
 
-    fn document(id: DocumentId) -> Self {
-        Self { kind: EntityKind::Document, id: id.0, name: None }
+    fn document(document: &Document) -> Self {
+        Self { kind: EntityKind::Document, id: document.id.0, name: Some(document.title.clone()) }
     }
 }
 
@@ -162,7 +186,8 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<Reve
     edges::report_restored(tx, ctx, &dormant, &mut report)?;
     edges::restore(tx, ctx, &edges, &mut report)?;
     edges::roll_back(tx, ctx, &edges, &mut report)?;
-    delete_sources(tx, ctx, runs, &report)?;
+    let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
+    delete_sources(tx, ctx, runs, &conflicting)?;
     Ok(report)
 }
 
@@ -183,18 +208,22 @@ fn delete_documents(
     report: &mut RevertReport,
 ) -> Result<()> {
     for id in written {
-        documents::delete(tx, ctx, *id)?;
-        report.add_reverted(Entity::document(*id), UndoAction::Deleted, 2);
+        let document = documents::delete(tx, ctx, *id)?;
+        report.add_reverted(Entity::document(&document), UndoAction::Deleted, 2);
     }
     Ok(())
 }
 
 /// Deletes the sources of what the runs wrote. An entity with a conflict still has the content that the run wrote,
 /// so it keeps the sources of that content.
-fn delete_sources(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet, report: &RevertReport) -> Result<()> {
-    let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
+fn delete_sources(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    conflicting: &HashSet<Uuid>,
+) -> Result<()> {
     for run in runs {
-        sources::delete_for_run(tx, ctx.project.id, *run, &conflicting)?;
+        sources::delete_for_run(tx, ctx.project.id, *run, conflicting)?;
     }
     Ok(())
 }
@@ -358,5 +387,32 @@ fn conflict_reason(error: Error) -> Result<String> {
         Error::Invalid(invalid) => Ok(format!("its previous content is no longer valid: {invalid}")),
         Error::KeyTaken { .. } | Error::Conflict { .. } | Error::MissingScope { .. } => Ok(error.to_string()),
         other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_lists_the_first_entities_and_counts_the_others() {
+        let batch = |from: usize| {
+            let mut report = RevertReport::default();
+            for n in from..from + 800 {
+                let entity =
+                    || Entity { kind: EntityKind::Object, id: Uuid::from_u128(n as u128), name: None };
+                report.add_reverted(entity(), UndoAction::Deleted, 2);
+                report.add_conflict(entity(), 1, CHANGED_SINCE);
+            }
+            report
+        };
+        let mut report = RevertReport::default();
+        for number in 0..20 {
+            report.append(batch(800 * number));
+        }
+        assert_eq!((report.undone.len(), report.unlisted_undone), (MAX_LISTED_UNDONE, 6_000));
+        assert_eq!((report.conflicts.len(), report.unlisted_conflicts), (MAX_LISTED_CONFLICTS, 15_000));
+        let listed: Vec<u128> = report.conflicts.iter().map(|conflict| conflict.id.as_u128()).collect();
+        assert_eq!(listed, (0..1_000).collect::<Vec<u128>>(), "the first ones, each once");
     }
 }

@@ -21,9 +21,16 @@ pub struct RevertRun {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Reverted)]
 pub struct RevertView {
+    /// The first 10,000.
     pub undone: Vec<UndoneView>,
-    /// What stays as it is, and why.
+    /// How many more were undone than `undone` lists.
+    #[serde(default)]
+    pub unlisted_undone: usize,
+    /// What stays as it is, and why: the first 1,000.
     pub conflicts: Vec<RevertConflictView>,
+    /// How many more stay as they are than `conflicts` lists.
+    #[serde(default)]
+    pub unlisted_conflicts: usize,
     /// The runs whose writes were undone.
     #[serde(default)]
     pub runs: Vec<Uuid>,
@@ -55,7 +62,7 @@ pub struct UndoneView {
     /// `object`, `relationship` or `document`.
     pub kind: String,
     pub id: Uuid,
-    /// `Type/key` of an object, with its id if it has no key; the type of a relationship; absent for a document.
+    /// `Type/key` of an object, with its id if it has no key; the type of a relationship; the title of a document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `deleted` what the run had made, `put_back` what it had changed, `restored` what it had

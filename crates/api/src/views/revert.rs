@@ -37,7 +37,9 @@ impl IntoView<RevertView> for RevertOutcome {
         let RevertOutcome { report, runs, children, dry_run } = self;
         RevertView {
             undone: report.undone.into_iter().map(IntoView::into_view).collect(),
+            unlisted_undone: report.unlisted_undone,
             conflicts: report.conflicts.into_iter().map(IntoView::into_view).collect(),
+            unlisted_conflicts: report.unlisted_conflicts,
             runs: runs.into_iter().map(|run| run.0).collect(),
             children: children.into_iter().map(IntoView::into_view).collect(),
             dry_run,

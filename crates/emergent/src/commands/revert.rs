@@ -44,7 +44,8 @@ impl Revert {
 
 /// The lines about a revert of the run with the id `run`.
 fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
-    let (undone, kept) = (reverted.undone.len(), reverted.conflicts.len());
+    let undone = reverted.undone.len() + reverted.unlisted_undone;
+    let kept = reverted.conflicts.len() + reverted.unlisted_conflicts;
     let changes = counted(undone, "change");
     let mut lines = vec![match (reverted.dry_run, kept) {
         _ if undone + kept == 0 => "it wrote nothing to the graph that could be undone".to_owned(),
@@ -68,13 +69,13 @@ fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
         format!("  {:<9} {:<12} {name}", action(&item.how), item.kind)
     };
     lines.extend(reverted.undone.iter().take(MAX_LISTED).map(line));
-    lines.extend(not_listed(undone));
+    lines.extend(not_listed(undone, reverted.unlisted_undone));
     let conflict = |conflict: &RevertConflictView| {
         let name = name(&conflict.kind, conflict.name.as_deref(), conflict.id);
         format!("  {:<9} {:<12} {name}: {}", "left", conflict.kind, conflict.reason)
     };
     lines.extend(reverted.conflicts.iter().take(MAX_LISTED).map(conflict));
-    lines.extend(not_listed(kept));
+    lines.extend(not_listed(kept, reverted.unlisted_conflicts));
     if !reverted.children.is_empty() {
         let runs = counted(reverted.children.len(), "run");
         lines.push(format!("{runs} that it started wrote as well, and what was written there stays:"));
@@ -94,9 +95,10 @@ fn name(kind: &str, name: Option<&str>, id: Uuid) -> String {
     }
 }
 
-/// Says how many items are left out of a list.
-fn not_listed(count: usize) -> Option<String> {
-    (count > MAX_LISTED).then(|| format!("  … and {} more (`--json` lists all)", count - MAX_LISTED))
+/// Says how many items are left out of a list. The server has not sent `unlisted` of them.
+fn not_listed(count: usize, unlisted: usize) -> Option<String> {
+    let extent = if unlisted == 0 { "lists all" } else { "lists more" };
+    (count > MAX_LISTED).then(|| format!("  … and {} more (`--json` {extent})", count - MAX_LISTED))
 }
 
 fn describe_child(child: &ChildWritesView) -> String {
@@ -115,6 +117,7 @@ mod tests {
     fn what_is_undone_is_named() {
         assert_eq!(name("object", Some("Note/old"), Uuid::nil()), "Note/old");
         assert_eq!(name("relationship", Some("knows"), Uuid::nil()), format!("knows ({})", Uuid::nil()));
+        assert_eq!(name("document", Some("page.md"), Uuid::nil()), "page.md");
         assert_eq!(name("document", None, Uuid::nil()), Uuid::nil().to_string());
     }
 
@@ -129,7 +132,9 @@ mod tests {
         };
         let reverted = RevertView {
             undone: Vec::new(),
+            unlisted_undone: 0,
             conflicts: Vec::new(),
+            unlisted_conflicts: 0,
             runs: vec![uuid::Uuid::nil()],
             children: vec![child],
             dry_run: true,
@@ -138,5 +143,28 @@ mod tests {
         assert!(text.starts_with("it wrote nothing") && text.contains("2 objects, 1 document"), "{text}");
         assert!(text.contains("1 run that it started wrote as well"), "{text}");
         assert!(text.contains("`emergent run revert last --tree`"), "{text}");
+    }
+
+    #[test]
+    fn what_the_answer_does_not_list_is_counted() {
+        let undone = UndoneView {
+            kind: "object".to_owned(),
+            id: Uuid::nil(),
+            name: Some("Note/a".to_owned()),
+            how: "deleted".to_owned(),
+            version: 2,
+        };
+        let reverted = RevertView {
+            undone: vec![undone; 60],
+            unlisted_undone: 940,
+            conflicts: Vec::new(),
+            unlisted_conflicts: 0,
+            runs: Vec::new(),
+            children: Vec::new(),
+            dry_run: false,
+        };
+        let lines = describe(&reverted, "last");
+        assert_eq!(lines[0], "undid 1000 changes");
+        assert_eq!(lines.last().map(String::as_str), Some("  … and 950 more (`--json` lists more)"));
     }
 }

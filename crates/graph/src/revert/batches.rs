@@ -4,9 +4,12 @@
 //! their content back and are restored, then edges. So the graph is consistent after each transaction. What is
 //! reverted already needs nothing any more, so a revert that was interrupted is continued by doing all of it again.
 //! A job in the first transaction does so when the request that started it does not get to the end.
+//!
+//! A preview makes the same transactions and rolls each of them back, see `preview`.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +21,7 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_store::{
-    Tx,
+    Tx, documents,
     jobs::{self, NewJob},
     relationships::CASCADE_BATCH,
     revert::{self as rows, WrittenVersions},
@@ -122,7 +125,8 @@ struct BatchOutcome {
     edges: HashMap<RelationshipId, UndoAction>,
     dormant: Vec<RelationshipId>,
     objects: HashMap<ObjectId, UndoAction>,
-    postponed: Vec<ObjectId>,
+    /// The objects that wait for a key, with the objects that have it.
+    postponed: HashMap<ObjectId, ObjectId>,
     /// The time of its writes. Later transactions do not write earlier versions.
     at: Option<Timestamp>,
 }
@@ -138,8 +142,7 @@ impl Graph {
     ) -> Result<RevertReport> {
         let (project, wanted) = (actor.project, runs.clone());
         let written = self.db().read(move |tx| WrittenEntities::load(tx, project, &wanted)).await?;
-        let report = RevertReport::default();
-        let mut revert = BatchedRevert { graph: self, actor, runs, at_once, report, at: None };
+        let mut revert = BatchedRevert::new(self, actor, runs, at_once);
         revert.run_all(written).await?;
         Ok(revert.report)
     }
@@ -220,8 +223,10 @@ impl BatchedRevert<'_> {
     async fn roll_back(&mut self, objects: Vec<WrittenVersions<ObjectId>>) -> Result<()> {
         let mut later: HashSet<ObjectId> = objects.iter().map(|one| one.id).collect();
         for chunk in objects.chunks(self.at_once) {
-            let ids: HashSet<ObjectId> = chunk.iter().map(|one| one.id).collect();
-            let batch = Batch::RollBackObjects(chunk.to_vec(), &later - &ids);
+            for one in chunk {
+                later.write().remove(&one.id);
+            }
+            let batch = Batch::RollBackObjects(chunk.to_vec(), Arc::clone(&later));
             let postponed = self.run(batch).await?.postponed;
             later.retain(|id| !ids.contains(id) || postponed.contains(id));
         }
@@ -249,6 +254,8 @@ impl BatchedRevert<'_> {
     }
 }
 
+/// Runs one transaction. With an overlay, it is one of a preview: what the transactions before it would have changed
+/// and what matters here is written first, and the caller rolls everything back.
 fn run_batch(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,

@@ -68,6 +68,7 @@ both_engines! {
 
         let report = revert_cleanly(&harness, run).await;
         assert_eq!(done(&report), ["relationship deleted", "object deleted", "document deleted"]);
+        assert_eq!(report.undone[2].name.as_deref(), Some("page.md"));
         assert!(is_gone(&harness, made).await);
         assert_eq!(harness.neighbours(old).await, []);
         assert!(harness.graph.get_document(harness.project(), document.id).await.is_err());
