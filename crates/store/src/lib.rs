@@ -52,6 +52,8 @@ pub mod relationships;
 pub mod requester;
 pub mod retention;
 pub mod revert;
+pub mod revert_preview;
+mod rolled_back;
 mod row;
 pub mod row_numbers;
 pub mod runs;

@@ -34,6 +34,25 @@ both_engines! {
         assert_eq!(number(&db, ROWS).await, 0);
     }
 
+    async fn a_transaction_that_is_rolled_back_returns_its_result_and_leaves_nothing(db: TestDb) {
+        let count: Result<i64, Error> = db
+            .write_and_roll_back(|tx| {
+                add(tx, "tried")?;
+                Ok(tx.query_opt(ROWS, params![], |row| row.get::<i64>(0))?.unwrap_or_default())
+            })
+            .await;
+        assert_eq!(count.expect("the result of the transaction"), 1);
+        assert_eq!(number(&db, ROWS).await, 0);
+        let failed: Result<(), Error> = db
+            .write_and_roll_back(|tx| {
+                add(tx, "tried")?;
+                Err(Error::Closed)
+            })
+            .await;
+        assert!(matches!(failed, Err(Error::Closed)), "the caller gets its own error back");
+        assert_eq!(number(&db, ROWS).await, 0);
+    }
+
     async fn a_panic_is_rolled_back_and_reported(db: TestDb) {
         let done: Result<(), Error> = db
             .write(|tx| {
