@@ -56,10 +56,13 @@ impl Executor {
 
     /// Like [`Executor::revert_run`], with options. The runs of a tree are reverted as if one run had written
     /// everything: in one transaction, or in many if they wrote much. If the server stops between two of them, a job
-    /// makes the others.
+    /// makes the others. A dry run of many is rolled back one by one, so that nobody waits for all of them.
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
-        if !options.dry_run && self.count_written(actor, id, options).await? > MAX_IN_ONE_TRANSACTION {
-            return self.revert_in_batches(actor, id, options).await;
+        if self.count_written(actor, id, options).await? > MAX_IN_ONE_TRANSACTION {
+            return match options.dry_run {
+                true => self.preview_in_batches(actor, id, options).await,
+                false => self.revert_in_batches(actor, id, options).await,
+            };
         }
         let graph = self.graph().clone();
         // In a dry run the same code runs, so that the report is exact.
@@ -103,11 +106,35 @@ impl Executor {
         let SelectedRuns { reverted, descendants, .. } = self.db().write(prepare).await?;
         let runs: RunSet = reverted.iter().copied().collect();
         let report = self.graph().revert_in_batches(actor, runs, revert::MAX_AT_ONCE).await?;
-        let children = match options.tree {
-            true => Vec::new(),
-            false => self.db().read(move |tx| standing_writes(tx, actor.project, &descendants)).await?,
-        };
+        let children = self.remaining_children(actor, options, descendants).await?;
         Ok(RevertOutcome { report, runs: reverted, children, dry_run: false })
+    }
+
+    async fn preview_in_batches(
+        &self,
+        actor: Actor,
+        id: RunId,
+        options: RevertOptions,
+    ) -> Result<RevertOutcome> {
+        let select = move |tx: &mut Tx<'_>| select_runs(tx, actor.project, id, options);
+        let SelectedRuns { reverted, descendants, .. } = self.write_or_try(Save::DryRun, select).await?;
+        let runs: RunSet = reverted.iter().copied().collect();
+        let report = self.graph().preview_revert(actor, runs, revert::MAX_AT_ONCE).await?;
+        let children = self.remaining_children(actor, options, descendants).await?;
+        Ok(RevertOutcome { report, runs: reverted, children, dry_run: true })
+    }
+
+    /// What the runs below the given one wrote, if they are not reverted with it.
+    async fn remaining_children(
+        &self,
+        actor: Actor,
+        options: RevertOptions,
+        descendants: Vec<ChildRun>,
+    ) -> Result<Vec<ChildWrites>> {
+        match options.tree {
+            true => Ok(Vec::new()),
+            false => self.db().read(move |tx| standing_writes(tx, actor.project, &descendants)).await,
+        }
     }
 }
 

@@ -20,7 +20,9 @@ use hashlink::LruCache;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::{documents::TextExtractor, work_pool::WorkPool};
+use crate::documents::TextExtractor;
+
+pub use work_pool::{Turn, WorkPool};
 
 pub mod actor;
 pub mod arrangement;
@@ -72,6 +74,10 @@ const MAX_QUERY_VECTORS: usize = 64;
 const MAX_VALIDATION_WAIT: Duration = Duration::from_secs(20);
 /// How long a large request waits until it can be parsed.
 const MAX_PARSING_WAIT: Duration = Duration::from_secs(30);
+/// How many previews are made at once.
+const MAX_PREVIEWS: usize = 4;
+/// How long a preview waits for those that came before.
+const MAX_PREVIEW_WAIT: Duration = Duration::from_secs(30);
 /// How long an upload waits until its document can be read.
 const MAX_DOCUMENT_WAIT: Duration = Duration::from_secs(120);
 
@@ -95,6 +101,8 @@ struct Inner {
     document_pool: WorkPool,
     /// The extraction of small documents.
     extraction_pool: WorkPool,
+    /// Previews of changes that touch much.
+    preview_pool: WorkPool,
     extractor: TextExtractor,
     /// The vectors of the most recent queries. Clients request further pages and refine queries, and a
     /// provider is slow.
@@ -116,6 +124,7 @@ impl Graph {
             validation_pool: WorkPool::new("large values are being validated", 2, MAX_VALIDATION_WAIT),
             document_pool: WorkPool::new("large documents are being ingested", 2, MAX_DOCUMENT_WAIT),
             extraction_pool: WorkPool::new("documents are being read", 2, MAX_DOCUMENT_WAIT),
+            preview_pool: WorkPool::new("previews are being made", MAX_PREVIEWS, MAX_PREVIEW_WAIT),
             extractor: TextExtractor::default(),
             queries: Mutex::new(LruCache::new(MAX_QUERY_VECTORS)),
             project_streams: project_stream::ProjectStreams::default(),
@@ -135,6 +144,12 @@ impl Graph {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         self.0.parsing_pool.run(project.unwrap_or(ProjectId(Uuid::nil())), work).await
+    }
+
+    /// Waits until this project may make a preview of a change that touches much. All that it would change is in memory
+    /// until the turn is dropped, so a project has one turn at a time.
+    pub async fn preview_turn(&self, project: ProjectId) -> Result<Turn> {
+        self.0.preview_pool.turn(project).await
     }
 
     pub fn db(&self) -> &Db {

@@ -26,11 +26,13 @@ use emergent_store::{
     relationships::CASCADE_BATCH,
     revert::{self as rows, WrittenVersions},
 };
+use parking_lot::RwLock;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::{
-    CHANGED_SINCE, Entity, PendingUndo, RevertConflict, RevertReport, RunSet, UndoAction, delete_documents,
+    CHANGED_SINCE, Entity, EntityKind, PendingUndo, RevertReport, RunSet, UndoAction, delete_documents,
     delete_sources, edges, edges_to_undo, objects, objects_to_undo, reason, version_before,
     with_common_timestamp, written_by,
 };
@@ -39,6 +41,13 @@ use crate::{
     error::Result,
     worker::{ClaimedJob, JobOutcome, Worker},
 };
+
+mod key_order;
+mod overlay;
+mod preview;
+
+use key_order::split_by_keys;
+use overlay::{Effects, Overlay};
 
 /// The queue of the jobs that continue reverts.
 pub const REVERT_QUEUE: &str = "reverts";
@@ -106,7 +115,7 @@ enum Batch {
     DeleteObjects(Vec<WrittenVersions<ObjectId>>),
     DeleteDocuments(Vec<DocumentId>),
     /// The ids are those of objects that another transaction rolls back.
-    RollBackObjects(Vec<WrittenVersions<ObjectId>>, HashSet<ObjectId>),
+    RollBackObjects(Vec<WrittenVersions<ObjectId>>, Arc<RwLock<HashSet<ObjectId>>>),
     RestoreObjects(Vec<WrittenVersions<ObjectId>>),
     RestoreEdges(Vec<PlannedEdge>),
 }
@@ -129,6 +138,8 @@ struct BatchOutcome {
     postponed: HashMap<ObjectId, ObjectId>,
     /// The time of its writes. Later transactions do not write earlier versions.
     at: Option<Timestamp>,
+    /// What it would have changed, if it is that of a preview.
+    effects: Effects,
 }
 
 impl Graph {
@@ -180,7 +191,18 @@ struct BatchedRevert<'a> {
     runs: RunSet,
     at_once: usize,
     report: RevertReport,
+    /// The entities with a conflict, also those that the report does not list.
+    conflicting: HashSet<(EntityKind, Uuid)>,
     at: Option<Timestamp>,
+    /// What the transactions so far would have changed, if this is a preview: they were rolled back.
+    overlay: Option<Arc<RwLock<Overlay>>>,
+}
+
+impl<'a> BatchedRevert<'a> {
+    fn new(graph: &'a Graph, actor: Actor, runs: RunSet, at_once: usize) -> Self {
+        let report = RevertReport::default();
+        Self { graph, actor, runs, at_once, report, conflicting: HashSet::new(), at: None, overlay: None }
+    }
 }
 
 impl BatchedRevert<'_> {
@@ -215,41 +237,51 @@ impl BatchedRevert<'_> {
         for chunk in later.chunks(self.at_once) {
             self.run(Batch::RestoreEdges(chunk.to_vec())).await?;
         }
-        let (runs, report) = (self.runs.clone(), self.report.clone());
-        self.graph.write(self.actor, move |tx, ctx| delete_sources(tx, ctx, &runs, &report)).await
+        if self.overlay.is_some() {
+            return Ok(());
+        }
+        let runs = self.runs.clone();
+        let conflicting: HashSet<Uuid> = self.conflicting.iter().map(|(_, id)| *id).collect();
+        self.graph.write(self.actor, move |tx, ctx| delete_sources(tx, ctx, &runs, &conflicting)).await
     }
 
     /// Gives objects their content back. One that needs the key of an object of a later transaction comes last.
     async fn roll_back(&mut self, objects: Vec<WrittenVersions<ObjectId>>) -> Result<()> {
-        let mut later: HashSet<ObjectId> = objects.iter().map(|one| one.id).collect();
+        // All transactions share the set: a copy for each would take time in proportion to the square of its size.
+        let later: Arc<RwLock<HashSet<ObjectId>>> =
+            Arc::new(RwLock::new(objects.iter().map(|one| one.id).collect()));
+        let mut holders = HashMap::new();
         for chunk in objects.chunks(self.at_once) {
             for one in chunk {
                 later.write().remove(&one.id);
             }
             let batch = Batch::RollBackObjects(chunk.to_vec(), Arc::clone(&later));
             let postponed = self.run(batch).await?.postponed;
-            later.retain(|id| !ids.contains(id) || postponed.contains(id));
+            later.write().extend(postponed.keys());
+            holders.extend(postponed);
         }
-        let postponed: Vec<_> = objects.into_iter().filter(|one| later.contains(&one.id)).collect();
-        for chunk in postponed.chunks(self.at_once) {
-            self.run(Batch::RollBackObjects(chunk.to_vec(), HashSet::new())).await?;
+        let postponed: Vec<_> = objects.into_iter().filter(|one| holders.contains_key(&one.id)).collect();
+        for chunk in split_by_keys(&postponed, &holders, self.at_once) {
+            self.run(Batch::RollBackObjects(chunk, Arc::default())).await?;
         }
         Ok(())
     }
 
     /// Makes one transaction, and adds what it did to the report.
     async fn run(&mut self, batch: Batch) -> Result<BatchOutcome> {
-        let (runs, at) = (self.runs.clone(), self.at);
-        let work = move |tx: &mut Tx<'_>, ctx: &WriteContext| run_batch(tx, ctx, &runs, &batch, at);
-        let mut outcome = self.graph.write(self.actor, work).await?;
-        self.at = self.at.max(outcome.at);
-        self.report.undone.append(&mut outcome.report.undone);
-        for conflict in outcome.report.conflicts.drain(..) {
-            let is_known = |one: &RevertConflict| (one.kind, one.id) == (conflict.kind, conflict.id);
-            if !self.report.conflicts.iter().any(is_known) {
-                self.report.conflicts.push(conflict);
+        let mut outcome = match self.overlay.clone() {
+            Some(overlay) => self.try_batch(batch, overlay).await?,
+            None => {
+                let (runs, at) = (self.runs.clone(), self.at);
+                let work =
+                    move |tx: &mut Tx<'_>, ctx: &WriteContext| run_batch(tx, ctx, &runs, &batch, at, None);
+                self.graph.write(self.actor, work).await?
             }
-        }
+        };
+        self.at = self.at.max(outcome.at);
+        let mut report = std::mem::take(&mut outcome.report);
+        report.conflicts.retain(|conflict| self.conflicting.insert((conflict.kind, conflict.id)));
+        self.report.append(report);
         Ok(outcome)
     }
 }
@@ -262,6 +294,7 @@ fn run_batch(
     runs: &RunSet,
     batch: &Batch,
     not_before: Option<Timestamp>,
+    overlay: Option<&Overlay>,
 ) -> Result<BatchOutcome> {
     let mut outcome = BatchOutcome::default();
     let now = not_before.map_or(ctx.now, |time| ctx.now.max(time));
@@ -272,7 +305,13 @@ fn run_batch(
         Batch::DeleteEdges(written) => {
             let (plans, dormant) = edges_to_undo(tx, ctx, runs, written, report)?;
             let ctx = &with_common_timestamp(ctx, &[], &plans);
-            edges::delete(tx, ctx, runs, &plans, report)?;
+            match overlay {
+                None => edges::delete(tx, ctx, runs, &plans, report)?,
+                Some(_) => {
+                    edges::preview_deletions(tx, ctx, runs, &plans, report)?;
+                    outcome.effects = Effects::of_deleted_edges(ctx, &plans, report);
+                }
+            }
             outcome.at = Some(ctx.now);
             let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
             outcome.edges = later.map(|plan| (plan.now.id, plan.undo)).collect();
@@ -281,35 +320,81 @@ fn run_batch(
         Batch::DeleteObjects(written) => {
             let plans = objects_to_undo(tx, ctx, runs, written, report)?;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
-            objects::delete(tx, ctx, runs, &plans, report)?;
+            match overlay {
+                None => objects::delete(tx, ctx, runs, &plans, report)?,
+                Some(overlay) => {
+                    overlay.stage_workflow_edges(tx, &plans)?;
+                    let find_edge = |tx: &mut Tx<'_>, id: ObjectId| overlay.find_remaining_edge(tx, id);
+                    objects::preview_deletions(tx, ctx, runs, &plans, report, find_edge)?;
+                    outcome.effects = Effects::of_objects(&plans, report);
+                }
+            }
             outcome.at = Some(ctx.now);
             let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
             outcome.objects = later.map(|plan| (plan.now.id, plan.undo)).collect();
         }
-        Batch::DeleteDocuments(written) => delete_documents(tx, ctx, written, report)?,
+        Batch::DeleteDocuments(written) => match overlay {
+            None => delete_documents(tx, ctx, written, report)?,
+            // Nothing prevents it, and it may be much to write.
+            Some(_) => preview_document_deletions(tx, ctx.project.id, written, report)?,
+        },
         Batch::RollBackObjects(written, later) => {
             let plans = objects_to_undo(tx, ctx, runs, written, report)?;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
-            outcome.postponed = objects::roll_back(tx, ctx, &plans, later, report)?;
+            if let Some(overlay) = overlay {
+                overlay.stage_for_roll_back(tx, ctx, &plans)?;
+            }
+            outcome.postponed = objects::roll_back(tx, ctx, &plans, &later.read(), report)?;
+            if overlay.is_some() {
+                outcome.effects = Effects::of_objects(&plans, report);
+            }
             outcome.at = Some(ctx.now);
         }
         Batch::RestoreObjects(written) => {
             let plans = objects_to_undo(tx, ctx, runs, written, report)?;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
+            if let Some(overlay) = overlay {
+                overlay.stage_keys(tx, ctx, &plans)?;
+            }
             objects::restore(tx, ctx, &plans, report)?;
+            if overlay.is_some() {
+                outcome.effects = Effects::of_objects(&plans, report);
+            }
             outcome.at = Some(ctx.now);
         }
         Batch::RestoreEdges(planned) => {
+            if let Some(overlay) = overlay {
+                overlay.stage_for_edges(tx, ctx, planned)?;
+            }
             let plans = edges_to_restore(tx, ctx, planned, report)?;
             let ctx = &with_common_timestamp(ctx, &[], &plans);
             let dormant = planned.iter().filter(|edge| edge.undo.is_none()).map(|edge| edge.written.id);
             edges::report_restored(tx, ctx, &dormant.collect::<Vec<_>>(), report)?;
             edges::restore(tx, ctx, &plans, report)?;
             edges::roll_back(tx, ctx, &plans, report)?;
+            if overlay.is_some() {
+                outcome.effects = Effects::of_restored_edges(&plans, report);
+            }
             outcome.at = Some(ctx.now);
         }
     }
     Ok(outcome)
+}
+
+/// Reports the documents that would be deleted, without writing anything.
+fn preview_document_deletions(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    written: &[DocumentId],
+    report: &mut RevertReport,
+) -> Result<()> {
+    for id in written {
+        // One that was deleted meanwhile needs nothing any more.
+        if let Some(document) = documents::get(tx, project, *id)? {
+            report.add_reverted(Entity::document(&document), UndoAction::Deleted, 2);
+        }
+    }
+    Ok(())
 }
 
 /// The edges that are restored or get their content back. Many have been restored with their objects since they

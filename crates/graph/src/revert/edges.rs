@@ -39,6 +39,30 @@ pub(super) fn delete(
     plans: &[PendingUndo<Relationship>],
     report: &mut RevertReport,
 ) -> Result<()> {
+    delete_each(tx, ctx, runs, plans, report, |tx, next| {
+        relationships::write_version(tx, next, ChangeKind::RelationshipDeleted)
+    })
+}
+
+/// Reports what [`delete`] would do, and writes no version.
+pub(super) fn preview_deletions(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    plans: &[PendingUndo<Relationship>],
+    report: &mut RevertReport,
+) -> Result<()> {
+    delete_each(tx, ctx, runs, plans, report, |_, _| Ok(()))
+}
+
+fn delete_each(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    plans: &[PendingUndo<Relationship>],
+    report: &mut RevertReport,
+    write: impl Fn(&mut Tx<'_>, &Relationship) -> Result<()>,
+) -> Result<()> {
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
         if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
             report.add_conflict(Entity::edge(now), now.version, FOUND_BY_OTHERS);
@@ -59,13 +83,13 @@ pub(super) fn delete(
             report.add_conflict(Entity::edge(now), now.version, reason);
             continue;
         }
-        relationships::write_version(tx, &next, ChangeKind::RelationshipDeleted)?;
+        write(tx, &next)?;
         report.add_reverted(Entity::edge(now), UndoAction::Deleted, next.version);
     }
     Ok(())
 }
 
-fn deleted_with(before: Option<&Relationship>) -> Option<ObjectId> {
+pub(super) fn deleted_with(before: Option<&Relationship>) -> Option<ObjectId> {
     before.and_then(|before| before.deleted_with)
 }
 

@@ -1,6 +1,6 @@
 //! Reverts the objects that a run wrote.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use emergent_domain::{
     object::{Object, ObjectPatch},
@@ -10,7 +10,8 @@ use emergent_store::{Tx, objects as rows, objects::LockedObject, relationships a
 use serde_json::{Map, Value};
 
 use super::{
-    Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RevertReport, RunSet, UndoAction, conflict_reason,
+    Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet, UndoAction,
+    conflict_reason,
 };
 use crate::{Error, WriteContext, error::Result, objects, tasks};
 
@@ -61,8 +62,42 @@ pub(super) fn delete(
     plans: &[PendingUndo<Object>],
     report: &mut RevertReport,
 ) -> Result<()> {
+    let find_edge = |tx: &mut Tx<'_>, id: ObjectId| -> Result<Option<RelationshipId>> {
+        Ok(edge_rows::find_live_of(tx, id)?)
+    };
+    delete_each(tx, ctx, runs, plans, report, find_edge, |tx, now| {
+        Ok(objects::delete(tx, ctx, now.id, None)?.version)
+    })
+}
+
+/// Reports what [`delete`] would do, and writes no version. `find_edge` finds an edge of an object that remains when
+/// the edges of the run are deleted.
+pub(super) fn preview_deletions(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    plans: &[PendingUndo<Object>],
+    report: &mut RevertReport,
+    find_edge: impl Fn(&mut Tx<'_>, ObjectId) -> Result<Option<RelationshipId>>,
+) -> Result<()> {
+    delete_each(tx, ctx, runs, plans, report, find_edge, |tx, now| {
+        tasks::before_delete(tx, ctx, now)?;
+        Ok(now.version + 1)
+    })
+}
+
+/// Deletes objects with `delete`, which returns the version of the tombstone.
+fn delete_each(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    plans: &[PendingUndo<Object>],
+    report: &mut RevertReport,
+    find_edge: impl Fn(&mut Tx<'_>, ObjectId) -> Result<Option<RelationshipId>>,
+    delete: impl Fn(&mut Tx<'_>, &Object) -> Result<i64>,
+) -> Result<()> {
     for PendingUndo { now, .. } in planned(plans, UndoAction::Deleted) {
-        if let Some(edge) = edge_rows::find_live_of(tx, now.id)? {
+        if let Some(edge) = find_edge(tx, now.id)? {
             let reason = format!(
                 "someone else has connected it to other objects, for example with the relationship `{edge}`"
             );
@@ -73,10 +108,8 @@ pub(super) fn delete(
             report.add_conflict(Entity::object(now), now.version, FOUND_BY_OTHERS);
             continue;
         }
-        match objects::delete(tx, ctx, now.id, None) {
-            Ok(tombstone) => {
-                report.add_reverted(Entity::object(now), UndoAction::Deleted, tombstone.version);
-            }
+        match delete(tx, now) {
+            Ok(version) => report.add_reverted(Entity::object(now), UndoAction::Deleted, version),
             Err(error) => {
                 let reason = conflict_reason(error)?;
                 report.add_conflict(Entity::object(now), now.version, reason);
@@ -87,47 +120,51 @@ pub(super) fn delete(
 }
 
 /// Restores the previous content of changed objects. An object may need a key that another of them
-/// still has. If they block one another in a cycle, one of them releases its key first. Returns those that need
-/// the key of one of the objects `later`, which another transaction reverts.
+/// still has, and then follows that one, so that each is tried a few times however their keys depend on each other. If
+/// they block one another in a cycle, one of them releases its key first. Returns those that need the key of one of the
+/// objects `later`, which another transaction reverts, each with the object that has its key.
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     plans: &[PendingUndo<Object>],
     later: &HashSet<ObjectId>,
     report: &mut RevertReport,
-) -> Result<Vec<ObjectId>> {
-    let mut postponed = Vec::new();
-    let mut waiting: Vec<(&Object, ObjectPatch)> = planned(plans, UndoAction::RolledBack)
-        .filter_map(|plan| Some((&plan.now, differences(&plan.now, plan.before.as_ref()?)?)))
-        .collect();
-    while !waiting.is_empty() {
-        let ids: HashSet<ObjectId> = waiting.iter().map(|(now, _)| now.id).collect();
-        let before = waiting.len();
-        let mut blocked = Vec::new();
-        let mut key_holder = None;
-        for (now, patch) in waiting {
-            match objects::update(tx, ctx, now.id, &patch) {
-                Ok(next) => report.add_reverted(Entity::object(now), UndoAction::RolledBack, next.version),
-                Err(Error::KeyTaken { id, .. }) if ids.contains(&id) => {
-                    key_holder = Some(id);
-                    blocked.push((now, patch));
-                }
-                Err(Error::KeyTaken { id, .. }) if later.contains(&id) => postponed.push(now.id),
-                Err(error) => {
-                    let reason = conflict_reason(error)?;
-                    report.add_conflict(Entity::object(now), now.version, reason);
+) -> Result<HashMap<ObjectId, ObjectId>> {
+    let mut postponed = HashMap::new();
+    let mut waiting: VecDeque<&PendingUndo<Object>> = planned(plans, UndoAction::RolledBack).collect();
+    let mut undecided: HashSet<ObjectId> = waiting.iter().map(|plan| plan.now.id).collect();
+    // Those that wait for a key, by the object that has it.
+    let mut blocked: BTreeMap<ObjectId, Vec<&PendingUndo<Object>>> = BTreeMap::new();
+    loop {
+        while let Some(plan) = waiting.pop_front() {
+            let now = &plan.now;
+            // The patch is made for each attempt: those of many large objects at once take much memory.
+            if let Some(patch) = plan.before.as_ref().and_then(|before| differences(now, before)) {
+                match objects::update(tx, ctx, now.id, &patch) {
+                    Ok(next) => {
+                        report.add_reverted(Entity::object(now), UndoAction::RolledBack, next.version);
+                    }
+                    Err(Error::KeyTaken { id, .. }) if undecided.contains(&id) => {
+                        blocked.entry(id).or_default().push(plan);
+                        continue;
+                    }
+                    Err(Error::KeyTaken { id, .. }) if later.contains(&id) || postponed.contains_key(&id) => {
+                        postponed.insert(now.id, id);
+                    }
+                    Err(error) => {
+                        let reason = conflict_reason(error)?;
+                        report.add_conflict(Entity::object(now), now.version, reason);
+                    }
                 }
             }
+            undecided.remove(&now.id);
+            waiting.extend(blocked.remove(&now.id).unwrap_or_default());
         }
-        if blocked.len() == before
-            && let Some(holder) = key_holder
-        {
-            let without_key = ObjectPatch { key: Some(None), ..ObjectPatch::default() };
-            objects::update(tx, ctx, holder, &without_key)?;
-        }
-        waiting = blocked;
+        let Some((holder, followers)) = blocked.pop_first() else { return Ok(postponed) };
+        let without_key = ObjectPatch { key: Some(None), ..ObjectPatch::default() };
+        objects::update(tx, ctx, holder, &without_key)?;
+        waiting.extend(followers);
     }
-    Ok(postponed)
 }
 
 /// Restores the objects that the run deleted, with their content before the run and their edges.
