@@ -19,6 +19,7 @@ mod mcp_names;
 mod parallel_results;
 mod programs;
 mod reads;
+mod reverts;
 mod schemas;
 mod stored_schemas;
 mod unfinished_bodies;

@@ -132,6 +132,36 @@ both_engines! {
         harness.close().await;
     }
 
+    async fn a_preview_of_many_writes_says_what_the_revert_then_does(db: TestDb) {
+        let create = |call: usize| {
+            let objects: Vec<_> =
+                (0..200).map(|n| json!({ "type": "Note", "key": format!("n{call}-{n}") })).collect();
+            calls("entities_create", json!({ "objects": objects }))
+        };
+        let model = ScriptedModel::new([create(0), create(1), create(2), says("Done.")]);
+        let harness = Harness::open(&db, model).await;
+        let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
+        let run = harness.run(&writer, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let graph = harness.executor.graph();
+        let changed = objects(&harness, "Note").await.remove(0);
+        let patch = ObjectPatch { labels: Some(vec!["kept".to_owned()]), ..ObjectPatch::default() };
+        graph.update_object(harness.actor(), changed.id, patch).await.unwrap();
+        let revert = async |dry_run| {
+            let options = RevertOptions { tree: false, dry_run };
+            harness.executor.revert(harness.actor(), run.id, options).await.unwrap()
+        };
+
+        let preview = revert(true).await;
+        assert!(preview.dry_run && preview.runs == [run.id]);
+        assert_eq!((preview.report.undone.len(), preview.report.conflicts.len()), (599, 1));
+        assert_eq!(objects(&harness, "Note").await.len(), 100, "a page of them: a preview changes nothing");
+        let done = revert(false).await;
+        assert_eq!(preview.report, done.report);
+        assert_eq!(objects(&harness, "Note").await.len(), 1);
+        harness.close().await;
+    }
+
     async fn a_run_under_way_cannot_be_undone(db: TestDb) {
         let harness = Harness::open(&db, ScriptedModel::new([hangs()])).await;
         let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
