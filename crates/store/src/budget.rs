@@ -6,6 +6,7 @@
 //! so that two transactions do not deadlock.
 
 mod counters;
+mod day_start;
 mod limits;
 mod spend;
 
@@ -31,7 +32,8 @@ pub use counters::{
     BUDGET_KINDS, BudgetKind, Counter, Counters, MAX_BUDGET_RUNS, lock_counters, read_counters,
 };
 use counters::{CounterKeys, add_to_counter, lock_existing};
-pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, set_day_limit};
+pub use day_start::{DayStart, OpenedDay};
+pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, remove_day_limit, set_day_limit};
 pub use spend::{SpendShare, WorkflowSpend, day_counters, workflow_spend};
 
 /// A model call that is about to be made.
@@ -141,10 +143,30 @@ pub fn reserve(
     )
 }
 
-/// Records a call that has ended and had no reservation, because it was under no limit.
+/// Records a call that has ended and had no reservation, because it was under no limit when it was made.
 pub fn insert_settled(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
     let counters = lock_existing(tx, call)?;
-    insert(tx, call, &counters, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
+    insert_spent(tx, call, &counters, amount, priced)
+}
+
+/// As [`insert_settled`], but only if a counter counts the call: a limit was set while the call was under way, or one
+/// was removed earlier on that day.
+pub fn insert_if_counted(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
+    let counters = lock_existing(tx, call)?;
+    if counters.0.is_empty() {
+        return Ok(());
+    }
+    insert_spent(tx, call, &counters, amount, priced)
+}
+
+fn insert_spent(
+    tx: &mut Tx<'_>,
+    call: &NewModelCall,
+    counters: &Counters,
+    amount: Amount,
+    priced: bool,
+) -> Result<()> {
+    insert(tx, call, counters, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
 }
 
 /// Inserts a call and adds its amounts to the counters.
@@ -221,7 +243,7 @@ impl CounterNames {
 pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     let sql = format!(
         "UPDATE model_calls SET status = 'settled', microusd = $2, tokens = $3
-         WHERE id = $1 AND status = 'reserved' RETURNING {}",
+         WHERE id = $1 AND coalesce(status = 'reserved', false) RETURNING {}",
         ClosedCall::COLUMNS
     );
     let settled = tx.query(

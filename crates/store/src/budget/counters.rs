@@ -117,6 +117,9 @@ impl FromIterator<(BudgetKind, Counter)> for Counters {
 /// `limited` kinds, which are created when they are missing. An existing counter counts even when its limit
 /// was removed.
 pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind]) -> Result<Counters> {
+    if limited.contains(&BudgetKind::Workflow) {
+        create_workflow_counter(tx, call)?;
+    }
     let counters = lock_existing(tx, call)?;
     let missing: Vec<BudgetKind> =
         limited.iter().copied().filter(|kind| !counters.0.contains_key(kind)).collect();
@@ -134,7 +137,14 @@ pub fn read_counters(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
     select_counters(tx, call, "")
 }
 
+/// The name of the lock under which the counters of a project are created and its calls are counted.
+pub(super) fn lock_name(project: ProjectId) -> String {
+    format!("budget:{project}")
+}
+
+/// Locks the counters that exist. No counter of a day or of a workflow can be created until the transaction ends.
 pub(super) fn lock_existing(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
+    tx.advisory_lock_shared(&lock_name(call.project))?;
     let lock = tx.for_update();
     select_counters(tx, call, lock)
 }
@@ -164,17 +174,27 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
     Ok(counters)
 }
 
-/// Creates a counter unless it exists. The counter of a workflow starts with what its calls have spent and
-/// reserved so far, because its limit may be set late. The counter of a day starts at zero.
+/// Creates the counter of a day or of a run, unless it exists. It starts at zero: [`super::set_day_limit`] has created
+/// the counter of the day on which the limit was set.
 fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, kind: BudgetKind) -> Result<()> {
-    let Some(name) = kind.counter_name(call.counter_keys()) else { return Ok(()) };
-    let inserted = tx.execute(
-        "INSERT INTO budget_counters
-             (project_id, name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens)
-         VALUES ($1, $2, 0, 0, 0, 0) ON CONFLICT (project_id, name) DO NOTHING",
-        params![call.project, &name],
-    )?;
-    if inserted == 0 || kind != BudgetKind::Workflow {
+    if let Some(name) = kind.counter_name(call.counter_keys()) {
+        insert_empty(tx, call.project, &name)?;
+    }
+    Ok(())
+}
+
+/// Creates the counter of a workflow, unless it exists. It starts with what the calls of the workflow have spent and
+/// reserved so far, because the limit may be set late.
+fn create_workflow_counter(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<()> {
+    let Some(name) = BudgetKind::Workflow.counter_name(call.counter_keys()) else { return Ok(()) };
+    let sql = "SELECT name FROM budget_counters WHERE project_id = $1 AND name = $2";
+    if tx.query_opt(sql, params![call.project, name.as_str()], |row| row.get::<String>(0))?.is_some() {
+        return Ok(());
+    }
+    // Other transactions share this lock while they count calls. Without it, one that is not committed yet would
+    // see no counter, and this one would not see its call.
+    tx.advisory_lock(&lock_name(call.project))?;
+    if !insert_empty(tx, call.project, &name)? {
         return Ok(());
     }
     // `counted` is a bit set, and an even value lacks the bit of `BudgetKind::Workflow`.
@@ -192,6 +212,17 @@ fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, kind: BudgetKind) -> Res
         }
     }
     add_to_counter(tx, call.project, &name, sum)
+}
+
+/// Creates a counter with nothing spent; false when it exists.
+pub(super) fn insert_empty(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<bool> {
+    let inserted = tx.execute(
+        "INSERT INTO budget_counters
+             (project_id, name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens)
+         VALUES ($1, $2, 0, 0, 0, 0) ON CONFLICT (project_id, name) DO NOTHING",
+        params![project, name],
+    )?;
+    Ok(inserted == 1)
 }
 
 pub(super) fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, delta: Counter) -> Result<()> {

@@ -7,7 +7,7 @@ use emergent_domain::{
     workflow::{Limit, WorkflowSettings},
 };
 
-use super::{BUDGET_KINDS, BudgetKind, MAX_BUDGET_RUNS};
+use super::{BUDGET_KINDS, BudgetKind, DayStart, MAX_BUDGET_RUNS};
 use crate::{
     error::Result,
     params,
@@ -74,14 +74,14 @@ pub fn limits_for(
         }
     }
     if let Some(id) = workflow {
-        let sql = "SELECT settings FROM workflows WHERE id = $1 AND project_id = $2";
+        let sql = "SELECT settings FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false)";
         let read = |row: &Row<'_>| row.read::<WorkflowSettings>(0, "workflows", "settings");
         if let Some(settings) = tx.query_opt(sql, params![id, project], read)? {
             limits.workflow = settings.budget;
         }
     }
     for (limit, run) in limits.runs.iter_mut().zip(runs) {
-        let sql = "SELECT terms FROM agent_runs WHERE id = $1 AND project_id = $2";
+        let sql = "SELECT terms FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false)";
         let read = |row: &Row<'_>| row.read::<RunTerms>(0, "agent_runs", "terms");
         *limit =
             tx.query_opt(sql, params![*run, project], read)?.map(|terms| terms.limit).unwrap_or_default();
@@ -102,27 +102,23 @@ pub fn get_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -
     Ok(row.map(|(_, limit)| limit).unwrap_or_default())
 }
 
-/// Sets what a project, or one of its agents, may spend per day. An unlimited limit deletes the stored one.
-pub fn set_day_limit(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    agent: Option<&str>,
-    limit: Limit,
-    now: Timestamp,
-) -> Result<()> {
-    let agent = agent.unwrap_or_default();
-    if limit.is_unlimited() {
-        tx.execute(
-            "DELETE FROM budget_limits WHERE project_id = $1 AND agent = $2",
-            params![project, agent],
-        )?;
-        return Ok(());
-    }
+/// Sets what a project, or one of its agents, may spend per day. What was spent before on the day of `start` counts.
+pub fn set_day_limit(tx: &mut Tx<'_>, start: &DayStart, limit: Limit, now: Timestamp) -> Result<()> {
+    start.add_to_counter(tx)?;
     tx.execute(
         "INSERT INTO budget_limits (project_id, agent, microusd, tokens, updated_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (project_id, agent) DO UPDATE
          SET microusd = excluded.microusd, tokens = excluded.tokens, updated_at = excluded.updated_at",
-        params![project, agent, limit.microusd, limit.tokens, now],
+        params![start.project(), start.agent_name(), limit.microusd, limit.tokens, now],
+    )?;
+    Ok(())
+}
+
+/// Removes the daily limit of a project, or of one of its agents.
+pub fn remove_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<()> {
+    tx.execute(
+        "DELETE FROM budget_limits WHERE project_id = $1 AND agent = $2",
+        params![project, agent.unwrap_or_default()],
     )?;
     Ok(())
 }

@@ -3,7 +3,9 @@
 mod agents;
 mod audit;
 mod backup;
+mod budget_counters;
 mod cursors;
+mod day_limits;
 mod deferred;
 mod jobs;
 mod leases;
