@@ -10,7 +10,7 @@ use std::time::Duration;
 use emergent_domain::{
     agent::ModelConfig,
     chat::{Turn, Usage},
-    workflow::{Amount, Limit},
+    workflow::{Amount, Limit, to_microusd},
 };
 use emergent_llm::{Delta, Error, Models, ToolSpec};
 use emergent_store::{
@@ -102,12 +102,6 @@ impl CallPrices<'_> {
         let (plain, cached) = (self.cost(&plain), self.cost(&Usage { cache_write: input, ..plain }));
         Amount { microusd: plain.microusd.max(cached.microusd), ..plain }
     }
-}
-
-/// Converts dollars to whole micro-dollars, rounded up. Floating point noise is not rounded up to
-/// another micro-dollar.
-pub fn to_microusd(dollars: f64) -> i64 {
-    (dollars * 1e6 - 1e-6).ceil().max(0.0) as i64
 }
 
 /// Whether the budget allows a call.
@@ -267,6 +261,9 @@ fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, nee
     };
     let allowed = amounts(limit.microusd, limit.tokens);
     let spent = amounts(limit.microusd.map(|_| spent.microusd), limit.tokens.map(|_| spent.tokens));
+    // A budget that is set takes the place of the old one, so both of its limits are named.
+    let flags = [limit.microusd.map(|_| " --usd N"), limit.tokens.map(|_| " --tokens N")];
+    let flags: String = flags.into_iter().flatten().collect();
     let (budget_name, remedy) = match kind {
         BudgetKind::Workflow => (
             "the workflow's budget".to_owned(),
@@ -274,11 +271,13 @@ fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, nee
         ),
         BudgetKind::ProjectDay => (
             "the project's budget for the day".to_owned(),
-            "raise it with `emergent budget set`, or wait for the next day (UTC)".to_owned(),
+            format!("raise it with `emergent budget set{flags}`, or wait for the next day (UTC)"),
         ),
         BudgetKind::AgentDay => (
             format!("the budget of agent `{agent}` for the day"),
-            format!("raise it with `emergent budget set --agent {agent}`, or wait for the next day (UTC)"),
+            format!(
+                "raise it with `emergent budget set --agent {agent}{flags}`, or wait for the next day (UTC)"
+            ),
         ),
         BudgetKind::Run(_) => (
             "the limit of the run (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
@@ -317,7 +316,8 @@ pub(crate) struct Settlement {
 }
 
 impl Reservation {
-    /// A call that no limit applies to: its cost is recorded, but nothing is reserved.
+    /// A call that no limit applies to: nothing is reserved. Its cost is recorded when it ends, because a limit may be
+    /// set until then.
     pub fn unlimited(call: NewModelCall, input: u64) -> Self {
         Self { call, input, reserved: None, truncated: false }
     }
@@ -367,6 +367,12 @@ impl Reservation {
 }
 
 impl Settlement {
+    /// The cost of a call outside a workflow is in the messages of its run. It has a row of its own only if a limit
+    /// was set meanwhile.
+    fn is_in_messages(&self) -> bool {
+        self.call.run.is_some() && self.call.workflow.is_none()
+    }
+
     /// An unlimited call without any cost needs no ledger entry.
     pub fn is_empty(&self) -> bool {
         !self.reserved && self.amount.is_none_or(|amount| amount == Amount::default())
@@ -378,6 +384,9 @@ impl Settlement {
             (true, Some(amount)) => budget::settle(tx, self.call.id, amount).map(|_| ()),
             (true, None) => budget::mark_lost(tx, self.call.id),
             _ if self.is_empty() => Ok(()),
+            (false, amount) if self.is_in_messages() => {
+                budget::insert_if_counted(tx, &self.call, amount.unwrap_or_default(), self.priced)
+            }
             (false, amount) => {
                 budget::insert_settled(tx, &self.call, amount.unwrap_or_default(), self.priced)
             }

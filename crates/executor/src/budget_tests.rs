@@ -198,7 +198,7 @@ fn a_refusal_names_the_limit_and_what_is_spent_and_what_to_do() {
     assert_eq!(
         limit_message(BudgetKind::AgentDay, limit, spent, "writer", None),
         "the budget of agent `writer` for the day ($5.00) does not allow another model call: $4.98765 spent so far; \
-         raise it with `emergent budget set --agent writer`, or wait for the next day (UTC)"
+         raise it with `emergent budget set --agent writer --usd N`, or wait for the next day (UTC)"
     );
     let both = Limit { microusd: Some(120), tokens: Some(9) };
     let message = limit_message(BudgetKind::Run(0), both, Amount::default(), "writer", Some(812));

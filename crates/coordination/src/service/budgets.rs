@@ -12,7 +12,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx, agents, audit,
-    budget::{self, Counter},
+    budget::{self, Counter, DayStart},
 };
 
 use crate::{
@@ -50,20 +50,25 @@ impl Dispatcher {
         agent: Option<String>,
         limit: Limit,
     ) -> Result<Budgets> {
-        let now = self.executor().graph().clock().now();
-        let work = move |tx: &mut Tx<'_>| {
-            // The limit of an agent that was deleted can still be removed.
-            if let Some(name) = agent.as_deref().filter(|_| !limit.is_unlimited())
-                && agents::get_by_name(tx, project, name)?.is_none()
-            {
-                let names = agents::list_names(tx, project)?;
-                let hint = match nearest_name(name, names.iter().map(String::as_str)) {
-                    Some(nearest) => format!("; did you mean `{nearest}`?"),
-                    None => String::new(),
-                };
-                return Err(Invalid::new("agent", format!("there is no agent `{name}`{hint}")).into());
+        let (db, clock) = (self.executor().graph().db(), self.executor().graph().clock());
+        // The limit of an agent that was deleted can still be removed.
+        let start = match limit.is_unlimited() {
+            true => None,
+            false => {
+                let name = agent.clone();
+                db.read(move |tx| check_agent(tx, project, name.as_deref())).await?;
+                Some(DayStart::read(db, clock, project, agent.as_deref()).await?)
             }
-            budget::set_day_limit(tx, project, agent.as_deref(), limit, now)?;
+        };
+        let now = clock.now();
+        let work = move |tx: &mut Tx<'_>| {
+            match &start {
+                Some(start) => {
+                    check_agent(tx, project, agent.as_deref())?;
+                    budget::set_day_limit(tx, start, limit, now)?;
+                }
+                None => budget::remove_day_limit(tx, project, agent.as_deref())?,
+            }
             let name = agent.as_deref().unwrap_or_default();
             let entry = NewAuditEntry::new(AuditAction::BudgetUpdate, Some(project), name)
                 .detail("microusd", limit.microusd)
@@ -71,8 +76,22 @@ impl Dispatcher {
             audit::record(tx, &entry, now)?;
             load_budgets(tx, project, budget::utc_day(now))
         };
-        self.executor().graph().db().write(work).await
+        db.write(work).await
     }
+}
+
+/// Refuses the name of an agent that does not exist.
+fn check_agent(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<()> {
+    let Some(name) = agent else { return Ok(()) };
+    if agents::get_by_name(tx, project, name)?.is_some() {
+        return Ok(());
+    }
+    let names = agents::list_names(tx, project)?;
+    let hint = match nearest_name(name, names.iter().map(String::as_str)) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    };
+    Err(Invalid::new("agent", format!("there is no agent `{name}`{hint}")).into())
 }
 
 /// Refuses to start work in a project whose budget for the day is used up: nothing of it could run.
@@ -83,7 +102,7 @@ pub(super) fn check_day_budget(tx: &mut Tx<'_>, project: ProjectId, now: Timesta
         || limit.tokens.is_some_and(|limit| spent.tokens >= limit);
     match is_spent {
         true => Err(Error::Conflict(
-            "the project's budget for the day is used up, so nothing was started: raise it with `emergent budget set`, \
+            "the project's budget for the day is used up, so nothing was started: raise it with `emergent budget set --usd N` or `--tokens N`, \
              or dispatch again on the next day (UTC)"
                 .to_owned(),
         )),

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Result,
-    budget::{self, CallEstimate, CallOutcome, Reservation, StreamMeter},
+    budget::{self, CallEstimate, CallOutcome, StreamMeter},
     recorder::RecordBatch,
 };
 
@@ -96,7 +96,7 @@ impl RunDriver {
             turns: &old_turns,
             tools: &[],
             temperature: self.run.model.temperature,
-            max_tokens: reservation.as_ref().and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            max_tokens: reservation.max_output().or(self.run.model.max_tokens),
             output_schema: None,
             cache: None,
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
@@ -112,26 +112,23 @@ impl RunDriver {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 warn!(run.id = %self.run.id, error = %error, "could not summarise the conversation, continuing with all of it");
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
-                    .await?;
+                self.settle_without_answer(&reservation, &CallOutcome::Failed(&error), &meter).await?;
                 return Ok(false);
             }
             Err(_) => {
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
+                self.settle_without_answer(&reservation, &CallOutcome::Abandoned, &meter).await?;
                 return Ok(false);
             }
         };
         let outcome = CallOutcome::Answered(&answer.usage);
-        if answer.text().trim().is_empty() || is_truncated_by_budget(reservation.as_ref(), &answer) {
-            self.settle_without_answer(reservation.as_ref(), &outcome, &meter).await?;
+        if answer.text().trim().is_empty() || is_truncated_by_budget(&reservation, &answer) {
+            self.settle_without_answer(&reservation, &outcome, &meter).await?;
             return Ok(false);
         }
         let mut text = answer.text();
         crate::scrub::scrub_text(&mut text);
         let mut batch = RecordBatch::default();
-        if let Some(reservation) = &reservation {
-            batch.set_settlement(self.settlement(reservation, &outcome, &meter));
-        }
+        batch.set_settlement(self.settlement(&reservation, &outcome, &meter));
         let message = RecordedMessage {
             id: MessageId::new(),
             seq: 0,

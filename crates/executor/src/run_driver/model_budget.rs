@@ -36,8 +36,8 @@ impl RunBudget {
 
 /// Whether the next model call may be made.
 pub(crate) enum BudgetCheck {
-    /// The call may be made. It has a reservation if its cost has to be recorded.
-    Granted(Option<Reservation>),
+    /// The call may be made.
+    Granted(Reservation),
     /// A limit does not allow the call.
     Denied,
     /// The deadline passed before other calls were settled.
@@ -68,9 +68,7 @@ impl RunDriver {
         deadline: Instant,
     ) -> Result<BudgetCheck> {
         if !self.is_limited().await? {
-            let workflow = self.run.workflow_link.workflow;
-            let reservation =
-                workflow.map(|_| Reservation::unlimited(self.new_model_call(), estimate(self).input));
+            let reservation = Reservation::unlimited(self.new_model_call(), estimate(self).input);
             return Ok(BudgetCheck::Granted(reservation));
         }
         let (estimate, mut retries) = (estimate(self), 0);
@@ -79,7 +77,7 @@ impl RunDriver {
             let reserved =
                 self.recorder.reserve(call, self.run.model.clone(), estimate, self.machine.steps()).await?;
             match reserved {
-                ReserveOutcome::Reserved(reservation) => break BudgetCheck::Granted(Some(reservation)),
+                ReserveOutcome::Reserved(reservation) => break BudgetCheck::Granted(reservation),
                 ReserveOutcome::Refused(reason) => {
                     self.machine.record_budget_refusal(reason);
                     break BudgetCheck::Denied;
@@ -138,11 +136,10 @@ impl RunDriver {
     /// Settles a call without an answer to record.
     pub async fn settle_without_answer(
         &mut self,
-        reservation: Option<&Reservation>,
+        reservation: &Reservation,
         outcome: &CallOutcome<'_>,
         meter: &StreamMeter,
     ) -> Result<()> {
-        let Some(reservation) = reservation else { return Ok(()) };
         let settlement = self.settlement(reservation, outcome, meter);
         if settlement.is_empty() {
             return Ok(());
@@ -154,7 +151,6 @@ impl RunDriver {
 }
 
 /// Whether the budget truncated an answer: it allowed less output than usual, and the model used all of it.
-pub(crate) fn is_truncated_by_budget(reservation: Option<&Reservation>, answer: &Answer) -> bool {
-    reservation.is_some_and(|reservation| reservation.truncated)
-        && answer.stop == emergent_domain::chat::StopReason::MaxTokens
+pub(crate) fn is_truncated_by_budget(reservation: &Reservation, answer: &Answer) -> bool {
+    reservation.truncated && answer.stop == emergent_domain::chat::StopReason::MaxTokens
 }

@@ -7,6 +7,7 @@ mod budget;
 mod cancel;
 mod client_tools;
 mod compaction;
+mod day_budgets;
 mod effects;
 mod events;
 mod fairness;

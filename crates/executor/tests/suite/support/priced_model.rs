@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use emergent_domain::{
     chat::{Part, StopReason, ToolCall, Usage},
     ids::{ProjectId, ToolCallId, WorkflowId},
+    time::{Clock, Timestamp},
     workflow::{Amount, Limit},
 };
 use emergent_llm::{Answer, ChatRequest, Delta, Error, Models, Provider};
 use emergent_store::{
     Db, Tx,
-    budget::{self, Counter, WorkflowSpend},
+    budget::{self, Counter, DayStart, WorkflowSpend},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -160,9 +161,19 @@ pub async fn spent(db: &Db, project: ProjectId, workflow: WorkflowId) -> Workflo
 }
 
 pub async fn limit_day(db: &Db, project: ProjectId, agent: Option<&'static str>, limit: Limit) {
-    let now = emergent_domain::time::Timestamp::now();
+    if limit.is_unlimited() {
+        let done: Result<(), emergent_store::Error> =
+            db.write(move |tx| budget::remove_day_limit(tx, project, agent)).await;
+        return done.unwrap();
+    }
+    let start = DayStart::read(db, &Clock::system(), project, agent).await.unwrap();
+    set_limit(db, start, limit).await;
+}
+
+/// Sets the limit of a day whose start was read.
+pub async fn set_limit(db: &Db, start: DayStart, limit: Limit) {
     let done: Result<(), emergent_store::Error> =
-        db.write(move |tx| budget::set_day_limit(tx, project, agent, limit, now)).await;
+        db.write(move |tx| budget::set_day_limit(tx, &start, limit, Timestamp::now())).await;
     done.unwrap();
 }
 
