@@ -233,10 +233,15 @@ impl Machine {
         self.fail_unless_summing_up(Reason::Provider, error)
     }
 
-    /// The message to an agent of another system, which executes this run, was interrupted by a crash. It is not sent
-    /// again, so nothing more can be found out.
+    /// The message to an agent of another system, which executes this run, was interrupted, or the agent could not be
+    /// asked for its answer any more. It is not sent again, so nothing more can be found out.
     pub fn on_unknown_outcome(&self, error: String) -> NextAction {
         self.fail_unless_summing_up(Reason::UnknownOutcome, error)
+    }
+
+    /// The agent of another system that should execute this run cannot be used before a person has done something.
+    pub fn on_unusable_agent(&self, error: String) -> NextAction {
+        self.fail_unless_summing_up(Reason::Definition, error)
     }
 
     fn fail_unless_summing_up(&self, reason: Reason, error: String) -> NextAction {

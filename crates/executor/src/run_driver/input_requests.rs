@@ -18,7 +18,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{RunDriver, approvals::call_digest, ask_user};
+use super::{RunDriver, approvals::call_digest, ask_user, call_reports::CallReports};
 use crate::{Error, Result, recorder::RecordBatch, scrub};
 
 /// What nobody answers in a day is declined: a connection to a server is not kept open for longer.
@@ -82,12 +82,20 @@ impl RunDriver {
         index: usize,
         call: impl Future<Output = GuardedOutput>,
         mut requests: mpsc::Receiver<InputRequest>,
+        reports: &mut CallReports,
     ) -> Result<Option<GuardedOutput>> {
         let mut call = std::pin::pin!(call);
         loop {
             tokio::select! {
                 biased;
                 output = call.as_mut() => return Ok(Some(output)),
+                Some(wait) = reports.next_wait() => match self.record_wait(&wait).await {
+                    // The call goes on: without it, what the other system does would be lost for one event.
+                    Err(error @ Error::Store(_)) => {
+                        warn!(run.id = %self.run.id, error = %error, "could not record what run `{}` waits for", self.run.id);
+                    }
+                    recorded => recorded?,
+                },
                 Some(request) = requests.recv() => {
                     if let Some(output) = self.ask_for_input(index, request, call.as_mut()).await? {
                         return Ok(Some(output));

@@ -3,6 +3,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod ask_user;
+mod call_reports;
 mod client_tools;
 mod compaction;
 mod input_requests;
@@ -66,7 +67,8 @@ pub(crate) struct RunDriver {
     pub recorder: Recorder,
     /// The tool calls of the newest answer, in order, as they are recorded.
     pub calls: Vec<RecordedToolCall>,
-    /// Whether a crash interrupted a call of the newest answer, so that its outcome is unknown.
+    /// Whether a call of the newest answer was interrupted, or failed after another system got it, so that its outcome is
+    /// unknown.
     pub has_unknown_outcome: bool,
     pub deadline: Instant,
     pub slot: RunSlot,
@@ -164,7 +166,7 @@ impl RunDriver {
     async fn record_answer(
         &mut self,
         mut answer: Answer,
-        reservation: Option<&Reservation>,
+        reservation: &Reservation,
         meter: &StreamMeter,
     ) -> Result<NextAction> {
         self.normalize_parts(&mut answer.parts);
@@ -201,9 +203,7 @@ impl RunDriver {
             at: now,
         };
         let (id, mut batch) = (message.id, RecordBatch::default());
-        if let Some(reservation) = reservation {
-            batch.set_settlement(self.settlement(reservation, &CallOutcome::Answered(&answer.usage), meter));
-        }
+        batch.set_settlement(self.settlement(reservation, &CallOutcome::Answered(&answer.usage), meter));
         self.recorder.add_message(&mut batch, message);
         let decisions = match &next {
             NextAction::CallTools(decisions) | NextAction::End { refused: decisions, .. } => {
@@ -229,10 +229,10 @@ impl RunDriver {
             };
             match self.call_verdict(call, decision, now).await {
                 CallVerdict::Make => {}
-                CallVerdict::Refuse(reason) => {
+                CallVerdict::Refuse(output) => {
                     let exists = self.tools.get(&call.name).is_some();
                     self.executor.telemetry().record_refused_call(exists.then_some(call.name.as_str()));
-                    (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(reason)));
+                    (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(output));
                 }
                 CallVerdict::Hold(request) => {
                     recorded.status = ToolCallStatus::Held;
@@ -386,4 +386,10 @@ pub(crate) fn tool_calls_in(parts: &[Part]) -> Vec<&ToolCall> {
 /// The output of a failed tool call, as the model sees it.
 pub(crate) fn error_output(reason: impl Into<String>) -> Value {
     json!({ "error": reason.into() })
+}
+
+/// The output of a tool call that a person or a rule did not allow. `RecordedToolCall::is_denied` tells it from the
+/// output of a call that failed.
+pub(crate) fn denied_output(reason: impl Into<String>) -> Value {
+    json!({ "error": reason.into(), "denied": true })
 }

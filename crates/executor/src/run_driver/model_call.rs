@@ -1,6 +1,7 @@
 //! One model call of a run: its budget, its retries, its span and its metrics.
 
 use emergent_domain::{
+    agent::REMOTE_AGENT_PROVIDER,
     ids::RunId,
     output_schema::OutputSchema,
     run::Run,
@@ -8,6 +9,7 @@ use emergent_domain::{
 };
 use emergent_llm::{Answer, ChatRequest, Delta, Error, RequestMeta};
 use emergent_rules::run::NextAction;
+use emergent_tools::MissingAgent;
 use tokio::{
     sync::mpsc,
     time::{Instant, error::Elapsed, timeout_at},
@@ -24,6 +26,10 @@ use crate::{
     telemetry::ModelCall,
 };
 
+/// The error of a run whose agent of another system had not answered when the time of the run was up.
+const NOT_FINISHED: &str = "the agent of the other system had not finished when the time of the run was up, so its task was \
+                            cancelled there. Whether it took effect is not known.";
+
 impl RunDriver {
     /// Returns the deadline of a model call. The final summary, which has no tools, gets extra time.
     fn call_deadline(&self, tools: bool) -> Instant {
@@ -32,8 +38,22 @@ impl RunDriver {
 
     /// Reserves, makes and records one model call. Without `tools`, the call asks for the final summary.
     pub(super) async fn call_model(&mut self, tools: bool) -> crate::Result<NextAction> {
-        if tools && Instant::now() >= self.deadline {
+        // A run that is paused at a limit, or fails for another reason, is resumed or repeated, which would send the
+        // message again.
+        let is_late = Instant::now() >= self.deadline;
+        if tools && self.is_interrupted_message() && (is_late || self.missing_remote_agent().is_some()) {
+            return Ok(self.machine.on_unknown_outcome(NOT_FINISHED.to_owned()));
+        }
+        if tools && is_late {
             return Ok(self.machine.on_deadline());
+        }
+        if let Some(missing) = self.missing_remote_agent().filter(|_| tools) {
+            let error =
+                format!("the remote agent `{}` cannot be used: it {}", self.run.model.name, missing.reason);
+            return Ok(match missing.needs_person {
+                true => self.machine.on_unusable_agent(error),
+                false => self.machine.on_model_error(error),
+            });
         }
         let deadline = self.call_deadline(tools);
         self.compact(false, deadline).await?;
@@ -43,19 +63,18 @@ impl RunDriver {
             BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
         };
         let (mut meter, mut streamed) = (StreamMeter::default(), StreamedText::default());
-        match self.call_model_once(tools, reservation.as_ref(), &mut meter, &mut streamed).await? {
-            ModelReply::Answer(answer) => self.record_answer(*answer, reservation.as_ref(), &meter).await,
+        match self.call_model_once(tools, &reservation, &mut meter, &mut streamed).await? {
+            ModelReply::Answer(answer) => self.record_answer(*answer, &reservation, &meter).await,
             ModelReply::TimedOut => {
                 self.executor.hub().end_answer(self.run.id);
                 self.record_unfinished_answer(streamed);
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
+                self.settle_without_answer(&reservation, &CallOutcome::Abandoned, &meter).await?;
                 Ok(self.on_timeout(tools))
             }
             ModelReply::Failed(error) => {
                 self.executor.hub().end_answer(self.run.id);
                 self.record_unfinished_answer(streamed);
-                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
-                    .await?;
+                self.settle_without_answer(&reservation, &CallOutcome::Failed(&error), &meter).await?;
                 let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
                 if too_long && self.compact(true, deadline).await? {
                     return Ok(NextAction::CallModel { tools });
@@ -69,6 +88,14 @@ impl RunDriver {
                 }
             }
         }
+    }
+
+    /// Why the agent of another system that executes this run is not there, if one executes it.
+    fn missing_remote_agent(&self) -> Option<MissingAgent> {
+        let model = &self.run.model;
+        (model.provider == REMOTE_AGENT_PROVIDER)
+            .then(|| self.tools.explain_missing_agent(&model.name))
+            .flatten()
     }
 
     /// Stops to send the output schema to the provider after it refused a request with it: providers support
@@ -93,7 +120,7 @@ impl RunDriver {
     async fn call_model_once(
         &mut self,
         tools: bool,
-        reservation: Option<&Reservation>,
+        reservation: &Reservation,
         meter: &mut StreamMeter,
         streamed: &mut StreamedText,
     ) -> crate::Result<ModelReply> {
@@ -108,7 +135,7 @@ impl RunDriver {
             turns: self.context.turns(),
             tools: if tools { &self.specs } else { &[] },
             temperature: self.run.model.temperature,
-            max_tokens: reservation.and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            max_tokens: reservation.max_output().or(self.run.model.max_tokens),
             output_schema: output_schema.map(OutputSchema::as_value),
             cache: Some(self.context.request_cache()),
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },

@@ -58,11 +58,15 @@ impl RunDriver {
                 // The tool was removed from the definition while nobody drove the run, or its server cannot be
                 // used any more.
                 None => {
-                    let tool = &self.calls[index].tool;
-                    let reason = self
-                        .tools
-                        .explain_missing(tool)
-                        .unwrap_or_else(|| format!("tool not found: there is no tool `{tool}` any more"));
+                    let RecordedToolCall { tool, status, .. } = &self.calls[index];
+                    let reason = match status {
+                        // It was being made when the server stopped, so the other system may have got it.
+                        ToolCallStatus::Running => UNKNOWN_OUTCOME_MESSAGE.to_owned(),
+                        _ => self
+                            .tools
+                            .explain_missing(tool)
+                            .unwrap_or_else(|| format!("tool not found: there is no tool `{tool}` any more")),
+                    };
                     self.record_result(index, ToolCallStatus::Error, error_output(reason), Instant::now())
                         .await?;
                 }
@@ -238,7 +242,7 @@ impl RunDriver {
         self.record_result(index, status, output, started_at + waited).await
     }
 
-    /// Whether an agent of another system executes this run, and its last message was interrupted by a crash.
+    /// Whether an agent of another system executes this run, and nobody knows what came of its last message.
     pub(super) fn is_interrupted_message(&self) -> bool {
         self.run.model.provider == REMOTE_AGENT_PROVIDER && self.has_unknown_outcome
     }
@@ -292,7 +296,7 @@ impl RunDriver {
     }
 }
 
-/// Whether one of these calls was interrupted while it was being made.
+/// Whether one of these calls was interrupted while it was being made, or failed after another system got it.
 pub(super) fn has_unknown_outcome(calls: &[RecordedToolCall]) -> bool {
     let unknown = error_output(UNKNOWN_OUTCOME_MESSAGE);
     calls.iter().any(|call| call.output.as_ref() == Some(&unknown))

@@ -7,10 +7,11 @@ use emergent_domain::{
     agent::AgentDefinition,
     approval::{Choice, NewDecision},
     cursor::Page,
-    ids::{ProjectId, TokenId},
+    ids::{ProjectId, RunId, TokenId},
     mcp_server::{ConfiguredBy, ServerSpec},
     redact::Redactor,
-    run::{RunStatus, ToolCallStatus},
+    run::{Reason, RunStatus, ToolCallStatus},
+    run_event::{RunEvent, RunEventBody},
     time::Clock,
 };
 use emergent_executor::approvals::ApprovalFilter;
@@ -40,7 +41,7 @@ impl Site {
         let servers = McpServers::new(db.db.clone(), Clock::system(), secrets, settings);
         let options = HarnessOptions { remote: Some(servers.clone()), ..HarnessOptions::new(model) };
         let harness = Harness::with(db, options).await;
-        for name in ["echo", "slow", "asker"] {
+        for name in ["echo", "slow", "guarded", "asker"] {
             add(&servers, harness.project, name, &agents.url(name)).await;
         }
         Self { harness, servers, agents, _folder: folder }
@@ -121,6 +122,61 @@ async fn a_cancelled_run_cancels_the_task_of_the_other_system() {
     site.close().await;
 }
 
+/// Whether the run has an event that says that its agent waits for an authorisation.
+async fn waits_for_authorisation(site: &Site, run: RunId) -> bool {
+    let is_wait = |event: RunEvent| match event.body {
+        RunEventBody::ModelRetry { retry, .. } => {
+            retry.model == "a2a/guarded"
+                && retry.error.contains("authorisation")
+                && retry.error.contains("Approve")
+        }
+        _ => false,
+    };
+    site.harness.events(run).await.into_iter().any(is_wait)
+}
+
+both_engines! {
+    async fn a_run_waits_until_a_person_of_the_other_system_has_authorised_its_task(db: TestDb) {
+        let site = Site::open(&db, ScriptedModel::default()).await;
+        let clerk = site.harness.agent(remote("clerk", "guarded")).await;
+        let run = site.harness.start(&clerk, "Send the letter.").await;
+        until("the run says what it waits for", async || waits_for_authorisation(&site, run.id).await).await;
+        site.count("authorise").await;
+        let run = site.harness.ended(run.id).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(run.summary.as_deref(), Some("The letter is sent."));
+        assert_eq!((site.count("seen").await, site.count("cancelled").await), (1, 0), "one task at the other system");
+        site.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_waits_for_an_authorisation_is_cancelled_with_its_run() {
+    let db = TestDb::sqlite().await;
+    let site = Site::open(&db, ScriptedModel::default()).await;
+    let clerk = site.harness.agent(remote("clerk", "guarded")).await;
+    let run = site.harness.start(&clerk, "Send the letter.").await;
+    until("the run waits", async || waits_for_authorisation(&site, run.id).await).await;
+    let cancelled = site.harness.executor.cancel(site.harness.actor(), run.id).await.unwrap();
+    assert_ended(&cancelled, RunStatus::Cancelled, None);
+    until("the task is cancelled", async || site.count("cancelled").await == 1).await;
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_time_is_up_cancels_the_task_and_is_not_repeated() {
+    let db = TestDb::sqlite().await;
+    let site = Site::open(&db, ScriptedModel::default()).await;
+    let definition = AgentDefinition { default_timeout: Some(2), ..remote("clerk", "guarded") };
+    let clerk = site.harness.agent(definition).await;
+    let run = site.harness.run(&clerk, "Send the letter.").await;
+    // A task of a workflow that ends with this reason is not tried again.
+    assert_ended(&run, RunStatus::Failed, Some(Reason::UnknownOutcome));
+    until("the task is cancelled", async || site.count("cancelled").await == 1).await;
+    assert_eq!(site.count("seen").await, 1);
+    site.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_the_other_system_is_answered_by_a_person() {
     let db = TestDb::sqlite().await;
@@ -158,7 +214,9 @@ async fn a_remote_agent_that_is_not_there_fails_its_run_with_the_reason() {
     let site = Site::open(&db, ScriptedModel::default()).await;
     let nobody = site.harness.agent(remote("nobody", "nowhere")).await;
     let run = site.harness.run(&nobody, "hello").await;
-    assert_eq!(run.status, RunStatus::Failed);
-    assert!(run.error.as_deref().unwrap_or_default().contains("`nowhere` cannot be used"), "{run:?}");
+    // A task of a workflow that ends with this reason is not tried again.
+    assert_ended(&run, RunStatus::Failed, Some(Reason::Definition));
+    let error = run.error.as_deref().unwrap_or_default();
+    assert!(error.contains("`nowhere` cannot be used: it is not a server of this project"), "{error}");
     site.close().await;
 }

@@ -4,6 +4,7 @@ use emergent_domain::{
     ids::ObjectId,
     run::{Reason, RunStatus},
     task::{Task, TaskStatus, VerdictKind},
+    text,
     workflow::OnFailure,
 };
 use serde_json::Value;
@@ -87,6 +88,10 @@ pub fn conclude(
             let why = format!("the budget is used up{error}");
             fail_without_retry(snapshot, task, why, attempt, BUDGET_OPTIONS)
         }
+        // The definition was deleted or cannot be used. Another attempt would find the same.
+        RunStatus::Failed if attempt.reason == Some(Reason::Definition) => {
+            fail_without_retry(snapshot, task, failed_run(attempt), attempt, TASK_OPTIONS)
+        }
         // Another attempt could have the other system do the same work twice.
         RunStatus::Failed if attempt.reason == Some(Reason::UnknownOutcome) => {
             fail_without_retry(snapshot, task, failed_run(attempt), attempt, TASK_OPTIONS)
@@ -119,7 +124,7 @@ fn retry_or_fail(
     judged: Option<&Judgement>,
 ) -> Vec<Transition> {
     let why = match judged {
-        Some(Judgement::Retry { note }) if !note.is_empty() => format!("{why}. {note}"),
+        Some(Judgement::Retry { note }) if !note.is_empty() => text::append(&why, ". ", note),
         _ => why,
     };
     let context = failure_context(snapshot, task, &why, attempt);
@@ -129,19 +134,19 @@ fn retry_or_fail(
             single(
                 task,
                 TransitionTo::Failed { failure_context: context, needs_person },
-                format!("{why}; {more}"),
+                text::append(&why, "; ", more),
             )
         }
         Some(Judgement::GiveUp { why: more }) => {
-            fail_without_retry(snapshot, task, format!("{why}; {more}"), attempt, TASK_OPTIONS)
+            fail_without_retry(snapshot, task, text::append(&why, "; ", more), attempt, TASK_OPTIONS)
         }
         _ if !task.has_retries_left() => {
-            let why = format!("{why}; {} retries are used up", task.max_retries);
+            let why = text::append(&why, "; ", &format!("{} retries are used up", task.max_retries));
             single(task, TransitionTo::Failed { failure_context: context, needs_person: None }, why)
         }
         Some(Judgement::Reassign { agent, why: more }) if !task.agent_is_named => {
             let to = TransitionTo::Retry { failure_context: context, agent: Some(agent.clone()) };
-            single(task, to, format!("{why}; given to `{agent}`: {more}"))
+            single(task, to, text::append(&why, "; ", &format!("given to `{agent}`: {more}")))
         }
         _ => single(task, TransitionTo::Retry { failure_context: context, agent: None }, why),
     }
@@ -214,7 +219,7 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
             transitions.push(Transition { task: one.id, to, reason: why.clone() });
             continue;
         }
-        let used = format!("{why}; {} retries are used up", one.max_retries);
+        let used = text::append(&why, "; ", &format!("{} retries are used up", one.max_retries));
         let needs_person = Some(person_needed(one, &used, TASK_OPTIONS));
         transitions.push(Transition {
             task: one.id,

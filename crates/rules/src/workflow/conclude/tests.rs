@@ -70,6 +70,7 @@ fn a_failure_that_no_retry_mends_goes_to_a_person_unless_failures_are_skipped() 
         check(on_failure, cancelled, None, (TaskStatus::Failed, asked));
         check(on_failure, penniless, None, (TaskStatus::Failed, asked));
         check(on_failure, unknown, None, (TaskStatus::Failed, asked));
+        check(on_failure, unusable, None, (TaskStatus::Failed, asked));
         check(on_failure, penniless, hopeless(), (TaskStatus::Failed, asked));
         check(on_failure, unusable, hopeless(), (TaskStatus::Failed, asked));
     }
