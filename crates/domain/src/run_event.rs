@@ -237,3 +237,11 @@ pub struct RecordedToolCall {
     /// What the call could change when it was made. `None` if that was not recorded.
     pub effect: Option<CallEffect>,
 }
+
+impl RecordedToolCall {
+    /// Whether the call was not made because a person or a rule denied it, or nobody decided about it in time.
+    pub fn is_denied(&self) -> bool {
+        self.status == ToolCallStatus::Error
+            && self.output.as_ref().is_some_and(|output| output["denied"] == true)
+    }
+}

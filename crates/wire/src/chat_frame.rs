@@ -63,6 +63,9 @@ pub enum ChatFrameView {
         /// as a text. The run has all of it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
+        /// Present, and true, when the call was not made: a person or a rule denied it, or nobody decided in time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        denied: bool,
         /// The call waits until a person has decided about this approval or question (`/api/approvals/{id}`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<Uuid>,

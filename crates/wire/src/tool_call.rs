@@ -21,6 +21,10 @@ pub struct ToolCallView {
     /// Null until it is over.
     pub output: Option<Value>,
     pub status: CallStatusView,
+    /// Present, and true, when the call was not made: a person or a rule denied it, or nobody decided in time. Its status
+    /// is `error`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
     /// Null until it is over. The time for which it waited for a person does not count.
     pub duration_ms: Option<i64>,
     pub step_number: i64,
@@ -30,6 +34,7 @@ pub struct ToolCallView {
 
 impl ToolCallView {
     pub fn new(run: RunId, call: RecordedToolCall) -> Self {
+        let denied = call.is_denied();
         Self {
             id: call.id.0,
             run_id: run.0,
@@ -38,6 +43,7 @@ impl ToolCallView {
             input: call.input,
             output: call.output,
             status: call.status.into(),
+            denied,
             duration_ms: call.duration_ms,
             step_number: call.step,
             created_at: call.at,

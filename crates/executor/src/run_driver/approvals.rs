@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Duration, Instant};
 
-use super::{RunDriver, ask_user, error_output, tool_calls::INTERRUPTED_MESSAGE};
+use super::{RunDriver, ask_user, denied_output, error_output, tool_calls::INTERRUPTED_MESSAGE};
 use crate::Result;
 
 const UNDECIDED_MESSAGE: &str = "Nobody approved this call, so it was not made.";
@@ -30,8 +30,8 @@ const CHANGED_MESSAGE: &str = "The call was approved, but it was not made: its t
 /// What happens to a call of an answer.
 pub(super) enum CallVerdict {
     Make,
-    /// The call is not made, and the model reads this text instead of a result.
-    Refuse(String),
+    /// The call is not made, and the model reads this instead of a result.
+    Refuse(Value),
     /// The call waits until a person has decided about it.
     Hold(Box<Approval>),
     /// The caller of the run executes the call.
@@ -56,35 +56,35 @@ impl RunDriver {
         now: Timestamp,
     ) -> CallVerdict {
         if let CallDecision::Refuse { text, .. } = decision {
-            return CallVerdict::Refuse(text.clone());
+            return CallVerdict::Refuse(error_output(text.clone()));
         }
         let Some(tool) = self.tools.get(&call.name) else {
             if self.has_client_tool(&call.name) {
                 return CallVerdict::AskClient;
             }
-            return CallVerdict::Refuse(self.unknown_tool_message(&call.name));
+            return CallVerdict::Refuse(error_output(self.unknown_tool_message(&call.name)));
         };
         let is_question = tool.info().effect == Effect::Asks;
         let rules = &self.definition.approvals;
         let (expires_in, on_expiry) =
             match approval::decide(rules, &tool_facts(&call.name, tool.as_ref()), &call.input) {
                 Verdict::Deny { rule } => {
-                    return CallVerdict::Refuse(denied_by_rule(rule));
+                    return CallVerdict::Refuse(denied_output(denied_by_rule(rule)));
                 }
                 Verdict::Ask { expires_in, on_expiry } => (expires_in, on_expiry),
                 Verdict::Allow if is_question => (None, OnExpiry::Deny),
                 Verdict::Allow => return CallVerdict::Make,
             };
         if Instant::now() >= self.deadline {
-            return CallVerdict::Refuse(INTERRUPTED_MESSAGE.to_owned());
+            return CallVerdict::Refuse(error_output(INTERRUPTED_MESSAGE));
         }
         // Nobody is asked about a call that could not be made.
         let guard = &self.executor.settings().guard;
         let (graph, project) = (self.executor.graph(), self.run.project);
         let question = match guard.check(graph, project, tool.as_ref(), call.input.clone()).await {
-            Err(reason) => return CallVerdict::Refuse(reason),
+            Err(reason) => return CallVerdict::Refuse(error_output(reason)),
             Ok(input) if is_question => match ask_user::parse_question(input) {
-                Err(reason) => return CallVerdict::Refuse(reason),
+                Err(reason) => return CallVerdict::Refuse(error_output(reason)),
                 Ok(question) => Some(question),
             },
             Ok(_) => None,
@@ -135,6 +135,7 @@ impl RunDriver {
     fn decided_call(&self, index: usize) -> DecidedCall {
         let call = &self.calls[index];
         let error = |message: String| DecidedCall::Result(ToolCallStatus::Error, error_output(message));
+        let denied = |message: String| DecidedCall::Result(ToolCallStatus::Error, denied_output(message));
         let Some(approval) = self.approvals.iter().find(|approval| approval.call == call.id) else {
             if self.has_client_tool(&call.tool) {
                 return DecidedCall::AskClient;
@@ -143,7 +144,7 @@ impl RunDriver {
         };
         let decision = match (&approval.decision, approval.status) {
             (Some(decision), ApprovalStatus::Decided) => decision,
-            (_, ApprovalStatus::Expired) => return error(EXPIRED_MESSAGE.to_owned()),
+            (_, ApprovalStatus::Expired) => return denied(EXPIRED_MESSAGE.to_owned()),
             _ => return error(UNDECIDED_MESSAGE.to_owned()),
         };
         if approval.kind == ApprovalKind::ClientTool {
@@ -151,7 +152,7 @@ impl RunDriver {
             return DecidedCall::Result(status, output);
         }
         match decision.choice {
-            Choice::Deny => error(denial_message(approval.kind, decision.reason.as_deref())),
+            Choice::Deny => denied(denial_message(approval.kind, decision.reason.as_deref())),
             Choice::Answer => {
                 let answer = decision.answer.clone().unwrap_or_default();
                 DecidedCall::Result(ToolCallStatus::Completed, json!({ "answer": answer }))
@@ -170,7 +171,7 @@ impl RunDriver {
                 }
                 let rules = &self.definition.approvals;
                 match denying_rule(rules, &call.tool, tool.as_ref(), approved_input) {
-                    Some(rule) => error(denied_by_rule(rule)),
+                    Some(rule) => denied(denied_by_rule(rule)),
                     None => DecidedCall::Make,
                 }
             }

@@ -120,6 +120,7 @@ both_engines! {
         assert_eq!(send_tool.called(), 0);
         let call = harness.calls(run.id).await.remove(0);
         assert_eq!(call.status, ToolCallStatus::Error);
+        assert!(call.is_denied());
         let told = call.output.unwrap()["error"].as_str().unwrap().to_owned();
         assert!(told.contains("denied") && told.contains("ask the boss first"), "{told}");
         harness.close().await;
@@ -177,9 +178,12 @@ both_engines! {
         assert_eq!((note_tool.called(), send_tool.called()), (0, 0));
         decide(&harness, &requests[1], decision(Choice::Deny)).await.unwrap();
         assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
-        let statuses: Vec<ToolCallStatus> = harness.calls(run.id).await.iter().map(|call| call.status).collect();
+        let calls = harness.calls(run.id).await;
+        let statuses: Vec<ToolCallStatus> = calls.iter().map(|call| call.status).collect();
         use ToolCallStatus::{Completed, Error as Failed};
         assert_eq!(statuses, [Completed, Completed, Failed, Failed]);
+        let denied: Vec<bool> = calls.iter().map(|call| call.is_denied()).collect();
+        assert_eq!(denied, [false, false, true, true], "by a person, and by a rule");
         assert_eq!((note_tool.called(), send_tool.called()), (1, 1));
         harness.close().await;
     }
@@ -400,6 +404,7 @@ both_engines! {
         assert_ended(&harness.ended(denied.id).await, RunStatus::Completed, None);
         let told = harness.answers(denied.id).await.remove(0);
         assert!(told["error"].as_str().unwrap().contains("in time"), "{told}");
+        assert_eq!(told["denied"], true);
         until("it is overdue", async || pending(&harness).await.iter().any(|request| request.is_overdue)).await;
         let overdue = pending(&harness).await.remove(0);
         assert_eq!(overdue.run, escalated.id);
