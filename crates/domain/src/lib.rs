@@ -13,6 +13,7 @@
 pub mod agent;
 pub mod approval;
 pub mod arrangement;
+pub mod artifact;
 pub mod audit;
 pub mod author;
 pub mod browser_session;

@@ -79,6 +79,7 @@ use crate::{
     flow_parts::FlowParts,
     queue::QueueGauge,
     run_driver::{
+        add_artifact::AddArtifact,
         ask_user::AskUser,
         spawn::{ListAvailableAgents, SpawnAgents},
     },
@@ -188,7 +189,8 @@ impl Executor {
         let tools = tools
             .with_tool(Arc::new(SpawnAgents::new()))
             .with_tool(Arc::new(ListAvailableAgents::new()))
-            .with_tool(Arc::new(AskUser::new()));
+            .with_tool(Arc::new(AskUser::new()))
+            .with_tool(Arc::new(AddArtifact::new()));
         Self(Arc::new(Inner {
             graph,
             models,

@@ -2,20 +2,27 @@
 
 use emergent_domain::{
     approval::Approval,
+    artifact::{MAX_ARTIFACTS, RunArtifact},
     chat::{Part, join_text},
     cursor::{Page, ResultPage},
-    ids::{ConversationId, MessageId, ProjectId, RunId},
+    ids::{MessageId, ProjectId, RunId},
     run::{MessageRole, Run, RunStatus, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
-use emergent_store::{Tx, approvals, conversations::messages, runs, runs::chains};
+use emergent_store::{Tx, approvals, runs, runs::chains};
 use uuid::Uuid;
 
-pub use emergent_store::runs::chains::{ChainFilter, ChainStatus, ListedChain};
+pub use emergent_store::runs::chains::{ChainContext, ChainFilter, ChainStatus, ContextFilter, ListedChain};
 
 use crate::{
-    Executor, Result, first_messages::resume_input, history::get_run, run_driver::ask_user::NAME as ASK_USER,
+    Executor, Result,
+    first_messages::resume_input,
+    history::get_run,
+    run_driver::{add_artifact::artifacts_of_run, ask_user::NAME as ASK_USER},
 };
+
+/// The size of what is read for a page of a list.
+const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// A resume chain.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,11 +31,21 @@ pub struct RunChain {
     /// The run that resumes the others, or the first one.
     pub newest: Run,
     /// The conversation that the first run belongs to.
-    pub conversation: Option<ConversationId>,
+    pub context: Option<ChainContext>,
     /// What the newest run waits for, itself or through its children.
     pub requests: Vec<Approval>,
     /// The newest messages of the chain, the oldest first.
     pub messages: Vec<RecordedMessage>,
+    /// What the runs of the chain added to their result, if it was asked for.
+    pub artifacts: Vec<RunArtifact>,
+}
+
+/// What is read of a chain besides its runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChainParts {
+    /// The maximum number of messages.
+    pub messages: usize,
+    pub artifacts: bool,
 }
 
 /// A chain of a list, with what else is shown of it.
@@ -37,12 +54,13 @@ pub struct ChainDetail {
     pub chain: ListedChain,
     pub requests: Vec<Approval>,
     pub messages: Vec<RecordedMessage>,
+    /// Empty in a list that was not asked for artifacts.
+    pub artifacts: Vec<RunArtifact>,
 }
 
 impl Executor {
-    /// Returns the chain that begins with this run, with up to `history` messages. A run that resumes another one is
-    /// not found.
-    pub async fn run_chain(&self, project: ProjectId, first: RunId, history: usize) -> Result<RunChain> {
+    /// Returns the chain that begins with this run. A run that resumes another one is not found.
+    pub async fn run_chain(&self, project: ProjectId, first: RunId, parts: ChainParts) -> Result<RunChain> {
         self.db()
             .snapshot(move |tx| {
                 let first_run = get_run(tx, project, first)?;
@@ -51,9 +69,10 @@ impl Executor {
                 }
                 let newest = chains::get_newest(tx, project, first)?.unwrap_or_else(|| first_run.clone());
                 Ok(RunChain {
-                    conversation: messages::conversation_of_run(tx, project, first)?,
+                    context: chains::get_context(tx, project, first)?,
                     requests: pending_requests(tx, &newest)?,
-                    messages: newest_messages(tx, &newest, history)?,
+                    messages: newest_messages(tx, &newest, parts.messages)?,
+                    artifacts: chain_artifacts(tx, &newest, parts)?,
                     first: first_run,
                     newest,
                 })
@@ -62,26 +81,34 @@ impl Executor {
     }
 
     /// Lists chains that callers from outside started, by the time of their status, the newest first; and how many there
-    /// are on all pages.
+    /// are on all pages. A page ends early, after the chain with which it has 8 MiB.
     pub async fn list_run_chains(
         &self,
         project: ProjectId,
         filter: ChainFilter,
-        history: usize,
+        parts: ChainParts,
         page: Page,
     ) -> Result<(ResultPage<ChainDetail>, i64)> {
         self.db()
             .snapshot(move |tx| {
-                let (found, total) = chains::list(tx, project, &filter, &page)?;
-                let mut items = Vec::with_capacity(found.items.len());
-                for chain in found.items {
+                let (ResultPage { items: found, mut next }, total) =
+                    chains::list(tx, project, &filter, &page)?;
+                let mut items = Vec::with_capacity(found.len());
+                let mut found = found.into_iter().peekable();
+                while let Some(chain) = found.next() {
                     items.push(ChainDetail {
                         requests: pending_requests(tx, &chain.newest)?,
-                        messages: newest_messages(tx, &chain.newest, history)?,
+                        messages: newest_messages(tx, &chain.newest, parts.messages)?,
+                        artifacts: chain_artifacts(tx, &chain.newest, parts)?,
                         chain,
                     });
+                    // The runs, the messages and the artifacts of all chains are in memory together.
+                    if tx.read_bytes() > MAX_PAGE_BYTES && found.peek().is_some() {
+                        next = items.last().map(|last| last.chain.cursor());
+                        break;
+                    }
                 }
-                Ok((ResultPage { items, next: found.next }, total))
+                Ok((ResultPage { items, next }, total))
             })
             .await
     }
@@ -107,6 +134,27 @@ fn pending_requests(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<Approval>> {
         RunStatus::Waiting => Ok(approvals::list_pending_below(tx, run.id)?),
         _ => Ok(Vec::new()),
     }
+}
+
+/// How much is read of the artifacts of one chain before its earlier runs are left out.
+const MAX_CHAIN_ARTIFACT_BYTES: usize = 4 << 20;
+
+/// What the runs of a chain added to their result, in its order. The newest ones count if there are too many.
+fn chain_artifacts(tx: &mut Tx<'_>, newest: &Run, parts: ChainParts) -> Result<Vec<RunArtifact>> {
+    if !parts.artifacts {
+        return Ok(Vec::new());
+    }
+    let max_bytes = tx.read_bytes() + MAX_CHAIN_ARTIFACT_BYTES;
+    let mut found: Vec<_> = artifacts_of_run(tx, newest.id)?.into_iter().rev().collect();
+    let mut earlier = newest.resumed_from;
+    while let Some(id) = earlier.take().filter(|_| found.len() < MAX_ARTIFACTS && tx.read_bytes() < max_bytes)
+    {
+        found.extend(artifacts_of_run(tx, id)?.into_iter().rev());
+        earlier = runs::get(tx, newest.project, id)?.and_then(|run| run.resumed_from);
+    }
+    found.truncate(MAX_ARTIFACTS);
+    found.reverse();
+    Ok(found)
 }
 
 /// How many messages of a run are looked at together for those that somebody said.

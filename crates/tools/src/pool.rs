@@ -7,6 +7,7 @@ use std::{
 
 use emergent_domain::{
     agent::{AvailableNames, ToolScopes},
+    artifact::ARTIFACT_TOOL,
     ids::ProjectId,
     run_event::UnavailableServer,
     token::Scope,
@@ -270,8 +271,10 @@ impl ToolSet {
             let Some(grant) = tool_name::grant_for(whitelist, &labelled.grant_names()) else { continue };
             let coordinates =
                 info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
-            // A pattern must not make an agent wait for people.
-            let is_named_if_required = info.effect != Effect::Asks || grant == Grant::Named;
+            // A pattern must not make an agent wait for people, or change what its callers get.
+            let has_to_be_named =
+                info.effect == Effect::Asks || (info.server.is_none() && info.name == ARTIFACT_TOOL);
+            let is_named_if_required = !has_to_be_named || grant == Grant::Named;
             if is_named_if_required && (!coordinates || caller.may_coordinate(grant)) {
                 set.tools.insert(labelled.label.clone(), Arc::clone(&labelled.tool));
             }

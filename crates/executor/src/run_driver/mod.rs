@@ -1,6 +1,7 @@
 //! Drives one run: executes the actions that the state machine of `emergent_rules::run` decides, and records
 //! everything. A driver may be dropped at any await: a later driver continues from the record.
 
+pub(crate) mod add_artifact;
 pub(crate) mod approvals;
 pub(crate) mod ask_user;
 mod call_reports;

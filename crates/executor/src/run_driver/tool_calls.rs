@@ -1,7 +1,9 @@
 //! Executes the tool calls of one answer: read-only calls concurrently, all others one after the other.
 //! Each result is recorded as soon as it arrives.
 
-use emergent_domain::{agent::REMOTE_AGENT_PROVIDER, run::ToolCallStatus, run_event::RecordedToolCall};
+use emergent_domain::{
+    agent::REMOTE_AGENT_PROVIDER, artifact::ARTIFACT_TOOL, run::ToolCallStatus, run_event::RecordedToolCall,
+};
 use emergent_rules::run::NextAction;
 use emergent_tools::{Effect, GuardedOutput, ToolContext};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -19,6 +21,10 @@ use crate::{
 pub(super) const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the run is up.";
 const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was being made. Whether it took effect is not known, and \
                         it was not made again. Find out before you repeat it.";
+
+/// The field of a failed call, and its value, that says that nobody knows whether the call took effect.
+const OUTCOME: &str = "outcome";
+const UNKNOWN: &str = "unknown";
 
 /// How long an answer may stay unwritten while its first calls run, so that both are committed together.
 const BUFFER_TIME: Duration = Duration::from_millis(5);
@@ -39,12 +45,16 @@ impl RunDriver {
                 return self.ask_client().await;
             };
             match self.call_effect(index) {
+                Some(Effect::Reads) if self.is_counted_call(index) => {
+                    self.run_read_calls(index, index + 1).await?;
+                }
                 Some(Effect::Reads) => {
                     let reads = self.calls[index..].iter().take_while(|call| !call.status.is_terminal());
-                    let count = reads
-                        .enumerate()
-                        .take_while(|(offset, _)| self.call_effect(index + offset) == Some(Effect::Reads))
-                        .count();
+                    let runs_with_others = |index| {
+                        self.call_effect(index) == Some(Effect::Reads) && !self.is_counted_call(index)
+                    };
+                    let count =
+                        reads.enumerate().take_while(|(offset, _)| runs_with_others(index + offset)).count();
                     self.run_read_calls(index, index + count).await?;
                 }
                 Some(effect) => {
@@ -114,6 +124,11 @@ impl RunDriver {
 
     fn call_effect(&self, index: usize) -> Option<Effect> {
         self.tools.get(&self.calls[index].tool).map(|tool| tool.info().effect)
+    }
+
+    /// Whether the limits of a call depend on the results of earlier ones, so that it runs after they are recorded.
+    fn is_counted_call(&self, index: usize) -> bool {
+        self.tools.get(&self.calls[index].tool).is_some_and(|tool| tool.info().name == ARTIFACT_TOOL)
     }
 
     /// Creates the span of a tool call.
@@ -228,12 +243,21 @@ impl RunDriver {
         }
         let guard = self.executor.settings().guard.clone();
         let (call_input, requests) = input_channel();
+        let (reporter, mut reports) = self.call_reports();
         let call = Some(self.calls[index].seq);
-        let context = ToolContext { call, input: Some(call_input), ..self.tool_context() };
+        let (input, reporter) = (Some(call_input), Some(reporter));
+        let context = ToolContext { call, input, reporter, ..self.tool_context() };
         let (input, started_at, deadline) = (self.calls[index].input.clone(), Instant::now(), self.deadline);
         let call = guard.call(tool.as_ref(), &context, input);
-        let (status, output) = match self.wait_for_external_call(index, call, requests).await? {
-            Some(output) => recorded_outcome(Some(output)),
+        let output = self.wait_for_external_call(index, call, requests, &mut reports).await?;
+        let (status, output) = match output {
+            Some(output) => {
+                let (status, mut output) = recorded_outcome(Some(output));
+                if status == ToolCallStatus::Error && reports.has_unknown_outcome() {
+                    output[OUTCOME] = UNKNOWN.into();
+                }
+                (status, output)
+            }
             // The call was in progress, so its effect outside is unknown.
             None => (ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE)),
         };
@@ -299,7 +323,10 @@ impl RunDriver {
 /// Whether one of these calls was interrupted while it was being made, or failed after another system got it.
 pub(super) fn has_unknown_outcome(calls: &[RecordedToolCall]) -> bool {
     let unknown = error_output(UNKNOWN_OUTCOME_MESSAGE);
-    calls.iter().any(|call| call.output.as_ref() == Some(&unknown))
+    let is_unknown = |output: &Value| *output == unknown || output[OUTCOME] == UNKNOWN;
+    calls
+        .iter()
+        .any(|call| call.status == ToolCallStatus::Error && call.output.as_ref().is_some_and(is_unknown))
 }
 
 /// Converts the result of a guarded call to its recorded form. `None` means that the run's deadline

@@ -20,9 +20,19 @@ use crate::{
 
 /// The size of the messages of a run that [`list_newest_messages`] returns. A larger one is returned alone.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// The size of the calls of a run that [`list_completed_calls`] returns.
+const MAX_CALL_BYTES: usize = 4 << 20;
 /// When the status of a run last changed.
 const STATUS_TIME: &str = "coalesce(r.completed_at, CASE WHEN r.status = 'waiting' THEN r.waiting_since END, \
                            r.started_at, r.created_at)";
+
+/// The conversation that the first run of a chain belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainContext {
+    pub conversation: ConversationId,
+    /// The name that a caller from outside gave the conversation.
+    pub name: Option<String>,
+}
 
 /// A chain in a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +40,15 @@ pub struct ListedChain {
     pub first: RunId,
     pub newest: Run,
     /// The conversation of the first run.
-    pub conversation: Option<ConversationId>,
+    pub context: Option<ChainContext>,
     pub status_time: Timestamp,
+}
+
+impl ListedChain {
+    /// Where the list continues after this chain.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { created_at: self.status_time, id: self.first.0 }
+    }
 }
 
 /// What the newest run of a chain is like. A field that is `None` matches all.
@@ -48,11 +65,27 @@ pub struct ChainFilter {
     pub agent: AgentId,
     /// The token that started the first run; `None` matches all.
     pub started_by: Option<TokenId>,
-    /// The conversation, or the first run if the chain has none.
-    pub context: Option<ConversationId>,
+    /// The conversation by its id or its name, or the first run if the chain has no conversation.
+    pub context: Option<ContextFilter>,
     /// Alternatives; `None` matches all.
     pub statuses: Option<Vec<ChainStatus>>,
     pub since: Option<Timestamp>,
+}
+
+/// Which context the chains of a list have: that with this id, or that with this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContextFilter {
+    Id(ConversationId),
+    Name(String),
+}
+
+/// The conversation of the message that a run answers or has answered, if it does.
+pub fn get_context(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<ChainContext>> {
+    let sql = "SELECT m.conversation_id, c.external_id
+         FROM chat_messages AS m LEFT JOIN chat_conversations AS c ON c.id = m.conversation_id
+         WHERE m.run_id = $1 AND m.role = 'user' AND m.project_id = $2";
+    let read = |row: &Row<'_>| Ok(ChainContext { conversation: row.get(0)?, name: row.get(1)? });
+    tx.query_opt(sql, params![run, project], read)
 }
 
 /// The newest run of the chain that begins with this run. `None` if the project has no such run.
@@ -81,7 +114,7 @@ pub fn list(
     let mut params = params;
     params.append(&mut after_params);
     let sql = format!(
-        "{from} SELECT {}, chain.first_id, m.conversation_id, {STATUS_TIME} {}{after}
+        "{from} SELECT {}, chain.first_id, m.conversation_id, c.external_id, {STATUS_TIME} {}{after}
          ORDER BY {STATUS_TIME} DESC, chain.first_id DESC{}",
         Run::columns_of("r"),
         conditions(filter),
@@ -89,15 +122,16 @@ pub fn list(
     );
     let read = |row: &Row<'_>| {
         let columns = Run::COLUMN_COUNT;
+        let (conversation, name): (Option<ConversationId>, _) =
+            (row.get(columns + 1)?, row.get(columns + 2)?);
         Ok(ListedChain {
             newest: Run::from_row(row)?,
             first: row.get(columns)?,
-            conversation: row.get(columns + 1)?,
-            status_time: row.get(columns + 2)?,
+            context: conversation.map(|conversation| ChainContext { conversation, name }),
+            status_time: row.get(columns + 3)?,
         })
     };
-    let cursor_of = |chain: &ListedChain| Cursor { created_at: chain.status_time, id: chain.first.0 };
-    let found = page::query_page(tx, page.limit, &sql, &params, read, cursor_of)?;
+    let found = page::query_page(tx, page.limit, &sql, &params, read, ListedChain::cursor)?;
     Ok((found, total))
 }
 
@@ -116,7 +150,10 @@ fn from_clause(project: ProjectId, filter: &ChainFilter) -> (String, Vec<Param<'
              UNION ALL
              SELECT chain.first_id, next.id FROM agent_runs AS next JOIN chain ON next.resumed_from = chain.id)"
     );
-    params.extend(filter.context.map(Param::from));
+    params.extend(filter.context.as_ref().map(|context| match context {
+        ContextFilter::Id(id) => Param::from(*id),
+        ContextFilter::Name(name) => Param::from(name.clone()),
+    }));
     params.extend(filter.since.map(Param::from));
     (sql, params)
 }
@@ -125,12 +162,17 @@ fn from_clause(project: ProjectId, filter: &ChainFilter) -> (String, Vec<Param<'
 fn conditions(filter: &ChainFilter) -> String {
     let mut sql = "FROM chain JOIN agent_runs AS r ON r.id = chain.id
          LEFT JOIN chat_messages AS m ON m.run_id = chain.first_id AND m.role = 'user'
+         LEFT JOIN chat_conversations AS c ON c.id = m.conversation_id
          WHERE NOT EXISTS (SELECT 1 FROM agent_runs AS next WHERE next.resumed_from = r.id)"
         .to_owned();
     let mut number = 2 + usize::from(filter.started_by.is_some());
-    if filter.context.is_some() {
+    if let Some(context) = &filter.context {
         number += 1;
-        sql.push_str(&format!(" AND coalesce(m.conversation_id, chain.first_id) = ${number}"));
+        let column = match context {
+            ContextFilter::Id(_) => "coalesce(m.conversation_id, chain.first_id)",
+            ContextFilter::Name(_) => "c.external_id",
+        };
+        sql.push_str(&format!(" AND {column} = ${number}"));
     }
     if filter.since.is_some() {
         number += 1;
@@ -201,4 +243,19 @@ pub fn list_newest_calls(
         RecordedToolCall::COLUMNS
     );
     Ok(tx.query_up_to(MAX_MESSAGE_BYTES, &sql, params![run, tool, limit], RecordedToolCall::from_row)?.0)
+}
+
+/// The completed calls of a tool that a run made, the oldest first.
+pub fn list_completed_calls(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    tool: &str,
+    limit: usize,
+) -> Result<Vec<RecordedToolCall>> {
+    let sql = format!(
+        "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 AND tool_name = $2 AND status = 'completed'
+         ORDER BY seq LIMIT $3",
+        RecordedToolCall::COLUMNS
+    );
+    Ok(tx.query_up_to(MAX_CALL_BYTES, &sql, params![run, tool, limit], RecordedToolCall::from_row)?.0)
 }
