@@ -53,6 +53,7 @@ pub mod redact;
 pub mod relationship;
 pub mod run;
 pub mod run_event;
+pub mod run_input;
 pub mod run_summary;
 pub mod run_write;
 pub mod task;

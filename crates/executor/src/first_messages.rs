@@ -6,12 +6,10 @@ use emergent_domain::{
     ids::MessageId,
     run::{MessageRole, Run},
     run_event::{MessageContent, RecordedMessage},
+    run_input::RESUME_PREFIX,
 };
 
 use crate::{output_schema, start_options::StartOptions};
-
-/// Precedes the input of a resumption in the first message of the resumed run.
-const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
 
 /// Returns the messages that a run is admitted with: the system prompt, what was said before in its conversation, and
 /// the input. The `seq` of the returned run is the one of the last message. What was said before has step 0, as the

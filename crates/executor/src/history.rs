@@ -50,6 +50,8 @@ pub struct RunDetail {
     pub missing_tools: Vec<String>,
     /// The conversation in which it answers a message.
     pub conversation: Option<ConversationId>,
+    /// The beginning of its input, on one line.
+    pub input_preview: Option<String>,
 }
 
 /// A run and the runs it spawned.
@@ -60,11 +62,22 @@ pub struct RunTree {
     pub status: RunStatus,
     pub step_count: i64,
     pub duration_ms: Option<i64>,
+    /// The beginning of its input, on one line.
+    pub input_preview: Option<String>,
     pub resumed_as: Option<RunId>,
     /// The children in the order in which they were started.
     pub children: Vec<RunTree>,
     /// True if some children are not shown, because the tree is too deep or too large.
     pub truncated: bool,
+}
+
+/// Counts of the runs of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCounts {
+    pub by_agent: Vec<AgentCount>,
+    pub by_hour: Vec<HourCount>,
+    /// The runs that have not ended, by status.
+    pub active: [(RunStatus, i64); 3],
 }
 
 impl Executor {
@@ -88,16 +101,20 @@ impl Executor {
     }
 
     /// Counts the runs that were created from `since` on and before `until`: by agent and by hour, each with the
-    /// statuses. Both counts are of the same moment.
+    /// statuses. Also counts the runs that have not ended, whenever they were created. All counts are of the same
+    /// moment.
     pub async fn run_stats(
         &self,
         project: ProjectId,
         since: Timestamp,
         until: Timestamp,
-    ) -> Result<(Vec<AgentCount>, Vec<HourCount>)> {
+    ) -> Result<RunCounts> {
         let read = move |tx: &mut Tx<'_>| {
-            let by_agent = stats::count_by_agent(tx, project, since, until)?;
-            Ok::<_, Error>((by_agent, stats::count_by_hour(tx, project, since, until)?))
+            Ok::<_, Error>(RunCounts {
+                by_agent: stats::count_by_agent(tx, project, since, until)?,
+                by_hour: stats::count_by_hour(tx, project, since, until)?,
+                active: stats::count_active(tx, project)?,
+            })
         };
         self.db().snapshot(read).await
     }
@@ -134,6 +151,7 @@ impl Executor {
                     unavailable_servers: UnavailableServer::list_from_event(&missing).unwrap_or_default(),
                     missing_tools: UnavailableServer::missing_tools_from_event(&missing),
                     conversation: rows::conversations(tx, &[id])?.remove(&id),
+                    input_preview: rows::input_previews(tx, &[id])?.remove(&id),
                     run,
                 })
             })
@@ -157,7 +175,8 @@ impl Executor {
                 let ids: Vec<RunId> = nodes.iter().map(|node| node.id).collect();
                 let resumed = rows::resumptions(tx, &ids)?;
                 let counts = rows::child_counts(tx, &ids)?;
-                Ok(build_tree(nodes, &resumed, &counts))
+                let previews = rows::input_previews(tx, &ids)?;
+                Ok(build_tree(nodes, &resumed, &counts, previews))
             })
             .await
     }
@@ -188,6 +207,7 @@ fn build_tree(
     nodes: Vec<ChildRun>,
     resumed: &HashMap<RunId, RunId>,
     child_counts: &HashMap<RunId, i64>,
+    mut previews: HashMap<RunId, String>,
 ) -> RunTree {
     let mut trees_by_parent: HashMap<Option<RunId>, Vec<RunTree>> = HashMap::new();
     for node in nodes.into_iter().rev() {
@@ -196,6 +216,7 @@ fn build_tree(
         let child_count = child_counts.get(&node.id).copied().unwrap_or(0);
         let tree = RunTree {
             resumed_as: resumed.get(&node.id).copied(),
+            input_preview: previews.remove(&node.id),
             truncated: child_count > i64::try_from(children.len()).unwrap_or(i64::MAX),
             children,
             id: node.id,

@@ -152,6 +152,10 @@ pub struct RunSummaryView {
     /// The conversation in which it answers a message; absent if that was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<Uuid>,
+    /// The beginning of its input, on one line; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub input_preview: Option<String>,
 }
 
 /// A run in a list.
@@ -186,6 +190,10 @@ pub struct RunTreeView {
     pub status: RunStatus,
     pub step_count: i64,
     pub duration_ms: Option<i64>,
+    /// The beginning of its input, on one line; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub input_preview: Option<String>,
     /// The run that goes on where this one paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_as: Option<Uuid>,

@@ -58,7 +58,6 @@ converted_by_wire! {
     domain::agent::AgentVersion => agent::AgentVersionView,
     domain::audit::AuditEntry => audit::AuditEntryView,
     domain::conversation::ChatMessage => chat::ChatMessageView,
-    (domain::conversation::ChatMessage, Option<domain::conversation::ChatMemory>) => chat::ChatMessageView,
     domain::conversation::Conversation => chat::ConversationView,
     domain::document::Chunk => document::ChunkView,
     domain::document::Document => document::DocumentView,

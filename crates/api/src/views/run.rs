@@ -42,16 +42,17 @@ fn run_limit(max_cost_usd: Option<f64>, tokens: Option<i64>) -> Result<Limit, In
     Ok(Limit { microusd: max_cost_usd.map(|dollars| (dollars * 1e6).round() as i64), tokens })
 }
 
-/// A run, and the conversation in which it answers a message, if there is one.
+/// A run, the conversation in which it answers a message, if there is one, and the beginning of its input.
 pub(crate) struct RunInConversation {
     pub(crate) run: Run,
     pub(crate) conversation: Option<ConversationId>,
+    pub(crate) input_preview: Option<String>,
 }
 
 impl RunInConversation {
     /// Returns what every view of a run begins with.
     pub(crate) fn summary_view(self) -> RunSummaryView {
-        let Self { run, conversation } = self;
+        let Self { run, conversation, input_preview } = self;
         RunSummaryView {
             rehearsal: run.is_rehearsal(),
             duration_ms: duration_ms(run.started_at, run.completed_at),
@@ -83,6 +84,7 @@ impl RunInConversation {
             workflow_id: run.workflow_link.workflow.map(Into::into),
             task_id: run.workflow_link.task.map(Into::into),
             conversation_id: conversation.map(Into::into),
+            input_preview,
         }
     }
 }
@@ -98,7 +100,12 @@ impl IntoView<RunView> for RunSummary {
     fn into_view(self) -> RunView {
         let summary = self;
         RunView {
-            facts: RunInConversation { run: summary.run, conversation: summary.conversation }.summary_view(),
+            facts: RunInConversation {
+                run: summary.run,
+                conversation: summary.conversation,
+                input_preview: summary.input_preview,
+            }
+            .summary_view(),
             token_usage: summary.tokens.into_view(),
             child_run_count: summary.child_count,
         }
@@ -114,6 +121,7 @@ impl IntoView<RunTreeView> for RunTree {
             status: tree.status,
             step_count: tree.step_count,
             duration_ms: tree.duration_ms,
+            input_preview: tree.input_preview,
             resumed_as: tree.resumed_as.map(Into::into),
             truncated: tree.truncated,
             children: tree.children.into_iter().map(IntoView::into_view).collect(),

@@ -52,7 +52,12 @@ impl IntoView<RunDetailView> for RunDetail {
     fn into_view(self) -> RunDetailView {
         let detail = self;
         RunDetailView {
-            facts: RunInConversation { run: detail.run, conversation: detail.conversation }.summary_view(),
+            facts: RunInConversation {
+                run: detail.run,
+                conversation: detail.conversation,
+                input_preview: detail.input_preview,
+            }
+            .summary_view(),
             resume_chain: detail.resume_chain.into_iter().rev().map(Into::into).collect(),
             resumed_as: detail.resumed_as.map(Into::into),
             token_usage: detail.tokens.into_view(),

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
+    approval::ApprovalKind,
     cursor::{Page, ResultPage},
     ids::{ConversationId, ProjectId, RunId},
     run::{Run, RunStatus},
+    run_input::input_preview,
     time::Timestamp,
 };
 use serde_json::Value;
@@ -21,6 +23,10 @@ use crate::{
     tx::Tx,
     value::{Param, Row},
 };
+
+/// How many characters of an input are read for its preview: more than the preview has, because it leaves out line
+/// breaks and repeated spaces.
+const INPUT_CHARS_READ: usize = 600;
 
 /// The tokens and the cost of the messages of one run, without its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -53,6 +59,8 @@ pub struct RunSummary {
     pub child_count: i64,
     /// The conversation in which the run answers a message.
     pub conversation: Option<ConversationId>,
+    /// The beginning of its input, on one line; `None` if the run has no input.
+    pub input_preview: Option<String>,
 }
 
 /// How often each tool was called in a run.
@@ -132,10 +140,12 @@ pub fn list(
     let tokens = token_totals(tx, &ids)?;
     let children = child_counts(tx, &ids)?;
     let conversations = conversations(tx, &ids)?;
+    let mut previews = input_previews(tx, &ids)?;
     Ok(runs.map(|run| RunSummary {
         tokens: tokens.get(&run.id).copied().unwrap_or_default(),
         child_count: children.get(&run.id).copied().unwrap_or(0),
         conversation: conversations.get(&run.id).copied(),
+        input_preview: previews.remove(&run.id),
         run,
     }))
 }
@@ -179,6 +189,59 @@ pub fn conversations(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, C
                 "SELECT m.run_id, m.conversation_id FROM chat_messages AS m
                  JOIN chat_conversations AS c ON c.id = m.conversation_id
                  WHERE m.role = 'user' AND c.deleted_at IS NULL AND m.run_id IN ({placeholders})"
+            )
+        },
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// The beginning of the input of each run, on one line; a run without an input is left out. The input is the first
+/// message of the user that belongs to a step: what was said before in a conversation has step 0. The primary key of
+/// the messages finds it, so that the rest of a long record is not read.
+pub fn input_previews(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, String>> {
+    let beginnings = query_by_run(
+        tx,
+        runs,
+        |placeholders| {
+            format!(
+                "SELECT id, (
+                     SELECT substr(input.content ->> 'text', 1, {INPUT_CHARS_READ}) FROM agent_run_messages AS input
+                     WHERE input.run_id = agent_runs.id AND input.role = 'user' AND input.step_number > 0
+                     ORDER BY input.seq LIMIT 1)
+                 FROM agent_runs WHERE id IN ({placeholders})"
+            )
+        },
+        |row| {
+            let beginning: Option<String> = row.get(1)?;
+            Ok((row.get(0)?, beginning))
+        },
+    )?;
+    Ok(beginnings.into_iter().filter_map(|(run, text)| Some((run, input_preview(&text?)?))).collect())
+}
+
+/// What each run waits for, itself or through its children; a run that does not wait is left out.
+pub fn waiting_kinds(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, ApprovalKind>> {
+    query_by_run(
+        tx,
+        runs,
+        |placeholders| {
+            format!(
+                "SELECT id, waiting_for FROM agent_runs
+                 WHERE id IN ({placeholders}) AND status = 'waiting' AND waiting_for IS NOT NULL"
+            )
+        },
+        |row| Ok((row.get(0)?, row.read(1, "agent_runs", "waiting_for")?)),
+    )
+}
+
+/// How many tools each run called; a run that called none is left out.
+pub fn tool_call_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i64>> {
+    query_by_run(
+        tx,
+        runs,
+        |placeholders| {
+            format!(
+                "SELECT run_id, count(*) FROM agent_run_tool_calls WHERE run_id IN ({placeholders}) GROUP BY run_id"
             )
         },
         |row| Ok((row.get(0)?, row.get(1)?)),
