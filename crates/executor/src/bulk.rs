@@ -3,7 +3,7 @@
 
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
-    ids::{ProjectId, RunId},
+    ids::{ProjectId, RunId, TokenId},
     invalid::Invalid,
     run::{Run, RunStatus},
 };
@@ -90,17 +90,19 @@ pub struct BulkResult {
 }
 
 impl Executor {
-    /// Cancels or resumes runs. With `dry_run`, only says what would happen.
+    /// Cancels or resumes runs; with `started_by`, only those that this token started, and others are not found. With
+    /// `dry_run`, only says what would happen.
     pub async fn change_runs(
         &self,
         actor: Actor,
         action: BulkAction,
         selection: BulkSelection,
+        started_by: Option<TokenId>,
         dry_run: bool,
     ) -> Result<BulkResult> {
         check_selection(action, &selection)?;
         let (project, chosen) = (actor.project, selection.clone());
-        let read = move |tx: &mut Tx<'_>| select_runs(tx, project, action, chosen);
+        let read = move |tx: &mut Tx<'_>| select_runs(tx, project, action, chosen, started_by);
         let (mut items, has_more) = self.db().snapshot(read).await?;
         if dry_run {
             return Ok(BulkResult { items, has_more });
@@ -189,18 +191,14 @@ fn check_selection(action: BulkAction, selection: &BulkSelection) -> Result<(), 
         BulkSelection::Filter(filter) if *filter == RunFilter::default() => {
             Err(Invalid::new("filter", "must name at least one condition, such as an agent or a status"))
         }
-        BulkSelection::Filter(filter) => match (action, filter.status) {
-            (_, Some(status)) if action.accepts(status) => Ok(()),
-            (_, None) => Ok(()),
-            (BulkAction::Cancel, Some(_)) => Err(Invalid::new(
-                "filter.status",
-                "must be queued, running or waiting: other runs have ended",
-            )),
-            (BulkAction::Resume, Some(_)) => {
-                Err(Invalid::new("filter.status", "must be paused: only a paused run can be resumed"))
-            }
-        },
-        BulkSelection::Ids(_) | BulkSelection::Accepted(_) => Ok(()),
+        BulkSelection::Filter(filter) if !filter.statuses.iter().all(|status| action.accepts(*status)) => {
+            let reason = match action {
+                BulkAction::Cancel => "must be queued, running or waiting: other runs have ended",
+                BulkAction::Resume => "must be paused: only a paused run can be resumed",
+            };
+            Err(Invalid::new("filter.status", reason))
+        }
+        BulkSelection::Filter(_) | BulkSelection::Ids(_) | BulkSelection::Accepted(_) => Ok(()),
     }
 }
 
@@ -211,8 +209,10 @@ fn select_runs(
     project: ProjectId,
     action: BulkAction,
     selection: BulkSelection,
+    started_by: Option<TokenId>,
 ) -> Result<(Vec<BulkItem>, bool)> {
     let is_repeated = matches!(selection, BulkSelection::Accepted(_));
+    let may_change = |run: &Run| started_by.is_none() || run.started_by == started_by;
     let ids = match selection {
         BulkSelection::Ids(ids) | BulkSelection::Accepted(ids) => ids,
         BulkSelection::Filter(filter) => {
@@ -222,7 +222,11 @@ fn select_runs(
             }
             let filter = RunFilter { eligibility: action.eligibility(), ..filter };
             let (runs, has_more) = filter::find(tx, project, &filter, MAX_BULK_RUNS)?;
-            let items = runs.into_iter().map(|run| bulk_item(run, BulkOutcome::Possible)).collect();
+            let items = runs
+                .into_iter()
+                .filter(may_change)
+                .map(|run| bulk_item(run, BulkOutcome::Possible))
+                .collect();
             return Ok((items, has_more));
         }
     };
@@ -231,7 +235,7 @@ fn select_runs(
         if items.iter().any(|item| item.id == id) {
             continue;
         }
-        items.push(match runs::get(tx, project, id)? {
+        items.push(match runs::get(tx, project, id)?.filter(may_change) {
             None => BulkItem { id, run: None, outcome: BulkOutcome::NotFound },
             Some(run) => {
                 let done = if is_repeated { find_done(tx, action, &run)? } else { None };

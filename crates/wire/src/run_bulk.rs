@@ -31,6 +31,9 @@ pub struct RunStatsView {
     pub agents_omitted: Option<i64>,
     /// The oldest hour first; hours without runs are left out.
     pub by_hour: Vec<HourRunsView>,
+    /// The runs that have not ended, by status, whenever they were created; a status without runs is left out.
+    #[serde(default)]
+    pub active: BTreeMap<String, i64>,
 }
 
 /// The runs of one agent.
@@ -64,9 +67,12 @@ pub struct RunFilterView {
     /// The id or the name of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// One of these statuses, separated by commas, as in the list of runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::RunStatus>)]
-    pub status: Option<RunStatus>,
+    #[schema(
+        pattern = "^(queued|running|waiting|completed|success|failed|paused|cancelled)(,(queued|running|waiting|completed|success|failed|paused|cancelled))*$"
+    )]
+    pub status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Reason>)]
     pub reason: Option<Reason>,

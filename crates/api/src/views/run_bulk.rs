@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use emergent_domain::{ids::AgentId, run::RunStatus, time::Timestamp};
 use emergent_executor::{
     bulk::{BulkAction, BulkItem, BulkOutcome, BulkResult},
-    history::{AgentCount, HourCount},
+    history::{AgentCount, HourCount, RunCounts},
 };
 pub(crate) use emergent_wire::run_bulk::*;
 
@@ -13,15 +13,10 @@ pub(crate) use emergent_wire::run_bulk::*;
 const MAX_AGENTS: usize = 200;
 
 /// Adds up the counts of runs.
-pub(crate) fn run_stats(
-    since: Timestamp,
-    until: Timestamp,
-    agents: Vec<AgentCount>,
-    hours: Vec<HourCount>,
-) -> RunStatsView {
+pub(crate) fn run_stats(since: Timestamp, until: Timestamp, counts: RunCounts) -> RunStatsView {
     let mut by_status = BTreeMap::new();
     let mut by_agent: HashMap<AgentId, AgentRunsView> = HashMap::new();
-    for AgentCount { agent, name, status, runs } in agents {
+    for AgentCount { agent, name, status, runs } in counts.by_agent {
         add(&mut by_status, status, runs);
         let counted = by_agent.entry(agent).or_insert_with(|| AgentRunsView {
             agent_id: agent.0,
@@ -45,7 +40,13 @@ pub(crate) fn run_stats(
         by_status,
         by_agent,
         agents_omitted: i64::try_from(omitted).ok().filter(|omitted| *omitted > 0),
-        by_hour: count_hours(hours),
+        by_hour: count_hours(counts.by_hour),
+        active: counts
+            .active
+            .into_iter()
+            .filter(|(_, runs)| *runs > 0)
+            .map(|(status, runs)| (status.as_str().to_owned(), runs))
+            .collect(),
     }
 }
 

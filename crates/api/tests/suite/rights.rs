@@ -169,6 +169,22 @@ both_engines! {
         admin.post(&format!("/api/coordination/workflows/{id}/cancel"), json!({})).await.is(200);
     }
 
+    async fn who_may_not_read_runs_changes_only_its_own(db: TestDb) {
+        let server = server(&db).await;
+        let starter = token(&server, &[Scope::AgentsInvoke]).await;
+        let other = token(&server, &[Scope::AgentsInvoke]).await;
+        let run = starter.trigger("writer", "Write.").await;
+        let path = |action: &str| format!("/api/admin/agents/writer/runs/{run}/{action}");
+        for action in ["cancel", "resume"] {
+            other.post(&path(action), json!({})).await.refused(404, "not_found");
+        }
+        starter.post(&path("resume"), json!({})).await.refused(409, "conflict");
+        assert_eq!(starter.post(&path("cancel"), json!({})).await.is(200)["status"], "cancelled");
+        let run = starter.trigger("writer", "Write.").await;
+        let both = token(&server, &[Scope::AgentsInvoke, Scope::AdminRead]).await;
+        both.post(&format!("/api/admin/agents/writer/runs/{run}/cancel"), json!({})).await.is(200);
+    }
+
     async fn a_pack_does_not_keep_a_workflow_from_being_cancelled(db: TestDb) {
         let server = server(&db).await;
         let _stop = server.dispatch();

@@ -68,7 +68,10 @@ both_engines! {
         let first = client.get("/api/admin/runs?agent=digger&limit=2").await;
         let cursor = first.headers["x-next-cursor"].to_str().unwrap().to_owned();
         assert_eq!(ids(&list(&format!("agent=digger&limit=2&cursor={cursor}")).await), [&runs[0]]);
+        assert_eq!(ids(&list("status=running,queued&agent=sorter").await), [&runs[1]]);
+        assert!(ids(&list("status=running,success").await).is_empty());
         for (query, field) in [
+            ("status=dreaming", "status"), ("status=queued,", "status"), ("status=queued,dreaming", "status"),
             ("q=", "q"), (&format!("q={}", "x".repeat(201)), "q"), ("reason=boredom", "reason"), ("origin=space", "origin"),
             ("since=yesterday", "since"), (&format!("since={time}&until={time}"), "until"), ("root=perhaps", "root"),
         ] {
@@ -82,6 +85,19 @@ both_engines! {
         assert_eq!(client.get(&format!("{of_agent}?agent=sorter")).await.field(), "agent");
     }
 
+    async fn lists_details_and_trees_have_the_beginning_of_the_input(db: TestDb) {
+        let (_server, client, runs) = server_with_queued_runs(&db).await;
+        let all = client.get("/api/admin/runs").await.is(200).clone();
+        let previews: Vec<_> = all.as_array().unwrap().iter().map(|run| run["inputPreview"].as_str().unwrap()).collect();
+        assert_eq!(previews, ["rest, ohne Ärger", "dig deeper", "sort the gold", "dig for gold"]);
+        let agent = all[0]["agentId"].as_str().unwrap();
+        assert_eq!(client.get(&format!("/api/admin/agents/{agent}/runs")).await.is(200)[1]["inputPreview"], "dig deeper");
+        let run = &runs[0];
+        assert_eq!(client.get(&format!("/api/admin/runs/{run}")).await.is(200)["inputPreview"], "dig for gold");
+        let tree = client.get(&format!("/api/admin/agents/{agent}/runs/{run}/tree")).await.is(200).clone();
+        assert_eq!(tree["inputPreview"], "dig for gold");
+    }
+
     async fn runs_are_counted_by_status_agent_and_hour(db: TestDb) {
         let (server, client, runs) = server_with_queued_runs(&db).await;
         client.post("/api/admin/runs/bulk", json!({ "action": "cancel", "ids": [runs[0]] })).await.is(200);
@@ -89,11 +105,13 @@ both_engines! {
         assert_eq!((&stats["total"], &stats["byStatus"]), (&json!(4), &json!({ "cancelled": 1, "queued": 3 })));
         assert_eq!((&stats["byAgent"][0]["agentName"], &stats["byAgent"][0]["total"]), (&json!("digger"), &json!(3)));
         assert_eq!(stats["byAgent"][1]["byStatus"], json!({ "queued": 1 }));
+        assert_eq!(stats["active"], json!({ "queued": 3 }));
         let hours = stats["byHour"].as_array().unwrap();
         assert_eq!(hours.iter().map(|hour| hour["total"].as_i64().unwrap()).sum::<i64>(), 4);
         assert!(hours[0]["hour"].as_str().unwrap().contains(":00:00"));
         let earlier = client.get("/api/admin/runs/stats?until=2020-01-01T00:00:00Z").await.is(200).clone();
         assert_eq!((&earlier["total"], &earlier["byHour"]), (&json!(0), &json!([])));
+        assert_eq!(earlier["active"], json!({ "queued": 3 }), "whenever they were created");
         for query in ["since=2020-01-01T00:00:00Z", "since=2020-01-02T00:00:00Z&until=2020-01-01T00:00:00Z"] {
             assert_eq!(client.get(&format!("/api/admin/runs/stats?{query}")).await.field(), "since");
         }
@@ -108,6 +126,8 @@ both_engines! {
         assert_eq!((planned["runs"].as_array().unwrap().len(), &planned["dryRun"]), (3, &json!(true)));
         assert!(planned["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "possible" && run["status"] == "queued"));
         assert_eq!(client.get("/api/admin/runs?status=queued").await.is(200).as_array().unwrap().len(), 4);
+        let several = json!({ "action": "cancel", "filter": { "status": "queued,running", "agent": "sorter" }, "dryRun": true });
+        assert_eq!(client.post("/api/admin/runs/bulk", several).await.is(200)["runs"][0]["runId"], json!(runs[1]));
         let done = client.post("/api/admin/runs/bulk", body(false)).await.is(200).clone();
         assert!(done["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "cancelled"));
         assert_eq!(done["hasMore"], false);
@@ -128,6 +148,8 @@ both_engines! {
             (json!({ "action": "cancel" }), "filter"),
             (json!({ "action": "cancel", "filter": {} }), "filter"),
             (json!({ "action": "cancel", "filter": { "status": "completed" } }), "filter.status"),
+            (json!({ "action": "cancel", "filter": { "status": "queued,completed" } }), "filter.status"),
+            (json!({ "action": "cancel", "filter": { "status": "dreaming" } }), "filter.status"),
             (json!({ "action": "resume", "filter": { "status": "running" } }), "filter.status"),
             (json!({ "action": "cancel", "filter": { "q": "" } }), "filter.q"),
             (json!({ "action": "cancel", "ids": [] }), "ids"),
@@ -156,14 +178,18 @@ both_engines! {
                 assert_eq!(refused.refused(403, "missing_scope")["details"]["scope"], "admin:read");
             }
         }
+        let others = json!({ "action": "cancel", "ids": [runs[0]] });
+        let found = starter.post("/api/admin/runs/bulk", others).await.is(200)["runs"].clone();
+        assert_eq!(found, json!([{ "runId": runs[0], "outcome": "not_found" }]));
         assert_eq!(client.get("/api/admin/runs?status=queued").await.is(200).as_array().unwrap().len(), 4);
-        let body = |dry_run: bool| json!({ "action": "cancel", "ids": [runs[0]], "dryRun": dry_run });
+        let own = starter.trigger("digger", "dig here").await;
+        let body = |dry_run: bool| json!({ "action": "cancel", "ids": [own], "dryRun": dry_run });
         let planned = starter.post("/api/admin/runs/bulk", body(true)).await.is(200)["runs"].clone();
-        assert_eq!(planned, json!([{ "runId": runs[0], "outcome": "possible" }]));
+        assert_eq!(planned, json!([{ "runId": own, "outcome": "possible" }]));
         let done = starter.post("/api/admin/runs/bulk", body(false)).await.is(200)["runs"].clone();
-        assert_eq!(done, json!([{ "runId": runs[0], "outcome": "cancelled" }]));
+        assert_eq!(done, json!([{ "runId": own, "outcome": "cancelled" }]));
         let planned = starter.post("/api/admin/runs/bulk", body(true)).await.is(200)["runs"].clone();
-        assert_eq!(planned, json!([{ "runId": runs[0], "outcome": "skipped" }]));
+        assert_eq!(planned, json!([{ "runId": own, "outcome": "skipped" }]));
         let both = server.client(Some(&server.token(&[Scope::AgentsInvoke, Scope::AdminRead], None).await));
         let body = json!({ "action": "cancel", "filter": { "q": "gold" }, "dryRun": true });
         let planned = both.post("/api/admin/runs/bulk", body).await.is(200)["runs"].clone();

@@ -241,9 +241,9 @@ both_engines! {
 
         let count = async |filter| list(filter, Page::first(100)).await.unwrap().items.len();
         assert_eq!(count(RunFilter { agent: Some(harness.agent), ..Default::default() }).await, 6);
-        assert_eq!(count(RunFilter { status: Some(RunStatus::Paused), ..Default::default() }).await, 1);
+        assert_eq!(count(RunFilter { statuses: vec![RunStatus::Paused], ..Default::default() }).await, 1);
         assert_eq!(count(RunFilter { parent: Some(kept[0].id), ..Default::default() }).await, 1);
-        let both = RunFilter { parent: Some(kept[0].id), status: Some(RunStatus::Failed), ..Default::default() };
+        let both = RunFilter { parent: Some(kept[0].id), statuses: vec![RunStatus::Failed], ..Default::default() };
         assert_eq!(count(both).await, 0);
     }
 

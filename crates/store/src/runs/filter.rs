@@ -15,11 +15,12 @@ use crate::{error::Result, page, row::TableRow, tx::Tx, value::Param};
 /// have no run.
 pub const MAX_SEARCHED_RUNS: usize = 2_000;
 
-/// Which runs to list; a field that is `None` matches all.
+/// Which runs to list; a field that is `None` or empty matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub agent: Option<AgentId>,
-    pub status: Option<RunStatus>,
+    /// One of these statuses.
+    pub statuses: Vec<RunStatus>,
     pub reason: Option<Reason>,
     pub origin: Option<Origin>,
     pub parent: Option<RunId>,
@@ -65,7 +66,6 @@ impl RunFilter {
         let mut sql = String::new();
         let filters = [
             ("agent_id =", self.agent.map(Param::from)),
-            ("status =", self.status.map(Param::from)),
             ("reason =", self.reason.map(Param::from)),
             ("origin =", self.origin.map(Param::from)),
             ("parent_run_id =", self.parent.map(Param::from)),
@@ -77,6 +77,11 @@ impl RunFilter {
                 params.push(value);
                 sql.push_str(&format!(" AND {condition} ${}", params.len()));
             }
+        }
+        if !self.statuses.is_empty() {
+            let placeholders = page::placeholders(params.len() + 1, self.statuses.len());
+            params.extend(self.statuses.iter().copied().map(Param::from));
+            sql.push_str(&format!(" AND status IN ({placeholders})"));
         }
         if self.is_root {
             sql.push_str(" AND parent_run_id IS NULL");

@@ -1,4 +1,4 @@
-//! Counts the runs of a project in a time: by status, agent and hour.
+//! Counts the runs of a project: those of a time by status, agent and hour, and those that have not ended.
 
 use emergent_domain::{
     ids::{AgentId, ProjectId},
@@ -6,7 +6,7 @@ use emergent_domain::{
     time::Timestamp,
 };
 
-use crate::{engine::Engine, error::Result, params, tx::Tx};
+use crate::{engine::Engine, error::Result, params, project_counts, runs, tx::Tx};
 
 /// How many runs of an agent have a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,4 +64,20 @@ pub fn count_by_hour(
     tx.query(&sql, params![project, since, until], |row| {
         Ok(HourCount { hour: row.get(0)?, status: row.read(1, "agent_runs", "status")?, runs: row.get(2)? })
     })
+}
+
+/// The most runs with one status that are counted. It keeps the count short, and no queue is longer.
+const MAX_ACTIVE: usize = 100_000;
+
+/// How many runs are queued, running and waiting now, whenever they were created. The runs with each of these
+/// statuses have an index, because they are few beside those that have ended.
+pub fn count_active(tx: &mut Tx<'_>, project: ProjectId) -> Result<[(RunStatus, i64); 3]> {
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM agent_runs WHERE status = 'waiting' AND project_id = $1 LIMIT $2) AS waiting";
+    let waiting = tx.query_opt(sql, params![project, MAX_ACTIVE], |row| row.get(0))?.unwrap_or(0);
+    Ok([
+        (RunStatus::Queued, runs::count_project_queued(tx, project, MAX_ACTIVE)?),
+        (RunStatus::Running, project_counts::count_running(tx, project)?),
+        (RunStatus::Waiting, waiting),
+    ])
 }

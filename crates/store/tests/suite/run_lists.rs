@@ -81,7 +81,12 @@ both_engines! { async fn each_filter_finds_the_runs_that_it_names(db: TestDb) {
     let cases: Vec<(RunFilter, Vec<&Run>)> = vec![
         (all(), vec![&resumed, &child, &paused, &done]),
         (RunFilter { agent: Some(agent), ..all() }, vec![&paused]),
-        (RunFilter { status: Some(RunStatus::Failed), ..all() }, vec![&child]),
+        (RunFilter { statuses: vec![RunStatus::Failed], ..all() }, vec![&child]),
+        (RunFilter { statuses: vec![RunStatus::Queued, RunStatus::Failed], ..all() }, vec![&resumed, &child]),
+        (
+            RunFilter { statuses: vec![RunStatus::Queued, RunStatus::Failed], since: Some(at(25)), ..all() },
+            vec![&resumed],
+        ),
         (RunFilter { reason: Some(Reason::Timeout), ..all() }, vec![&paused]),
         (RunFilter { origin: Some(Origin::Spawn), ..all() }, vec![&child]),
         (RunFilter { parent: Some(done.id), ..all() }, vec![&child]),
@@ -158,6 +163,40 @@ both_engines! { async fn a_search_goes_on_where_it_stopped_and_finds_the_oldest_
     assert!(runs.windows(2).all(|pair| pair[0].created_at > pair[1].created_at), "newest first");
 } }
 
+both_engines! { async fn a_list_has_the_beginning_of_each_input(db: TestDb) {
+    let project = ProjectId::new();
+    let (plain, chat, bare) = (new_run(project, 0), new_run(project, 1), new_run(project, 2));
+    insert(&db, vec![(plain.clone(), "Look for\n\n  the needle")]).await;
+    let (chat_id, written) = (chat.id, [chat.clone(), bare.clone()]);
+    let work = move |tx: &mut Tx<'_>| {
+        for run in &written {
+            runs::insert(tx, run)?;
+        }
+        // What was said before in the conversation has step 0, and what the executor adds comes later.
+        let message = |seq, step, text: String| RecordedMessage {
+            id: MessageId::new(),
+            seq,
+            role: MessageRole::User,
+            step,
+            content: MessageContent::Text { text, injected: None },
+            usage: None,
+            cost: None,
+            at: now(),
+        };
+        let messages =
+            [message(1, 0, "earlier".into()), message(2, 1, "x ".repeat(5_000)), message(3, 2, "later".into())];
+        record::insert_messages(tx, chat_id, &messages)
+    };
+    db.write(work).await.unwrap();
+    let read = move |tx: &mut Tx<'_>| history::list(tx, project, &RunFilter::default(), &Page::first(9));
+    let listed = db.read(read).await.unwrap().items;
+    let previews: Vec<_> =
+        listed.iter().map(|summary| (summary.run.id, summary.input_preview.as_deref())).collect();
+    let cut = listed[1].input_preview.as_deref().unwrap();
+    assert_eq!(previews, [(bare.id, None), (chat.id, Some(cut)), (plain.id, Some("Look for the needle"))]);
+    assert!(cut.starts_with("x x x") && cut.ends_with('…') && cut.chars().count() <= 200, "{cut}");
+} }
+
 both_engines! { async fn counts_by_agent_and_hour_are_those_of_the_time(db: TestDb) {
     let (project, other) = (ProjectId::new(), AgentId::new());
     let hour = Timestamp::from_micros(now().as_micros() / 3_600_000_000 * 3_600_000_000);
@@ -182,6 +221,17 @@ both_engines! { async fn counts_by_agent_and_hour_are_those_of_the_time(db: Test
     assert_eq!(counts, [
         (hour, RunStatus::Completed, 1), (hour, RunStatus::Failed, 1), (next, RunStatus::Completed, 1),
     ]);
+} }
+
+both_engines! { async fn runs_that_have_not_ended_are_counted_whenever_they_were_created(db: TestDb) {
+    let project = ProjectId::new();
+    let with = |status| (Run { status, reason: None, ..new_run(project, 0) }, "x");
+    insert(&db, vec![
+        with(RunStatus::Queued), with(RunStatus::Queued), with(RunStatus::Running), with(RunStatus::Waiting),
+        with(RunStatus::Completed), with(RunStatus::Paused), (new_run(ProjectId::new(), 0), "x"),
+    ]).await;
+    let counts = db.read(move |tx| stats::count_active(tx, project)).await.unwrap();
+    assert_eq!(counts, [(RunStatus::Queued, 2), (RunStatus::Running, 1), (RunStatus::Waiting, 1)]);
 } }
 
 both_engines! { async fn a_hundred_thousand_runs_are_counted_and_the_times_are_printed(db: TestDb) {

@@ -6,6 +6,8 @@ use emergent_domain::{
     chat::join_text,
     cursor::ResultPage,
     ids::{AgentId, ProjectId, RunId},
+    invalid::Invalid,
+    pack::nearest_name,
     run::{MessageRole, Run, RunStatus},
     run_event::MessageContent,
     token::Scope,
@@ -77,20 +79,17 @@ struct ListInput {
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let page = input.paging.page().map_err(Error::from)?;
     let project = context.project;
-    let (agent, status, parent) = (input.agent, input.status, input.parent_id);
+    let (agent, parent) = (input.agent, input.parent_id);
+    let filter = RunFilter { statuses: input.status.into_iter().collect(), parent, ..RunFilter::default() };
     let read = move |tx: &mut Tx<'_>| {
         let agent = agent.map(|agent| find_agent(tx, project, &agent)).transpose()?;
-        Ok::<_, Error>(history::list(
-            tx,
-            project,
-            &RunFilter { agent, status, parent, ..RunFilter::default() },
-            &page,
-        )?)
+        Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, ..filter }, &page)?)
     };
     let page_of_runs = context.graph.db().snapshot(read).await?;
     let summary_json = |summary: &history::RunSummary| {
         let mut view = run_json(&summary.run, summary.tokens);
         view["children"] = json!(summary.child_count);
+        view["inputPreview"] = json!(summary.input_preview);
         input.fields.select(view)
     };
     Ok(page_json("runs", page_of_runs.items.iter().map(summary_json).collect(), page_of_runs.next))
@@ -103,7 +102,17 @@ fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentI
         Err(_) if agent.contains('\0') => None,
         Err(_) => agents::get_by_name(tx, project, agent)?,
     };
-    row.map(|agent| agent.id).ok_or_else(|| Error::NotFound { what: "agent", id: agent.to_owned() })
+    if let Some(row) = row {
+        return Ok(row.id);
+    }
+    let names = agents::list_names(tx, project)?;
+    Err(match nearest_name(agent, names.iter().map(String::as_str)) {
+        Some(nearest) => {
+            let reason = format!("there is no agent `{agent}`; did you mean `{nearest}`?");
+            Error::from(Invalid::new("agent", reason))
+        }
+        None => Error::NotFound { what: "agent", id: agent.to_owned() },
+    })
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -52,5 +52,7 @@ both_engines! {
         let world = World::new(&db).await;
         world.record_run("researcher", "x").await;
         assert_eq!(world.err("runs_list", json!({ "agent": "reader" })).await, "there is no agent `reader`");
+        let misspelt = world.err("runs_list", json!({ "agent": "reseacher" })).await;
+        assert!(misspelt.contains("there is no agent `reseacher`; did you mean `researcher`?"), "{misspelt}");
     }
 }

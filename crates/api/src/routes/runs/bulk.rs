@@ -8,7 +8,7 @@ use emergent_executor::bulk::BulkSelection;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::list::run_filter;
+use super::{list::run_filter, started_by_only};
 use crate::{
     ApiError, App,
     auth::{AsActor, Caller, InProject},
@@ -35,7 +35,7 @@ pub(super) struct RunStatsQuery {
     until: Option<Timestamp>,
 }
 
-/// Counts the runs of a time by status, agent and hour.
+/// Counts the runs of a time by status, agent and hour, and those that have not ended, of any time.
 #[utoipa::path(
     get, path = "/api/admin/runs/stats", tag = "runs", operation_id = "countRuns", params(RunStatsQuery),
     responses((status = 200, description = "The counts", body = Envelope<RunStatsView>)),
@@ -53,13 +53,13 @@ pub(super) async fn stats(
     if until.since(since) > MAX_RANGE {
         return Err(Invalid::new("since", "must be at most 31 days before `until`").into());
     }
-    let (agents, hours) = app.executor.run_stats(project, since, until).await?;
-    ok(run_stats(since, until, agents, hours))
+    ok(run_stats(since, until, app.executor.run_stats(project, since, until).await?))
 }
 
 /// Cancels or resumes many runs: those with these ids, or those that match a filter, 1000 at most. Each run is
 /// changed by itself, and the response says of each what happened. With `dryRun`, nothing is changed. A filter needs
-/// `admin:read` as well, and only with that scope does the response name the agents and the statuses of the runs.
+/// `admin:read` as well. Without that scope, only runs that this token started are found, and the response does not
+/// name the agents and the statuses of the runs.
 #[utoipa::path(
     post, path = "/api/admin/runs/bulk", tag = "runs", operation_id = "changeRuns", request_body = BulkRuns,
     responses((status = 200, description = "What happened to each run", body = Envelope<BulkRunsView>)),
@@ -76,7 +76,7 @@ pub(super) async fn change(
         // Which runs match tells what is in them.
         caller.require_scope(Scope::AdminRead)?;
     }
-    let may_read = caller.require_scope(Scope::AdminRead).is_ok();
+    let started_by = started_by_only(&caller);
     let selection = match (filter, ids) {
         (Some(filter), None) => {
             BulkSelection::Filter(run_filter(&app, actor.project, filter, "filter.").await?)
@@ -91,9 +91,9 @@ pub(super) async fn change(
         Some(Extension(AcceptedRuns(runs))) => BulkSelection::Accepted(runs),
         None => selection,
     };
-    let result = app.executor.change_runs(actor, bulk_action(action), selection, dry_run).await?;
+    let result = app.executor.change_runs(actor, bulk_action(action), selection, started_by, dry_run).await?;
     let mut view = bulk_view(action, dry_run, result);
-    if !may_read {
+    if started_by.is_some() {
         leave_out_details(&mut view);
     }
     ok(view)

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use emergent_domain::ids::RunId;
 
-use super::get_agent_run;
+use super::{get_agent_run, get_changeable_run};
 use crate::{
     App,
-    auth::AsActor,
+    auth::{AsActor, Caller},
     extract::{AgentRef, OptionalJson, Path},
     response::{Envelope, Result, accepted, ok},
     views::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Cancels a run and all its active descendants. The run stops before its next model or tool call, or
-/// in the middle of a model's answer.
+/// in the middle of a model's answer. Without `admin:read`, only runs that this token started are found.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/runs/{runId}/cancel", tag = "runs", operation_id = "cancelRun",
     params(("agentId" = String, Path, description = "The id or the name of an agent"), ("runId" = Uuid, Path)),
@@ -24,10 +24,11 @@ use crate::{
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentRef, RunId)>,
 ) -> Result<StartedRun> {
-    get_agent_run(&app, actor.project, &agent, run).await?;
+    get_changeable_run(&app, &caller, actor.project, &agent, run).await?;
     ok(app.executor.cancel(actor, run).await?)
 }
 
@@ -40,11 +41,12 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn resume(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentRef, RunId)>,
     OptionalJson(body): OptionalJson<ResumeRun>,
 ) -> Result<StartedRun> {
-    get_agent_run(&app, actor.project, &agent, run).await?;
+    get_changeable_run(&app, &caller, actor.project, &agent, run).await?;
     accepted(app.executor.resume(actor, run, body.input).await?)
 }
 

@@ -7,6 +7,7 @@ use emergent_domain::{
     ids::{ProjectId, RunId},
     invalid::Invalid,
     object::check_chars,
+    pack::nearest_name,
     run::{Origin, Reason, RunStatus},
     time::Timestamp,
 };
@@ -33,8 +34,11 @@ const MAX_TEXT_CHARS: usize = 200;
 pub(super) struct RunListQuery {
     /// Only runs of this agent, by id or name. Not for the runs of one agent, which the path names.
     agent: Option<String>,
-    /// `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
-    #[param(pattern = "^(queued|running|waiting|completed|success|failed|paused|cancelled)$")]
+    /// `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`; or several of
+    /// them, separated by commas.
+    #[param(
+        pattern = "^(queued|running|waiting|completed|success|failed|paused|cancelled)(,(queued|running|waiting|completed|success|failed|paused|cancelled))*$"
+    )]
     status: Option<String>,
     /// Why they are paused or failed.
     #[param(value_type = Option<schema::Reason>, inline)]
@@ -70,7 +74,7 @@ impl RunListQuery {
         let page = Page::new(self.limit.or(Some(DEFAULT_LIMIT)), self.cursor.as_deref())?;
         let filter = RunFilterView {
             agent: self.agent,
-            status: self.status.as_deref().map(parse_status).transpose()?,
+            status: self.status,
             reason: self.reason,
             origin: self.origin,
             parent_run_id: self.parent_run_id.map(|run| run.0),
@@ -98,13 +102,17 @@ pub(super) async fn run_filter(
     if let Some(text) = &view.q {
         check_text(&format!("{prefix}q"), text)?;
     }
+    let statuses = match &view.status {
+        Some(text) => parse_statuses(&format!("{prefix}status"), text)?,
+        None => Vec::new(),
+    };
     let agent = match &view.agent {
         Some(agent) => Some(app.executor.find_agent_of_runs(project, agent).await?),
         None => None,
     };
     Ok(RunFilter {
         agent,
-        status: view.status,
+        statuses,
         reason: view.reason,
         origin: view.origin,
         parent: view.parent_run_id.map(RunId),
@@ -123,13 +131,23 @@ fn check_text(field: &str, text: &str) -> std::result::Result<(), Invalid> {
     check_chars(field, text)
 }
 
-/// Parses the status of a run; `success` is an alias of `completed`.
-fn parse_status(text: &str) -> std::result::Result<RunStatus, Invalid> {
-    let text = if text == "success" { "completed" } else { text };
-    RunStatus::parse(text).ok_or_else(|| {
-        let names: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Invalid::new("status", format!("must be one of {}", names.join(", ")))
-    })
+/// Parses statuses that are separated by commas; `success` is an alias of `completed`.
+fn parse_statuses(field: &str, text: &str) -> std::result::Result<Vec<RunStatus>, Invalid> {
+    let mut statuses = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let name = if name == "success" { "completed" } else { name };
+        let status = RunStatus::parse(name).ok_or_else(|| {
+            let names: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+            let nearest = nearest_name(name, names.iter().copied());
+            let nearest = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+            let names = names.join(", ");
+            Invalid::new(field, format!("must be one of {names}, or several, separated by commas{nearest}"))
+        })?;
+        if !statuses.contains(&status) {
+            statuses.push(status);
+        }
+    }
+    Ok(statuses)
 }
 
 /// Lists the runs of an agent, newest first.

@@ -9,7 +9,7 @@ mod read;
 mod writes;
 
 use emergent_domain::{
-    ids::{ProjectId, RunId},
+    ids::{ProjectId, RunId, TokenId},
     run::Run,
     token::Scope::{AdminRead, AdminWrite, AgentsInvoke},
 };
@@ -18,6 +18,7 @@ use utoipa_axum::routes;
 use crate::{
     ApiError, App,
     access::Routes,
+    auth::Caller,
     extract::AgentRef,
     idempotency::{answered_later, started_run},
 };
@@ -46,4 +47,25 @@ pub(super) fn routes() -> Routes {
 async fn get_agent_run(app: &App, project: ProjectId, agent: &AgentRef, run: RunId) -> Result<Run, ApiError> {
     let detail = app.executor.get_run(project, run).await?;
     if agent.has_run(&detail) { Ok(detail) } else { Err(ApiError::not_found("run", run)) }
+}
+
+/// Returns the run if the caller may cancel or resume it. A token that may not read runs changes only those that it started,
+/// and those below them, which have the same `started_by`: others are not found, as when they are read.
+async fn get_changeable_run(
+    app: &App,
+    caller: &Caller,
+    project: ProjectId,
+    agent: &AgentRef,
+    run: RunId,
+) -> Result<Run, ApiError> {
+    let found = get_agent_run(app, project, agent, run).await?;
+    match started_by_only(caller) {
+        Some(token) if found.started_by != Some(token) => Err(ApiError::not_found("run", run)),
+        _ => Ok(found),
+    }
+}
+
+/// The token whose runs alone the caller may change; `None` if it may change all runs of the project.
+fn started_by_only(caller: &Caller) -> Option<TokenId> {
+    (!caller.token.scopes.contains(&AdminRead)).then_some(caller.token.id)
 }
