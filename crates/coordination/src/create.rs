@@ -226,8 +226,9 @@ impl TaskReferences {
             for (field, list) in [("blockedBy", &task.blocked_by), ("verifies", &task.verifies)] {
                 for (position, key) in list.iter().enumerate() {
                     if !known_keys.contains(key.as_str()) {
-                        let suggestion = (problems.len() < MAX_SUGGESTIONS)
-                            .then(|| nearest_name(key, all_keys.iter().copied()));
+                        let suggestion = (problems.len() < MAX_SUGGESTIONS).then(|| {
+                            nearest_name(key, all_keys.iter().copied().filter(|known| *known != task.key))
+                        });
                         let reason = unknown_name("task", key, suggestion.flatten());
                         problems.push(Problem::new(format!("tasks[{index}].{field}[{position}]"), reason));
                     }

@@ -72,9 +72,10 @@ impl NameableAgents {
         })
     }
 
-    /// Like [`NameableAgents::problem`], and lists the agents there are.
+    /// Like [`NameableAgents::problem`] with a similar name. If none is similar, it lists the agents there are.
     pub fn problem_with_list(&self, name: &str) -> Option<String> {
-        let problem = self.problem(name, false)?;
-        Some(format!("{problem}; there are {}", self.names.join(", ")))
+        let problem = self.problem(name, true)?;
+        let is_answered = problem.ends_with('?') || self.is_internal(name) || self.names.is_empty();
+        Some(if is_answered { problem } else { format!("{problem}; there are {}", self.names.join(", ")) })
     }
 }

@@ -7,6 +7,7 @@ use emergent_domain::{
     author::Author,
     ids::{AgentId, RunId, ScheduleId, TokenId, ToolCallId},
     invalid::Invalid,
+    pack::nearest_name,
     run::{
         DEFAULT_SPAWNED_STEPS, DEFAULT_TIMEOUT_SECONDS, MAX_DEPTH, MAX_STEPS, Origin, Run, RunStatus,
         RunTerms,
@@ -322,7 +323,22 @@ fn choose_model(
         .or(admission.resumed.map(|run| &run.model))
         .or(own.filter(|_| definition.pins_model()))
         .or(terms.requested_model.as_ref().filter(|_| !definition.pins_model()));
-    executor.models().choose_for_run(requested, own).map_err(|error| Error::NoModel(error.to_string()))
+    executor.models().choose_for_run(requested, own).map_err(|error| {
+        let nearest = nearest_provider(executor, requested.or(own), &error.to_string());
+        Error::NoModel(format!("{error}{nearest}"))
+    })
+}
+
+/// The provider that was probably meant, if the error is about a provider of this model that does not exist.
+fn nearest_provider(executor: &Executor, model: Option<&ModelConfig>, error: &str) -> String {
+    let is_meant =
+        |model: &&ModelConfig| error.contains(&format!("the unknown provider `{}`", model.provider));
+    let Some(model) = model.filter(is_meant) else { return String::new() };
+    let providers = executor.models().status();
+    match nearest_name(&model.provider, providers.iter().map(|provider| provider.name.as_str())) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    }
 }
 
 /// Checks who may start the agent. Visibility restricts starts from outside, and delegation between agents

@@ -284,8 +284,10 @@ impl Flow {
             }
             let (part_index, input) = &inputs[index];
             let name = &names[*part_index];
-            let agent = agents::get_by_name(tx, parent.project, name)?
-                .ok_or_else(|| Error::not_found("agent", name))?;
+            let Some(agent) = agents::get_by_name(tx, parent.project, name)? else {
+                let names = agents::list_visible_names(tx, parent.project)?;
+                return Err(Error::unknown_agent(name, &names));
+            };
             let timeout = child_timeout::default_timeout(&agent.definition);
             // A part that was stopped without being paused starts anew, so it reads both.
             let start = match earlier_parts[index].is_some() && !resume_input.is_empty() {

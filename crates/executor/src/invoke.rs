@@ -2,6 +2,7 @@
 //! can be started this way.
 
 use emergent_domain::{
+    agent::FlowType,
     ids::{AgentId, RunId},
     invalid::Invalid,
     run::{Origin, Run},
@@ -44,6 +45,12 @@ impl Executor {
             accept_once(tx, |tx| {
                 let agent = agents::get(tx, actor.project, agent_id)?;
                 let agent = agent.ok_or_else(|| Error::not_found("agent", agent_id))?;
+                // All parts would run, and their texts below one another are never one JSON value.
+                if start.output_schema.is_some() && agent.definition.flow_type == FlowType::Parallel {
+                    let reason =
+                        "is not for an agent whose parts run in parallel: its result joins their texts";
+                    return Err(Invalid::new("outputSchema", reason).into());
+                }
                 let id = RunId::new();
                 write(tx, id)?;
                 let started_by = author_token(actor);

@@ -215,6 +215,27 @@ both_engines! {
         assert_eq!(client.get("/api/admin/runs").await.is(200), &json!([]), "nothing was queued");
     }
 
+    async fn a_misspelt_provider_is_refused_with_the_one_that_was_meant(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let check = |refused: &common::Answer| {
+            let message = refused.refused(400, "invalid")["message"].as_str().unwrap();
+            assert_eq!(refused.field(), "model");
+            assert!(message.contains("unknown provider `gogle`; did you mean `google`?"), "{message}");
+        };
+        let misspelt = "gogle/gemini-2.5-flash";
+        check(&client.post(AGENTS, json!({ "name": "a", "model": misspelt })).await);
+        let dry_run = format!("{AGENTS}?dryRun=true");
+        check(&client.post(&dry_run, json!({ "name": "a", "model": misspelt })).await);
+        let id = client.agent("a", json!({ "model": "google/gemini-2.5-flash" })).await;
+        check(&client.patch(&format!("{AGENTS}/{id}"), json!({ "model": misspelt })).await);
+        let start = json!({ "input": "go", "model": { "provider": "gogle", "name": "x" } });
+        let refused = client.post(&format!("{AGENTS}/{id}/trigger"), start).await;
+        let message = refused.refused(409, "no_model")["message"].as_str().unwrap();
+        assert!(message.contains("unknown provider `gogle`") && message.ends_with("did you mean `google`?"), "{message}");
+        client.patch(&format!("{AGENTS}/{id}"), json!({ "model": null })).await.is(200);
+    }
+
     async fn a_model_is_written_as_a_text_or_as_an_object(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -8,6 +8,7 @@ use emergent_domain::{
     object::Object,
     output_schema::OutputSchema,
     task::{NewTask, Task, TaskStatus, VerdictKind},
+    text,
     workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
 use emergent_graph::{Actor, Graph, objects};
@@ -220,7 +221,7 @@ pub(crate) fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) ->
     let must_exist = new.tasks.is_empty() || new.settings.planner.is_some();
     if let Some(problem) = agents.problem(&planner, planner != DEFAULT_PLANNER).filter(|_| must_exist) {
         let hint = "install emergent.code, name another planner, or give `tasks`";
-        problems.push(Problem::new("planner", format!("{problem}: {hint}")));
+        problems.push(Problem::new("planner", text::append(&problem, ": ", hint)));
     }
     Invalid::if_any(problems)?;
     Ok(new.tasks.is_empty().then_some(planner))

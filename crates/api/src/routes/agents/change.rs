@@ -1,6 +1,7 @@
 //! Creates, changes and deletes agents.
 
 use axum::extract::State;
+use emergent_domain::{invalid::Invalid, pack::nearest_name};
 use emergent_executor::agents::{Save, UnchangedTrigger};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -46,8 +47,26 @@ pub(super) async fn create(
     Query(query): Query<SaveQuery>,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
+    check_provider(&app, body.model.as_ref().map(|model| model.provider.as_str()))?;
     let agent = app.executor.create_agent_with(actor, body.into(), query.save()).await?;
     created_if(!query.dry_run, with_warnings(&app, actor.project, agent).await)
+}
+
+/// Refuses a provider of models that is probably misspelt. One that resembles none is checked when the agent is started:
+/// the definition may be meant for another server, or for one that uses one model for everything.
+fn check_provider(app: &App, provider: Option<&str>) -> std::result::Result<(), Invalid> {
+    let Some(provider) = provider else { return Ok(()) };
+    let known: Vec<String> = app.executor.models().status().into_iter().map(|status| status.name).collect();
+    if known.iter().any(|name| name == provider) {
+        return Ok(());
+    }
+    match nearest_name(provider, known.iter().map(String::as_str)) {
+        Some(nearest) => {
+            let reason = format!("has the unknown provider `{provider}`; did you mean `{nearest}`?");
+            Err(Invalid::new("model", reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
@@ -65,6 +84,7 @@ pub(super) async fn update(
     Query(query): Query<SaveQuery>,
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
+    check_provider(&app, body.model.as_ref().and_then(|model| Some(model.as_ref()?.provider.as_str())))?;
     let expected = body.expected_version;
     let trigger = match body.trigger {
         Some(Some(_)) => UnchangedTrigger::Reactivate,
