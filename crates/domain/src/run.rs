@@ -84,6 +84,9 @@ impl Origin {
     }
 }
 
+/// The providers that play a script or a recording instead of asking a model.
+pub const REHEARSAL_PROVIDERS: [&str; 2] = ["rehearsal", "replay"];
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub id: RunId,
@@ -178,7 +181,7 @@ impl Run {
 
     /// Returns whether the answers came from a script instead of a model.
     pub fn is_rehearsal(&self) -> bool {
-        matches!(self.model.provider.as_str(), "rehearsal" | "replay")
+        REHEARSAL_PROVIDERS.contains(&self.model.provider.as_str())
     }
 }
 

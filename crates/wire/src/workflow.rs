@@ -11,6 +11,7 @@ use emergent_domain::{
     },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -69,6 +70,9 @@ pub struct WorkflowSummaryView {
 pub struct ListedWorkflowView {
     #[serde(flatten)]
     pub facts: WorkflowSummaryView,
+    /// Present, and true, when a script answered in one of its runs instead of a model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rehearsal: bool,
     pub task_counts: TaskCountsView,
     /// What it has spent so far.
     pub spent: AmountView,
@@ -252,6 +256,9 @@ impl EscalationView {
 pub struct WorkflowView {
     #[serde(flatten)]
     pub facts: WorkflowSummaryView,
+    /// Present, and true, when a script answered in one of its runs instead of a model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rehearsal: bool,
     /// The oldest first.
     pub tasks: Vec<WorkflowTaskView>,
     pub budget: BudgetView,
@@ -289,4 +296,8 @@ pub struct WorkflowTaskView {
     pub verdict: VerdictKind,
     /// What its last attempt said at its end.
     pub summary: Option<String>,
+    /// What it hands on to those that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
 }

@@ -17,6 +17,7 @@ impl IntoView<WorkflowView> for WorkflowDetail {
         let limit = detail.workflow.settings.budget;
         WorkflowView {
             facts: detail.workflow.into(),
+            rehearsal: detail.is_rehearsal,
             tasks: detail.tasks.into_iter().map(IntoView::into_view).collect(),
             budget: budget_view(limit, detail.spent, &keys),
         }
@@ -25,9 +26,10 @@ impl IntoView<WorkflowView> for WorkflowDetail {
 
 impl IntoView<ListedWorkflowView> for ListedWorkflow {
     fn into_view(self) -> ListedWorkflowView {
-        let Self { workflow, progress } = self;
+        let Self { workflow, progress, is_rehearsal } = self;
         ListedWorkflowView {
             facts: workflow.into(),
+            rehearsal: is_rehearsal,
             task_counts: TaskCountsView::new(&progress.tasks),
             spent: progress.spent.into(),
             reserved: progress.reserved.into(),
@@ -55,6 +57,7 @@ impl IntoView<WorkflowTaskView> for TaskDetail {
             requires_collaboration: task.requires_collaboration,
             verdict: task.verdict,
             summary: task.summary,
+            output: task.output,
         }
     }
 }

@@ -25,6 +25,8 @@ rules:
     answer: { text: "This will not do: the second half is missing." }
   - when: { agent: fixer }
     answer: { text: Fixed it. }
+  - when: { agent: counter }
+    answer: { text: '{ "count": 3 }' }
   - when: { agent: researcher }
     answer: { text: Three patterns fit. }
   - answer: { text: Done. }
@@ -70,7 +72,7 @@ impl Client {
         panic!("workflow {id} is not {status}: {last:#}");
     }
 
-    async fn events(&self, id: &str, last_seen: Option<&str>) -> Vec<(String, Value)> {
+    pub async fn events(&self, id: &str, last_seen: Option<&str>) -> Vec<(String, Value)> {
         let path = format!("/api/coordination/workflows/{id}/events");
         let mut request = self.request(Method::GET, &path);
         if let Some(seen) = last_seen {
@@ -142,6 +144,18 @@ both_engines! {
         let cursor = tasks.headers["x-next-cursor"].to_str().unwrap();
         let rest = client.get(&format!("/api/coordination/tasks?workflowId={id}&limit=2&cursor={cursor}")).await;
         assert_eq!(rest.is(200).as_array().unwrap().len(), 1);
+    }
+
+    async fn a_workflow_shows_what_its_tasks_hand_on(db: TestDb) {
+        let server = server(&db).await;
+        let _stop = server.dispatch();
+        let client = server.admin();
+        client.agent("counter", json!({ "model": { "provider": "rehearsal", "name": "work" } })).await;
+        let mut count = task("count", "counter", &[]);
+        count["outputSchema"] = json!({ "type": "object", "required": ["count"] });
+        let id = client.start(json!({ "tasks": [count] })).await;
+        let done = client.reaches(&id, "completed").await;
+        assert_eq!(find(&done, "count")["output"], json!({ "count": 3 }), "{done:#}");
     }
 
     async fn events_go_on_after_the_last_that_was_seen(db: TestDb) {
@@ -228,6 +242,13 @@ both_engines! {
         let unknown = client.post(&format!("/api/coordination/tasks/{bad}/reassign"), json!({ "agent": "nobody" })).await;
         unknown.refused(400, "invalid");
         assert_eq!(unknown.field(), "agent");
+        assert!(unknown.text.contains("there is no agent `nobody`; there are "), "{}", unknown.text);
+        let misspelt = client.post(&format!("/api/coordination/tasks/{bad}/reassign"), json!({ "agent": "fixr" })).await;
+        misspelt.refused(400, "invalid");
+        assert!(misspelt.text.contains("there is no agent `fixr`; did you mean `fixer`?"), "{}", misspelt.text);
+        let added = client.post("/api/coordination/tasks", json!({ "workflowId": id, "key": "more", "title": "more", "assignedAgent": "writr" })).await;
+        added.refused(400, "invalid");
+        assert!(added.text.contains("did you mean `writer`?"), "{}", added.text);
         let given = client.post(&format!("/api/coordination/tasks/{bad}/reassign"), json!({ "agent": "fixer", "note": "mind the step" })).await;
         assert_eq!((&given.is(200)["agent"], &given.is(200)["status"]), (&json!("fixer"), &json!("pending")), "{}", given.text);
         let done = client.reaches(&id, "completed").await;

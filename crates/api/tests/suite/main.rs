@@ -43,6 +43,7 @@ mod openai_tools;
 mod products;
 mod project_events;
 mod projects;
+mod rehearsals;
 mod rights;
 mod run_links;
 mod run_lists;

@@ -14,7 +14,9 @@ use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
 use emergent_store::{
     Tx, budget,
     idempotency::accept_once,
-    objects, tasks, unassigned_tasks,
+    objects,
+    runs::rehearsals,
+    tasks, unassigned_tasks,
     workflows::{self, AttemptRun, WorkflowProgress},
 };
 
@@ -37,6 +39,8 @@ pub struct WorkflowDetail {
     pub workflow: Workflow,
     pub tasks: Vec<TaskDetail>,
     pub spent: budget::WorkflowSpend,
+    /// Whether a script answered in one of its runs instead of a model.
+    pub is_rehearsal: bool,
 }
 
 /// A task with its attempts and what it waits for.
@@ -59,6 +63,8 @@ pub struct TaskDetail {
 pub struct ListedWorkflow {
     pub workflow: Workflow,
     pub progress: WorkflowProgress,
+    /// Whether a script answered in one of its runs instead of a model.
+    pub is_rehearsal: bool,
 }
 
 /// A task in a list.
@@ -84,7 +90,7 @@ impl Dispatcher {
         Ok(self.executor().graph().db().read(read).await?)
     }
 
-    /// Like [`Dispatcher::workflows`], each with the statuses of its tasks and its spend.
+    /// Like [`Dispatcher::workflows`], each with the statuses of its tasks, its spend, and whether it is a rehearsal.
     pub async fn workflows_with_progress(
         &self,
         project: ProjectId,
@@ -95,8 +101,10 @@ impl Dispatcher {
             let found = workflows::list(tx, project, status, &page)?;
             let ids: Vec<WorkflowId> = found.items.iter().map(|workflow| workflow.id).collect();
             let mut progress = workflows::progress(tx, project, &ids)?;
+            let rehearsed = rehearsals::list_rehearsed_workflows(tx, &ids)?;
             Ok(found.map(|workflow| ListedWorkflow {
                 progress: progress.remove(&workflow.id).unwrap_or_default(),
+                is_rehearsal: rehearsed.contains(&workflow.id),
                 workflow,
             }))
         };
@@ -293,7 +301,8 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
     };
     let tasks = tasks.into_iter().map(task_detail).collect();
     let spent = budget::workflow_spend(tx, project, id)?;
-    Ok(WorkflowDetail { workflow, tasks, spent })
+    let is_rehearsal = rehearsals::list_rehearsed_workflows(tx, &[id])?.contains(&id);
+    Ok(WorkflowDetail { workflow, tasks, spent, is_rehearsal })
 }
 
 /// Refuses to resume a workflow that waits for the decision about a discussion: it would wait for the same decision

@@ -101,6 +101,8 @@ impl Dag {
         self.started_at = facts.created_at;
         self.ended = facts.completed_at;
         self.spent = spend_text(&workflow.budget);
+        // A run that was loaded since may have said it first.
+        self.rehearsal |= workflow.rehearsal;
         for view in &workflow.tasks {
             let task = Task::new(view);
             self.tasks.push(match previous.remove(&view.id) {
@@ -168,9 +170,9 @@ impl Dag {
         self.started_at
     }
 
-    /// Sets whether a script answers instead of a model, which only the runs know.
-    pub fn set_rehearsal(&mut self, rehearsal: bool) {
-        self.rehearsal = rehearsal;
+    /// Marks that a script answers instead of a model. A run says it before the workflow is loaded again.
+    pub fn mark_rehearsal(&mut self) {
+        self.rehearsal = true;
     }
 
     /// The key of a task, or its id when the task is unknown.

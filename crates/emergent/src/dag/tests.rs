@@ -171,12 +171,13 @@ fn a_drawing_that_does_not_fit_folds_done_layers_then_waiting_layers() {
 #[test]
 fn a_rehearsal_is_marked_and_a_narrow_head_retains_its_facts() {
     let mut dag = Dag::new(&diamond());
-    dag.set_rehearsal(true);
+    dag.mark_rehearsal();
+    dag.refresh(&diamond());
     assert!(drawn(&dag, &options_at(0)).starts_with("▸ Build tagging  rehearsal  running  0 of 4 done"));
     let mut long = diamond_json();
     long["description"] = json!("Break down and implement a document tagging system for the knowledge base");
-    let mut dag = Dag::new(&read(&long));
-    dag.set_rehearsal(true);
+    long["rehearsal"] = json!(true);
+    let dag = Dag::new(&read(&long));
     let head = dag.lines(&RenderOptions { width: 80, ..options_at(0) })[0].clone();
     assert_eq!(head, "▸ Break down and implement a document…  rehearsal  running  0 of 4 done  0ms");
 }

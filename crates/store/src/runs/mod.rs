@@ -9,6 +9,7 @@ pub mod history;
 mod output;
 mod partial_result;
 pub mod record;
+pub mod rehearsals;
 pub mod stats;
 pub mod timeline;
 pub mod waiting;

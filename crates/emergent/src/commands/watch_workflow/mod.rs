@@ -13,7 +13,6 @@ use emergent_wire::{
     workflow_event::{WorkflowEventBody, WorkflowEventView},
 };
 use futures_util::{StreamExt, stream};
-use uuid::Uuid;
 
 use super::{
     encode,
@@ -27,7 +26,7 @@ use crate::{
     text::shorten_ids,
 };
 use activity::Activity;
-use run_feeds::{RunFeeds, RunUpdate, is_rehearsal};
+use run_feeds::{RunFeeds, RunUpdate};
 use screen::Frame;
 
 /// How often the tasks are redrawn, so that elapsed times stay current without events.
@@ -130,9 +129,6 @@ pub fn path(id: &str) -> String {
 /// Prints the tasks of a workflow, and its summary or escalation.
 pub async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
     let mut dag = Dag::new(workflow);
-    if let Some(run) = any_run(workflow) {
-        dag.set_rehearsal(is_rehearsal(client, run).await);
-    }
     if workflow.facts.event_seq <= MAX_EVENTS_FOR_TIMES {
         // Without its events, the workflow is shown without the times.
         let _ = tokio::time::timeout(TIMES_TIMEOUT, load_times(client, workflow, &mut dag)).await;
@@ -162,12 +158,6 @@ fn whole_drawing() -> RenderOptions {
         width: output::terminal_width().unwrap_or(usize::MAX),
         ..RenderOptions::plain(Clock::system().now())
     }
-}
-
-/// A run of the workflow, if it has one.
-fn any_run(workflow: &WorkflowView) -> Option<Uuid> {
-    let of_tasks = workflow.tasks.iter().flat_map(|task| task.run_ids.iter().copied());
-    workflow.facts.planner_run_id.into_iter().chain(of_tasks).next()
 }
 
 /// Prints the summary, or the reason of an escalation with the commands for it.
@@ -241,9 +231,6 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     }
     workflow = get(client, id).await?;
     dag.refresh(&workflow);
-    if !as_json && let Some(run) = any_run(&workflow) {
-        dag.set_rehearsal(is_rehearsal(client, run).await);
-    }
     screen.end(&dag)?;
     if !as_json {
         print_end(&workflow)?;
@@ -305,7 +292,8 @@ impl Screen {
 
     fn run_update(&mut self, dag: &mut Dag, update: RunUpdate) {
         match update {
-            RunUpdate::Loaded { rehearsal } => dag.set_rehearsal(rehearsal),
+            RunUpdate::Loaded { rehearsal: true } => dag.mark_rehearsal(),
+            RunUpdate::Loaded { rehearsal: false } => {}
             RunUpdate::Event { run, event } => {
                 self.activity.apply_event(run, event.parsed.as_ref(), &event.raw);
             }

@@ -146,11 +146,6 @@ async fn load(client: &Client, run: Uuid) -> Result<RunDetailView> {
     client.get(&format!("/api/admin/runs/{run}")).await?.data().await
 }
 
-/// Whether a script answers instead of a model in this run; false when that cannot be found out.
-pub async fn is_rehearsal(client: &Client, run: Uuid) -> bool {
-    load(client, run).await.is_ok_and(|detail| detail.facts.rehearsal)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
