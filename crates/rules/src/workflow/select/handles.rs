@@ -16,7 +16,13 @@ const IMPLIED_KIND_SCORE: f64 = 1.0;
 const TAG_SCORE: f64 = 6.0;
 const PATTERN_SCORE: f64 = 10.0;
 
-pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
+/// The text of a task in which patterns are looked for.
+pub(super) fn searched_text(task: &Task) -> String {
+    format!("{}\n{}", task.title, task.description).to_lowercase()
+}
+
+/// `text` is the [`searched_text`] of the task, which is the same for all agents.
+pub(super) fn score(task: &Task, text: &str, agent: &AgentCard) -> (f64, Vec<String>) {
     let list = |name: &str| handles_list(&agent.config, name);
     let (mut score, mut reasons) = (0.0, Vec::new());
     if !task.kind.is_empty() && list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(&task.kind)) {
@@ -36,9 +42,8 @@ pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
         score += TAG_SCORE;
         reasons.push(format!("it handles the tag `{tag}`"));
     }
-    let text = format!("{}\n{}", task.title, task.description).to_lowercase();
     if let Some(pattern) =
-        list("patterns").iter().find(|pattern| matches_pattern(&pattern.to_lowercase(), &text))
+        list("patterns").iter().find(|pattern| matches_pattern(&pattern.to_lowercase(), text))
     {
         score += PATTERN_SCORE;
         reasons.push(format!("it handles `{pattern}`"));

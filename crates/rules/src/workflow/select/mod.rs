@@ -14,13 +14,15 @@ mod task_words;
 mod track_record;
 mod words;
 
+use std::cell::OnceCell;
+
 use emergent_domain::{
     agent::{AgentDefinition, FlowType, Visibility},
     task::Task,
 };
 use serde_json::{Map, Value};
 
-use scoring::WordScore;
+use scoring::Candidates;
 
 pub use by_model::{parse_selection, selection_question};
 pub use profile::AgentProfile;
@@ -92,27 +94,83 @@ pub fn select_with_similarity(
     agents: &[AgentCard],
     similarities: &AgentSimilarities,
 ) -> AgentSelection {
-    if let Some(name) = &task.assigned_agent {
-        let known = agents.iter().any(|agent| agent.name == *name);
-        let reason = match known {
-            true => format!("the task names `{name}`"),
-            false => format!(
-                "the task names `{name}`, which is not an agent that workflows of this project can use"
-            ),
-        };
-        return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
+    select_named(task, agents)
+        .unwrap_or_else(|| select_among(task, &Candidates::new(agents), similarities, &|| false))
+}
+
+/// Agents among which those for many tasks are chosen, so that what is the same for all tasks is computed once.
+pub struct AgentIndex<'a> {
+    agents: &'a [AgentCard],
+    /// Computed for the first task that names no agent.
+    candidates: OnceCell<Candidates<'a>>,
+}
+
+impl<'a> AgentIndex<'a> {
+    pub fn new(agents: &'a [AgentCard]) -> Self {
+        Self { agents, candidates: OnceCell::new() }
     }
-    let agents: Vec<&AgentCard> = agents.iter().filter(|agent| agent.is_selectable).collect();
-    let words = scoring::score_words(task, &agents);
-    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = agents
-        .iter()
-        .zip(words)
-        .map(|(&agent, words)| score_agent(task, agent, words, similarities))
-        .collect();
-    scored.sort_by(|a, b| {
-        b.0.total_cmp(&a.0).then_with(|| tie_break(b.2).cmp(&tie_break(a.2))).then(a.2.name.cmp(&b.2.name))
+
+    /// Chooses as [`select_by_rules`] does.
+    pub fn select_by_rules(&self, task: &Task) -> AgentSelection {
+        self.select_among_first(task, &|| false)
+    }
+
+    /// As [`AgentIndex::select_by_rules`]; `None` if `is_over` becomes true before the choice is made.
+    pub fn select_by_rules_until(&self, task: &Task, is_over: &dyn Fn() -> bool) -> Option<AgentSelection> {
+        if is_over() {
+            return None;
+        }
+        let selection = self.select_among_first(task, is_over);
+        (!is_over()).then_some(selection)
+    }
+
+    /// Chooses among the agents that come before `is_over` becomes true.
+    fn select_among_first(&self, task: &Task, is_over: &dyn Fn() -> bool) -> AgentSelection {
+        select_named(task, self.agents).unwrap_or_else(|| {
+            let candidates = self.candidates.get_or_init(|| Candidates::indexed(self.agents));
+            select_among(task, candidates, &AgentSimilarities::default(), is_over)
+        })
+    }
+}
+
+/// The agent that a task names; `None` if it names none.
+fn select_named(task: &Task, agents: &[AgentCard]) -> Option<AgentSelection> {
+    let name = task.assigned_agent.as_ref()?;
+    let known = agents.iter().any(|agent| agent.name == *name);
+    let reason = match known {
+        true => format!("the task names `{name}`"),
+        false => {
+            format!("the task names `{name}`, which is not an agent that workflows of this project can use")
+        }
+    };
+    Some(AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known })
+}
+
+fn select_among(
+    task: &Task,
+    candidates: &Candidates<'_>,
+    similarities: &AgentSimilarities,
+    is_over: &dyn Fn() -> bool,
+) -> AgentSelection {
+    let agents = candidates.agents();
+    let words = candidates.score_words(task);
+    let text = handles::searched_text(task);
+    // An agent may have thousands of patterns, which are looked for in a long text.
+    let in_time = agents.iter().zip(&words.scores).enumerate().take_while(|_| !is_over());
+    let rated = in_time.map(|(position, (agent, word_score))| {
+        let (handled, _) = handles::score(task, &text, agent);
+        let (similarity, _) = similarities.score(&agent.name);
+        let (record, _) = agent.track_record.score(&task.kind);
+        (handled + word_score + similarity + record, position)
     });
-    let Some((score, reasons, agent)) = scored.first().filter(|(score, ..)| *score > 0.0) else {
+    let mut rated: Vec<(f64, usize)> = rated.collect();
+    rated.sort_by(|a, b| {
+        let (one, other) = (agents[a.1], agents[b.1]);
+        b.0.total_cmp(&a.0)
+            .then_with(|| tie_break(other).cmp(&tie_break(one)))
+            .then_with(|| one.name.cmp(&other.name))
+    });
+    let Some((score, position)) = rated.first().copied().filter(|(score, _)| *score > 0.0) else {
         let default = agents.iter().filter(|agent| agent.is_default).min_by_key(|agent| &agent.name);
         let reason = "nothing in the task points to one agent".to_owned();
         return AgentSelection {
@@ -122,25 +180,15 @@ pub fn select_with_similarity(
             clear: agents.len() == 1,
         };
     };
-    let second = scored.get(1).map_or(0.0, |(score, ..)| *score);
-    let clear = agents.len() == 1 || (*score >= MIN_SCORE && score - second >= CLEAR_LEAD * score);
-    AgentSelection { agent: Some(agent.name.clone()), score: *score, reason: reasons.join("; "), clear }
-}
-
-/// The score of an agent with its reasons, the strongest kind of reason first.
-fn score_agent<'a>(
-    task: &Task,
-    agent: &'a AgentCard,
-    words: WordScore,
-    similarities: &AgentSimilarities,
-) -> (f64, Vec<String>, &'a AgentCard) {
-    let (handled, mut reasons) = handles::score(task, agent);
-    reasons.extend(words.reason);
-    let (similarity, reason) = similarities.score(&agent.name);
-    reasons.extend(reason);
-    let (record, reason) = agent.track_record.score(&task.kind);
-    reasons.extend(reason);
-    (handled + words.score + similarity + record, reasons, agent)
+    let agent = agents[position];
+    // The strongest kind of reason first.
+    let (_, mut reasons) = handles::score(task, &text, agent);
+    reasons.extend(candidates.words_reason(&words, position));
+    reasons.extend(similarities.score(&agent.name).1);
+    reasons.extend(agent.track_record.score(&task.kind).1);
+    let second = rated.get(1).map_or(0.0, |(score, _)| *score);
+    let clear = agents.len() == 1 || (score >= MIN_SCORE && score - second >= CLEAR_LEAD * score);
+    AgentSelection { agent: Some(agent.name.clone()), score, reason: reasons.join("; "), clear }
 }
 
 /// Among equals: the default one, then one that is meant to be seen.
@@ -148,5 +196,7 @@ fn tie_break(agent: &AgentCard) -> (bool, bool) {
     (agent.is_default, agent.visibility != Visibility::Internal)
 }
 
+#[cfg(test)]
+mod simple_selection;
 #[cfg(test)]
 mod tests;

@@ -68,6 +68,11 @@ impl AgentProfile {
         self.terms().frequencies.get(stem).copied().unwrap_or_default()
     }
 
+    /// Every stem of the definition with its weighted frequency, in no order.
+    pub(super) fn frequencies(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.terms().frequencies.iter().map(|(stem, frequency)| (stem.as_str(), *frequency))
+    }
+
     /// Whether a reason may name a word of this stem. A system prompt is not for everybody who may start agents, so a
     /// word that only the prompt uses is not named.
     pub(super) fn is_nameable(&self, stem: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Ranks agents by the words that their definitions share with a task: BM25, with the agents as documents.
 
+use std::{borrow::Cow, collections::HashMap};
+
 use emergent_domain::task::Task;
 
 use super::{AgentCard, profile::AgentProfile, task_words::task_words, words::Word};
@@ -12,39 +14,110 @@ const LENGTH_PENALTY: f64 = 0.5;
 /// How many words a reason names.
 const NAMED_WORDS: usize = 3;
 
-/// How well the words of an agent's definition fit a task.
-pub(super) struct WordScore {
-    pub score: f64,
-    /// Names the shared words that count most; `None` if there are none.
-    pub reason: Option<String>,
+/// The agents that may be chosen.
+pub(super) struct Candidates<'a> {
+    agents: Vec<&'a AgentCard>,
+    /// What the frequencies of each agent are divided by, in the order of the agents.
+    lengths: Vec<f64>,
+    /// The agents that use each stem; `None` for a single task, whose few words are looked up agent by agent.
+    index: Option<HashMap<&'a str, Vec<Usage>>>,
 }
 
-/// The scores in the order of the agents.
-pub(super) fn score_words(task: &Task, agents: &[&AgentCard]) -> Vec<WordScore> {
-    let words: Vec<(Word, f64)> = task_words(task)
-        .into_iter()
-        .map(|(word, weight)| {
-            let rarity = rarity(&word.stem, agents);
-            (word, weight * rarity)
-        })
-        .collect();
-    let mean_length = agents.iter().map(|agent| agent.profile.length()).sum::<f64>() / agents.len() as f64;
-    agents.iter().map(|agent| score_agent(&words, &agent.profile, mean_length)).collect()
+/// How often an agent uses a stem.
+#[derive(Clone)]
+struct Usage {
+    /// The position of the agent among the candidates.
+    agent: usize,
+    frequency: f64,
 }
 
-fn score_agent(words: &[(Word, f64)], profile: &AgentProfile, mean_length: f64) -> WordScore {
-    let length = 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * profile.length() / mean_length;
-    let mut shared: Vec<(f64, &Word)> = Vec::new();
-    for (word, weight) in words {
-        let frequency = profile.frequency(&word.stem);
-        if frequency > 0.0 {
-            let frequency = frequency / length;
-            shared.push((weight * frequency * (SATURATION + 1.0) / (frequency + SATURATION), word));
-        }
+/// The words of a task with their weights, and how well those of each agent fit them.
+pub(super) struct ScoredWords {
+    words: Vec<(Word, f64)>,
+    /// In the order of the candidates.
+    pub scores: Vec<f64>,
+}
+
+impl<'a> Candidates<'a> {
+    /// For the choice for one task.
+    pub fn new(agents: &'a [AgentCard]) -> Self {
+        let agents: Vec<&AgentCard> = agents.iter().filter(|agent| agent.is_selectable).collect();
+        let mean = agents.iter().map(|agent| agent.profile.length()).sum::<f64>() / agents.len() as f64;
+        let length =
+            |agent: &&AgentCard| 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * agent.profile.length() / mean;
+        let lengths = agents.iter().map(length).collect();
+        Self { agents, lengths, index: None }
     }
-    let score = shared.iter().map(|(part, _)| part).sum();
-    shared.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.text.cmp(&b.1.text)));
-    WordScore { score, reason: reason(&shared, profile) }
+
+    /// For the choices for many tasks, which are the same.
+    pub fn indexed(agents: &'a [AgentCard]) -> Self {
+        let candidates = Self::new(agents);
+        let mut index: HashMap<&'a str, Vec<Usage>> = HashMap::new();
+        for (position, &agent) in candidates.agents.iter().enumerate() {
+            for (stem, frequency) in agent.profile.frequencies() {
+                index.entry(stem).or_default().push(Usage { agent: position, frequency });
+            }
+        }
+        Self { index: Some(index), ..candidates }
+    }
+
+    pub fn agents(&self) -> &[&'a AgentCard] {
+        &self.agents
+    }
+
+    pub fn score_words(&self, task: &Task) -> ScoredWords {
+        let mut scores = vec![0.0; self.agents.len()];
+        let mut words = task_words(task);
+        for (word, weight) in &mut words {
+            let usages = self.usages(&word.stem);
+            *weight *= self.rarity(&usages);
+            for Usage { agent, frequency } in usages.iter() {
+                scores[*agent] += self.part(*weight, *agent, *frequency);
+            }
+        }
+        ScoredWords { words, scores }
+    }
+
+    /// Names the shared words that count most; `None` if there are none.
+    pub fn words_reason(&self, scored: &ScoredWords, agent: usize) -> Option<String> {
+        let profile = &self.agents[agent].profile;
+        let mut shared: Vec<(f64, &Word)> = Vec::new();
+        for (word, weight) in &scored.words {
+            let frequency = profile.frequency(&word.stem);
+            if frequency > 0.0 {
+                shared.push((self.part(*weight, agent, frequency), word));
+            }
+        }
+        shared.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.text.cmp(&b.1.text)));
+        reason(&shared, profile)
+    }
+
+    /// What a shared word adds to the score of an agent.
+    fn part(&self, weight: f64, agent: usize, frequency: f64) -> f64 {
+        let frequency = frequency / self.lengths[agent];
+        weight * frequency * (SATURATION + 1.0) / (frequency + SATURATION)
+    }
+
+    /// The agents that use a stem, in their order.
+    fn usages(&self, stem: &str) -> Cow<'_, [Usage]> {
+        if let Some(index) = &self.index {
+            return Cow::Borrowed(index.get(stem).map(Vec::as_slice).unwrap_or_default());
+        }
+        let usage = |(agent, card): (usize, &&AgentCard)| {
+            let frequency = card.profile.frequency(stem);
+            (frequency > 0.0).then_some(Usage { agent, frequency })
+        };
+        Cow::Owned(self.agents.iter().enumerate().filter_map(usage).collect())
+    }
+
+    /// The inverse document frequency, from 1 for a word of a single agent down to 0: a word that every agent
+    /// uses does not tell them apart. It falls slowly, because several agents may share a duty. An agent that
+    /// only mentions a word in its prompt counts as less than one agent.
+    fn rarity(&self, usages: &[Usage]) -> f64 {
+        let all = self.agents.len() as f64;
+        let using: f64 = usages.iter().map(|usage| usage.frequency.min(1.0)).sum();
+        (1.0 + all / using.max(1.0)).ln() / (1.0 + all).ln()
+    }
 }
 
 /// Says which words an agent shares with a task, the most important first.
@@ -56,13 +129,4 @@ fn reason(shared: &[(f64, &Word)], profile: &AgentProfile) -> Option<String> {
         (false, true) => Some("its system prompt fits the task".to_owned()),
         (false, false) => Some(format!("its definition is about {}", named.join(", "))),
     }
-}
-
-/// The inverse document frequency, from 1 for a word of a single agent down to 0: a word that every agent
-/// uses does not tell them apart. It falls slowly, because several agents may share a duty. An agent that
-/// only mentions a word in its prompt counts as less than one agent.
-fn rarity(stem: &str, agents: &[&AgentCard]) -> f64 {
-    let all = agents.len() as f64;
-    let using: f64 = agents.iter().map(|agent| agent.profile.frequency(stem).min(1.0)).sum();
-    (1.0 + all / using.max(1.0)).ln() / (1.0 + all).ln()
 }

@@ -1,5 +1,7 @@
 //! The words of a task, weighted by where they stand.
 
+use std::collections::HashMap;
+
 use emergent_domain::task::{Task, VerdictKind};
 
 use super::words::{Word, significant_words};
@@ -24,7 +26,7 @@ const DESCRIPTION_WORDS: f64 = 10.0;
 /// The distinct words of a task with their weights. A word that stands in several places has the highest
 /// of its weights.
 pub(super) fn task_words(task: &Task) -> Vec<(Word, f64)> {
-    let mut all = WeightedWords(Vec::new());
+    let mut all = WeightedWords::default();
     all.add(&task.kind, |_| KIND_WEIGHT);
     all.add(&task.title, |position| if position == 0 { FIRST_WORD_WEIGHT } else { TITLE_WEIGHT });
     if task.key != task.id.to_string() {
@@ -34,8 +36,9 @@ pub(super) fn task_words(task: &Task) -> Vec<(Word, f64)> {
     for tag in &task.tags {
         all.add(tag, |_| TITLE_WEIGHT);
     }
-    let count = significant_words(&task.description).len() as f64;
-    all.add(&task.description, |_| DESCRIPTION_WEIGHT * (DESCRIPTION_WORDS / count).min(1.0));
+    let description = significant_words(&task.description);
+    let count = description.len() as f64;
+    all.add_words(description, |_| DESCRIPTION_WEIGHT * (DESCRIPTION_WORDS / count).min(1.0));
     // These signals are not words of the task. They stand for words that agents use of themselves.
     match task.verdict {
         VerdictKind::Test => all.add("test verdict", |_| VERDICT_WEIGHT),
@@ -48,19 +51,35 @@ pub(super) fn task_words(task: &Task) -> Vec<(Word, f64)> {
     if task.title.contains("://") || task.description.contains("://") {
         all.add("web page url", |_| ADDRESS_WEIGHT);
     }
-    all.0
+    all.words
 }
 
-struct WeightedWords(Vec<(Word, f64)>);
+#[derive(Default)]
+struct WeightedWords {
+    /// In the order in which they were added first.
+    words: Vec<(Word, f64)>,
+    /// Where each stem is in `words`: a description may have thousands.
+    positions: HashMap<String, usize>,
+}
 
 impl WeightedWords {
     /// `weigh` gets the position of a word among the significant ones.
     fn add(&mut self, text: &str, weigh: impl Fn(usize) -> f64) {
-        for (position, word) in significant_words(text).into_iter().enumerate() {
+        self.add_words(significant_words(text), weigh);
+    }
+
+    fn add_words(&mut self, words: Vec<Word>, weigh: impl Fn(usize) -> f64) {
+        for (position, word) in words.into_iter().enumerate() {
             let weight = weigh(position);
-            match self.0.iter_mut().find(|(known, _)| known.stem == word.stem) {
-                Some((_, known)) => *known = known.max(weight),
-                None => self.0.push((word, weight)),
+            match self.positions.get(&word.stem).copied() {
+                Some(at) => {
+                    let known = &mut self.words[at].1;
+                    *known = known.max(weight);
+                }
+                None => {
+                    self.positions.insert(word.stem.clone(), self.words.len());
+                    self.words.push((word, weight));
+                }
             }
         }
     }
