@@ -15,6 +15,7 @@ use emergent_domain::{
     ids::{ProjectId, WorkflowId},
 };
 use emergent_executor::Executor;
+use emergent_graph::WorkPool;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::{task::AbortHandle, time::Duration};
@@ -25,6 +26,14 @@ use crate::{
 
 /// How long a server that stopped responding keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
+
+/// How long agents are chosen for one dry run, or for the tasks that start together in a workflow. It takes this long
+/// only with thousands of words or patterns for each of many tasks.
+pub(crate) const MAX_SELECTION_TIME: Duration = Duration::from_secs(5);
+/// How many threads choose at once.
+const SELECTION_THREADS: usize = 2;
+/// How long a request waits until agents are chosen for it.
+const MAX_SELECTION_WAIT: Duration = Duration::from_secs(30);
 
 /// The limits of a dispatcher, and the model that it asks.
 #[derive(Debug, Clone)]
@@ -71,6 +80,7 @@ struct Inner {
     settings: Settings,
     sentence_model: Option<SentenceModel>,
     slots: Arc<TaskSlots>,
+    selection_pool: WorkPool,
     drivers: Mutex<HashMap<WorkflowId, RunningDriver>>,
     /// How many drivers were started, which is the number of the next one.
     started: AtomicU64,
@@ -88,6 +98,7 @@ impl Dispatcher {
             settings,
             sentence_model,
             slots,
+            selection_pool: WorkPool::new("agents are being chosen", SELECTION_THREADS, MAX_SELECTION_WAIT),
             drivers: Mutex::default(),
             started: AtomicU64::new(0),
             counters: Counters::default(),
@@ -110,6 +121,12 @@ impl Dispatcher {
     /// The model that compares tasks with agents. `None` unless search is configured with a sentence model.
     pub(crate) fn sentence_model(&self) -> Option<&SentenceModel> {
         self.0.sentence_model.as_ref()
+    }
+
+    /// Where agents are chosen for many tasks, for one dry run or workflow of a project at a time. Whoever chooses there
+    /// ends after [`MAX_SELECTION_TIME`].
+    pub(crate) fn selection_pool(&self) -> &WorkPool {
+        &self.0.selection_pool
     }
 
     pub(crate) fn slots(&self) -> &Arc<TaskSlots> {

@@ -263,7 +263,7 @@ pub(crate) fn task_problems(found: &[Object], agents: &NameableAgents) -> Vec<Pr
             add("has neither a title nor a description".to_owned());
         }
         for name in task.named_agents() {
-            if let Some(problem) = agents.problem(name, false) {
+            if let Some(problem) = agents.problem(name, true) {
                 add(format!("names the agent `{name}`, which this request cannot start: {problem}"));
             }
         }

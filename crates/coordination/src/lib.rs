@@ -27,6 +27,7 @@ mod judge;
 mod loaded_workflow;
 mod metrics;
 mod model_check;
+mod open_choices;
 mod planning;
 mod prepare_attempt;
 mod run_hooks;

@@ -3,6 +3,7 @@
 use emergent_domain::{
     agent::Agent,
     ids::{ObjectId, RunId},
+    pack::nearest_name,
     run::RunStatus,
     task::{Task, VerdictKind},
     workflow::{Deliverable, SelectorKind},
@@ -18,6 +19,7 @@ use crate::{
     apply::NewAttempt,
     judge::{self, AnswerState, Judge, JudgeAnswer, JudgeAnswers},
     loaded_workflow::LoadedWorkflow,
+    open_choices::Selections,
     task_prompt::{PromptState, prepare_prompt},
 };
 
@@ -36,14 +38,15 @@ pub(crate) enum PreparedAttempt {
     NoAgent(String),
 }
 
-/// Prepares an attempt in a new conversation.
+/// Prepares an attempt in a new conversation. `selections` has what the rules chose for tasks of this pass.
 pub(crate) fn prepare_attempt(
     models: &Models,
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
+    selections: &mut Selections,
 ) -> PreparedAttempt {
-    let choice = choose_agent(models, answers, loaded, task);
+    let choice = choose_agent(models, answers, loaded, task, selections.remove(&task.id));
     if let AgentChoice::NoAgent(why) = choice {
         return PreparedAttempt::NoAgent(why);
     }
@@ -84,9 +87,10 @@ pub(crate) fn prepare_resumed_attempt(
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
+    selections: &mut Selections,
 ) -> PreparedAttempt {
     if task.run.is_none() {
-        return prepare_attempt(models, answers, loaded, task);
+        return prepare_attempt(models, answers, loaded, task, selections);
     }
     let name = task.assigned_agent.clone().unwrap_or_default();
     let Some(agent) = loaded.agents.iter().find(|agent| agent.definition.name == name) else {
@@ -131,29 +135,36 @@ enum AgentChoice {
 }
 
 /// Takes the agent that the task names, else the one that a rule of the project names, else the choice of the rules
-/// of selection. If their choice is not clear, a
-/// sentence model is asked first, and then the judge, if they are configured.
+/// of selection, which may be known. If their choice is not clear, a sentence model is asked first, and then the
+/// judge, if they are configured.
 fn choose_agent(
     models: &Models,
     answers: &mut JudgeAnswers,
     loaded: &LoadedWorkflow,
     task: &Task,
+    known_selection: Option<AgentSelection>,
 ) -> AgentChoice {
     let selector = loaded.workflow().settings.selector;
-    let cards = loaded.agent_cards_for(task);
+    // These cards do not say how the tasks of this workflow ended. Only a choice among agents depends on that, and most
+    // tasks need none, so the cards are not copied for each task.
+    let cards = loaded.agent_cards();
     let rules = &loaded.coordination.selection_rules;
     if let Some(AgentSelection { agent: Some(name), reason, .. }) =
-        select::select_by_project_rules(task, &cards, rules)
+        select::select_by_project_rules(task, cards, rules)
     {
         return AgentChoice::Agent { name, why: reason };
     }
-    let mut by_rules = select::select_by_rules(task, &cards);
+    let mut by_rules = match known_selection {
+        Some(selection) => selection,
+        None if task.assigned_agent.is_some() => select::select_by_rules(task, cards),
+        None => select::select_by_rules(task, &loaded.agent_cards_for(task)),
+    };
     let is_unclear = !by_rules.clear && task.assigned_agent.is_none() && cards.len() > 1;
     if let Some(model) = models.sentences.as_ref().filter(|_| is_unclear && selector != SelectorKind::Llm) {
-        match ask_for_similarities(model, answers, task, &cards) {
+        match ask_for_similarities(model, answers, task, cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
             AnswerState::Answered(Ok(JudgeAnswer::Similarities(similarities))) => {
-                by_rules = select::select_with_similarity(task, &cards, &similarities);
+                by_rules = select::select_with_similarity(task, &loaded.agent_cards_for(task), &similarities);
             }
             AnswerState::NotAsked | AnswerState::Answered(_) => {}
         }
@@ -164,7 +175,7 @@ fn choose_agent(
         SelectorKind::Hybrid => !by_rules.clear,
     };
     if let Some(judge) = models.judge.as_ref().filter(|_| is_open) {
-        match judge::ask_for_agent(judge, answers, task, cards) {
+        match judge::ask_for_agent(judge, answers, task, loaded.agent_cards_for(task)) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
             AnswerState::Answered(Ok(JudgeAnswer::Agent(name))) => {
                 let why = "chosen by a model among the project's agents".to_owned();
@@ -187,6 +198,9 @@ fn unknown_agent_message(name: &str, agents: &[Agent]) -> String {
                 "there is no agent `{name}`, and the project has none: install a product or create an agent"
             )
         }
-        false => format!("there is no agent `{name}`; there are {}", agent_names(agents)),
+        false => match nearest_name(name, agents.iter().map(|agent| agent.definition.name.as_str())) {
+            Some(similar) => format!("there is no agent `{name}`; did you mean `{similar}`?"),
+            None => format!("there is no agent `{name}`; there are {}", agent_names(agents)),
+        },
     }
 }

@@ -33,6 +33,7 @@ use crate::{
     judge::{self, AttemptJudgement, Judge, JudgeAnswers, JudgeFailure, QuestionKey},
     loaded_workflow::{self, LoadedWorkflow},
     metrics::DecisionCounts,
+    open_choices::OpenChoices,
     planning,
     prepare_attempt::{self, Models, PreparedAttempt},
     task_slots::SlotShare,
@@ -221,7 +222,7 @@ impl WorkflowDriver {
         for action in decide::after_ended_runs(&pass.loaded.snapshot) {
             self.after_ended_run(&mut pass, action);
         }
-        self.start_attempts(&mut pass);
+        self.start_attempts(&mut pass).await;
         if pass.writes.is_empty() && self.judge_answers.is_idle() && !self.needs_slots {
             for action in decide::when_idle(&pass.loaded.snapshot) {
                 let write = self.idle_write(pass.loaded, action).await?;
@@ -294,7 +295,7 @@ impl WorkflowDriver {
         let (Some(task), Some(attempt)) = (snapshot.get(id), snapshot.attempts.get(&id)) else { return };
         let judge = self.judge(&snapshot.workflow.settings);
         let evaluates = snapshot.workflow.settings.evaluate;
-        let cards = pass.loaded.agent_cards().to_vec();
+        let cards = pass.loaded.agent_cards();
         let judgement = match judge::judge_attempt(
             judge.as_ref(),
             &mut self.judge_answers,
@@ -332,7 +333,7 @@ impl WorkflowDriver {
     }
 
     /// Starts as many attempts as this server has free slots for.
-    fn start_attempts(&mut self, pass: &mut Pass<'_>) {
+    async fn start_attempts(&mut self, pass: &mut Pass<'_>) {
         self.slots.shrink_to(pass.loaded.snapshot.running_attempts());
         let mut actions = decide::startable(&pass.loaded.snapshot, usize::MAX);
         actions.retain(|action| match action {
@@ -342,6 +343,13 @@ impl WorkflowDriver {
         let acquired = self.slots.acquire(actions.len());
         self.needs_slots = acquired < actions.len();
         actions.truncate(acquired);
+        let snapshot = &pass.loaded.snapshot;
+        let starting = actions.iter().filter_map(|action| match action {
+            Action::StartAttempt(task) => snapshot.get(*task),
+            _ => None,
+        });
+        let choices = OpenChoices::new(pass.loaded, starting);
+        let mut selections = choices.select(self.dispatcher.selection_pool(), self.project).await;
         let models = Models {
             judge: self.judge(&pass.loaded.workflow().settings),
             sentences: self.dispatcher.sentence_model().cloned(),
@@ -358,7 +366,7 @@ impl WorkflowDriver {
                 Action::ResumeAttempt(_) => prepare_attempt::prepare_resumed_attempt,
                 _ => prepare_attempt::prepare_attempt,
             };
-            match prepare(&models, &mut self.judge_answers, pass.loaded, &task) {
+            match prepare(&models, &mut self.judge_answers, pass.loaded, &task, &mut selections) {
                 PreparedAttempt::Ready(attempt) => {
                     let asks_judge = pass.loaded.workflow().settings.selector == SelectorKind::Llm
                         && task.assigned_agent.is_none();

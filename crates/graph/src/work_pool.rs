@@ -18,7 +18,7 @@ use crate::{Error, error::Result};
 
 /// Runs work on blocking threads, some of it at once, and one piece at a time for each project. A project
 /// with much work therefore waits for itself, and not others for it.
-pub(crate) struct WorkPool {
+pub struct WorkPool {
     /// What is done, in the plural, for messages: "documents are being read".
     what: &'static str,
     slots: Arc<Semaphore>,
@@ -27,18 +27,19 @@ pub(crate) struct WorkPool {
 }
 
 /// A turn of a project. Dropping it lets the next one start.
-pub(crate) struct Turn {
+pub struct Turn {
     _project: OwnedSemaphorePermit,
     _slot: OwnedSemaphorePermit,
 }
 
 impl WorkPool {
-    pub(crate) fn new(what: &'static str, slots: usize, max_wait: Duration) -> Self {
+    /// `slots` is how much runs at once, and `max_wait` how long a caller waits for its turn.
+    pub fn new(what: &'static str, slots: usize, max_wait: Duration) -> Self {
         Self { what, slots: Arc::new(Semaphore::new(slots)), projects: Mutex::default(), max_wait }
     }
 
-    /// Waits for a turn.
-    pub(crate) async fn turn(&self, project: ProjectId) -> Result<Turn> {
+    /// Waits for a turn. The error is [`Error::Overloaded`] if that takes too long.
+    pub async fn turn(&self, project: ProjectId) -> Result<Turn> {
         let of_project = self.project_slot(project);
         let slots = Arc::clone(&self.slots);
         let turn = async move {
@@ -57,7 +58,7 @@ impl WorkPool {
     }
 
     /// Waits for a turn, and then runs the work on a blocking thread.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         project: ProjectId,
         work: impl FnOnce() -> T + Send + 'static,

@@ -158,7 +158,7 @@ pub(crate) fn judge_attempt(
     judge: Option<&Judge>,
     answers: &mut JudgeAnswers,
     evaluates: bool,
-    cards: Vec<AgentCard>,
+    cards: &[AgentCard],
     task: &Task,
     attempt: &Attempt,
 ) -> AttemptJudgement {
@@ -183,8 +183,8 @@ pub(crate) fn judge_attempt(
         if let Triage::GiveUp { reason } = triage::triage_by_rules(task, &failure) {
             return AttemptJudgement::Judged(Judgement::GiveUp { why: reason });
         }
-        let question = triage::triage_question(task, &failure, &cards);
-        let failed_task = task.clone();
+        let question = triage::triage_question(task, &failure, cards);
+        let (failed_task, cards) = (task.clone(), cards.to_vec());
         let parse = move |answer: &str| {
             triage::parse_triage(answer, &failed_task, &failure, &cards)
                 .map(|triage| JudgeAnswer::Judgement(from_triage(triage)))

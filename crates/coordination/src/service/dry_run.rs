@@ -1,24 +1,33 @@
 //! What starting a workflow would do. The workflow is created in a transaction that is rolled back, so a dry run fails
-//! for exactly the requests that a dispatch refuses.
+//! for every request that a dispatch refuses. Agents are chosen outside of that transaction, which occupies SQLite's
+//! only writer, and within a time limit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use emergent_domain::{
-    coordination::SelectionRule,
+    agent::Agent,
+    coordination::CoordinationSettings,
     ids::{ObjectId, ProjectId},
+    invalid::Invalid,
     task::Task,
+    workflow::Workflow,
 };
 use emergent_rules::workflow::{
-    select::{self, AgentCard},
+    foreign_blockers::ForeignBlocker,
+    select::{self, AgentIndex},
     snapshot::Snapshot,
 };
-use emergent_store::{Tx, projects, tasks};
+use emergent_store::{
+    Tx, projects,
+    tasks::{self, TaskOutcome},
+};
+use tokio::time::Instant;
 
 use super::dispatch::CheckedWorkflow;
 use crate::{
     agent_cards::{agent_cards, load_outcomes},
     dispatchable::dispatchable_agents,
-    dispatcher::Dispatcher,
+    dispatcher::{Dispatcher, MAX_SELECTION_TIME},
     error::{Error, Result},
     foreign_blockers::load_foreign_blockers,
 };
@@ -54,8 +63,10 @@ impl Dispatcher {
     where
         F: Fn(&mut Tx<'_>) -> Result<CheckedWorkflow> + Send + Sync + 'static,
     {
-        let dispatcher = self.clone();
-        let work = move |tx: &mut Tx<'_>| -> Result<(), DryRunOutcome> {
+        let graph = self.executor().graph();
+        // All tasks are in memory until agents are chosen for them.
+        let _turn = graph.preview_turn(project).await?;
+        let work = move |tx: &mut Tx<'_>| -> Result<LoadedDryRun> {
             let CheckedWorkflow { created, planner } = create(tx)?;
             let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
             let blocks = tasks::list_blocks(tx, project, created.workflow.id)?;
@@ -64,84 +75,170 @@ impl Dispatcher {
             let coordination =
                 projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
             let outcomes = load_outcomes(tx, project, created.workflow.id, &tasks)?;
-            let cards = agent_cards(&agents, &coordination, &outcomes);
-            let judge = dispatcher.judge_model(&created.workflow.settings).map(|model| model.to_string());
-            let snapshot = Snapshot::new(created.workflow, tasks, &blocks, &outside);
-            let rules = &coordination.selection_rules;
-            let dry_run = build_dry_run(&snapshot, planner, &blocks, &cards, rules, judge);
-            Err(DryRunOutcome::Done(Box::new(dry_run)))
+            let workflow = created.workflow;
+            Ok(LoadedDryRun { workflow, planner, tasks, blocks, outside, agents, coordination, outcomes })
         };
-        match self.executor().graph().db().write(work).await {
-            Err(DryRunOutcome::Done(dry_run)) => Ok(*dry_run),
-            Err(DryRunOutcome::Failed(error)) => Err(error),
-            Ok(()) => Err(Error::Conflict("the dry run was committed without a result".to_owned())),
-        }
+        let loaded = graph.db().write_and_roll_back(work).await?;
+        let judge = self.judge_model(&loaded.workflow.settings).map(|model| model.to_string());
+        let build = move || build_dry_run(loaded, judge, Instant::now() + MAX_SELECTION_TIME);
+        self.selection_pool().run(project, build).await?
     }
 }
 
-/// The error with which the transaction of a dry run always ends, so that it is rolled back.
-enum DryRunOutcome {
-    Done(Box<DryRun>),
-    Failed(Error),
-}
-
-impl From<Error> for DryRunOutcome {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<emergent_store::Error> for DryRunOutcome {
-    fn from(error: emergent_store::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-fn build_dry_run(
-    snapshot: &Snapshot,
+/// What the transaction of a dry run has read.
+struct LoadedDryRun {
+    workflow: Workflow,
     planner: Option<String>,
-    blocks: &[(ObjectId, ObjectId)],
-    cards: &[AgentCard],
-    rules: &[SelectionRule],
-    judge: Option<String>,
-) -> DryRun {
-    let keys: HashMap<ObjectId, &str> =
-        snapshot.tasks().iter().map(|task| (task.id, task.key.as_str())).collect();
+    tasks: Vec<Task>,
+    /// Pairs of (blocker, blocked).
+    blocks: Vec<(ObjectId, ObjectId)>,
+    outside: Vec<ForeignBlocker>,
+    agents: Vec<Agent>,
+    coordination: CoordinationSettings,
+    outcomes: Vec<TaskOutcome>,
+}
+
+/// Chooses an agent for each task, and returns an error if that is not done at the deadline.
+fn build_dry_run(loaded: LoadedDryRun, judge: Option<String>, deadline: Instant) -> Result<DryRun> {
+    let LoadedDryRun { workflow, planner, tasks, blocks, outside, agents, coordination, outcomes } = loaded;
+    let cards = agent_cards(&agents, &coordination, &outcomes);
+    let index = AgentIndex::new(&cards);
+    let snapshot = Snapshot::new(workflow, tasks, &blocks, &outside);
+    let mut blocked_by = blocker_keys(&snapshot, &blocks);
     let mut layers: Vec<Vec<DryRunTask>> = Vec::new();
-    let mut layer_of: HashMap<ObjectId, usize> = HashMap::new();
-    // The tasks have no dependency cycle, so each round finds the layer of at least one more task.
-    while layer_of.len() < snapshot.tasks().len() {
-        let placed_before = layer_of.len();
-        for task in snapshot.tasks() {
-            if layer_of.contains_key(&task.id) {
-                continue;
-            }
-            let blocker_layers: Option<Vec<usize>> =
-                snapshot.blockers(task.id).map(|blocker| layer_of.get(&blocker.id).copied()).collect();
-            let Some(blocker_layers) = blocker_layers else { continue };
-            let layer = blocker_layers.into_iter().max().map_or(0, |last| last + 1);
-            layer_of.insert(task.id, layer);
-            layers.resize_with(layers.len().max(layer + 1), Vec::new);
-            let selection = select::select_by_project_rules(task, cards, rules)
-                .unwrap_or_else(|| select::select_by_rules(task, cards));
-            let edges_to_task = blocks.iter().filter(|(_, to)| *to == task.id);
-            layers[layer].push(DryRunTask {
-                blocked_by: edges_to_task
-                    .filter_map(|(from, _)| keys.get(from))
-                    .map(|&key| key.to_owned())
-                    .collect(),
-                agent: selection.agent,
-                reason: selection.reason,
-                clear: selection.clear,
-                task: task.clone(),
-            });
-        }
-        if layer_of.len() == placed_before {
-            break;
-        }
+    for PlacedTask { task, layer, .. } in place_tasks(&snapshot) {
+        let selection = select::select_by_project_rules(task, &cards, &coordination.selection_rules)
+            .filter(|_| Instant::now() < deadline)
+            .or_else(|| index.select_by_rules_until(task, &|| Instant::now() >= deadline))
+            .ok_or_else(too_slow)?;
+        layers.resize_with(layers.len().max(layer + 1), Vec::new);
+        layers[layer].push(DryRunTask {
+            blocked_by: blocked_by.remove(&task.id).unwrap_or_default(),
+            agent: selection.agent,
+            reason: selection.reason,
+            clear: selection.clear,
+            task: task.clone(),
+        });
     }
     let max_concurrent = snapshot.workflow.settings.max_concurrent;
     let startable =
         snapshot.available().into_iter().take(max_concurrent).map(|task| task.key.clone()).collect();
-    DryRun { planner, judge, layers, startable }
+    Ok(DryRun { planner, judge, layers, startable })
+}
+
+fn too_slow() -> Error {
+    let reason = format!(
+        "choosing the agents takes longer than {} seconds, which is the limit; name them with `assignedAgent`, or give \
+         fewer or shorter tasks",
+        MAX_SELECTION_TIME.as_secs()
+    );
+    Invalid::new("dryRun", reason).into()
+}
+
+/// The keys of the tasks that each task waits for, in the order of `blocks`.
+fn blocker_keys(snapshot: &Snapshot, blocks: &[(ObjectId, ObjectId)]) -> HashMap<ObjectId, Vec<String>> {
+    let mut keys: HashMap<ObjectId, Vec<String>> = HashMap::new();
+    for (from, to) in blocks {
+        if let Some(blocker) = snapshot.get(*from) {
+            keys.entry(*to).or_default().push(blocker.key.clone());
+        }
+    }
+    keys
+}
+
+/// A task with its place in a dry run.
+struct PlacedTask<'a> {
+    task: &'a Task,
+    /// One more than the last layer of its blockers.
+    layer: usize,
+    /// How often one has to go through the tasks in their order until all that this task waits for were passed.
+    round: usize,
+    position: usize,
+}
+
+/// Places the tasks: those that are passed first come first. Tasks that wait for themselves are left out; such cycles
+/// are refused when tasks are created.
+fn place_tasks(snapshot: &Snapshot) -> Vec<PlacedTask<'_>> {
+    let tasks = snapshot.tasks();
+    let positions: HashMap<ObjectId, usize> =
+        tasks.iter().enumerate().map(|(position, task)| (task.id, position)).collect();
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+    let mut open_blockers: Vec<usize> = vec![0; tasks.len()];
+    for (position, task) in tasks.iter().enumerate() {
+        for blocker in snapshot.blockers(task.id).filter_map(|blocker| positions.get(&blocker.id)) {
+            dependents[*blocker].push(position);
+            open_blockers[position] += 1;
+        }
+    }
+    // The layer and the round of each task, as far as its blockers are placed.
+    let mut places: Vec<(usize, usize)> = vec![(0, 0); tasks.len()];
+    let mut free: VecDeque<usize> =
+        (0..tasks.len()).filter(|position| open_blockers[*position] == 0).collect();
+    let mut placed: Vec<PlacedTask<'_>> = Vec::with_capacity(tasks.len());
+    while let Some(position) = free.pop_front() {
+        let (layer, round) = places[position];
+        placed.push(PlacedTask { task: &tasks[position], layer, round, position });
+        for &dependent in &dependents[position] {
+            let (own_layer, own_round) = &mut places[dependent];
+            *own_layer = (*own_layer).max(layer + 1);
+            *own_round = (*own_round).max(round + usize::from(position > dependent));
+            open_blockers[dependent] -= 1;
+            if open_blockers[dependent] == 0 {
+                free.push_back(dependent);
+            }
+        }
+    }
+    placed.sort_by_key(|placed| (placed.round, placed.position));
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use emergent_domain::{task::NewTask, time::Timestamp, workflow::WorkflowSettings};
+    use emergent_testkit::fixtures;
+
+    use super::*;
+
+    /// Tasks with these keys, and pairs of (blocker, blocked).
+    fn loaded(keys: &[&str], blocks: &[(&str, &str)]) -> LoadedDryRun {
+        let task = |key: &&str| Task {
+            key: (*key).to_owned(),
+            ..fixtures::task(NewTask { title: "Anything".into(), ..NewTask::default() })
+        };
+        let tasks: Vec<Task> = keys.iter().map(task).collect();
+        let id = |key: &str| tasks.iter().find(|task| task.key == key).unwrap().id;
+        let blocks = blocks.iter().map(|(from, to)| (id(from), id(to))).collect();
+        LoadedDryRun {
+            workflow: fixtures::workflow(ProjectId::new(), WorkflowSettings::default(), Timestamp::now()),
+            planner: None,
+            tasks,
+            blocks,
+            outside: Vec::new(),
+            agents: Vec::new(),
+            coordination: CoordinationSettings::default(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn tasks_are_in_layers_in_whatever_order_they_come() {
+        let blocks = [("b", "c"), ("a", "b"), ("a", "d"), ("d", "c")];
+        let loaded = loaded(&["c", "b", "a", "d"], &blocks);
+        let far = Instant::now() + Duration::from_secs(3_600);
+        let dry_run = build_dry_run(loaded, None, far).unwrap();
+        let keys = |layer: &Vec<DryRunTask>| layer.iter().map(|one| one.task.key.clone()).collect::<Vec<_>>();
+        let layers: Vec<Vec<String>> = dry_run.layers.iter().map(keys).collect();
+        assert_eq!(layers, [vec!["a"], vec!["d", "b"], vec!["c"]]);
+        assert_eq!(dry_run.layers[2][0].blocked_by, ["b", "d"]);
+        assert_eq!(dry_run.startable, ["a"]);
+    }
+
+    #[test]
+    fn a_dry_run_ends_at_its_deadline() {
+        let error = build_dry_run(loaded(&["a"], &[]), None, Instant::now()).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error}");
+        assert!(error.to_string().contains("5 seconds"), "{error}");
+    }
 }

@@ -52,6 +52,25 @@ both_engines! {
         house.close().await;
     }
 
+    async fn dry_runs_at_once_are_all_answered_and_write_nothing(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder", "writer"]).await;
+        let check = || {
+            let tasks = vec![task("write", "", &["build"]), task("build", "", &[])];
+            house.dispatcher.dry_run_dispatch(house.actor(), request(WorkflowSettings::default(), tasks))
+        };
+        let (first, second, third) = tokio::join!(check(), check(), check());
+        for checked in [first, second, third] {
+            let checked = checked.unwrap();
+            let tasks: Vec<_> = checked.layers.iter().flatten().map(|one| (one.task.key.as_str(), one.agent.as_deref())).collect();
+            assert_eq!(tasks, [("build", Some("builder")), ("write", Some("writer"))]);
+            assert_eq!((checked.layers.len(), checked.layers[1][0].blocked_by.as_slice()), (2, &["build".to_owned()][..]));
+        }
+        let listed = house.dispatcher.workflows(house.project, None, emergent_domain::cursor::Page::first(10)).await.unwrap();
+        assert!(listed.items.is_empty());
+        house.close().await;
+    }
+
     async fn a_workflow_that_asks_for_a_judge_gets_the_model_of_the_planner(db: TestDb) {
         let house = House::open(&db, ScriptedModel::default()).await;
         house.agents(&["task-planner", "builder"]).await;
