@@ -61,7 +61,8 @@ pub(crate) fn load_workflow(
 ) -> Result<Option<LoadedWorkflow>, emergent_store::Error> {
     let Some(workflow) = workflows::get(tx, project, id)? else { return Ok(None) };
     let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
-    let blocks = tasks::list_blocks(tx, project, id)?;
+    let task_ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    let blocks = tasks::list_blocks_of(tx, &task_ids)?;
     let foreign_blockers = foreign_blockers::load_foreign_blockers(tx, project, &tasks, &blocks)?;
     let foreign_results = foreign_blockers::load_foreign_results(tx, project, &tasks, &blocks)?;
     let attempts = attempts::load_attempts(tx, project, &tasks)?;

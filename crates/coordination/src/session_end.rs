@@ -7,7 +7,10 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_graph::{WriteContext, objects};
-use emergent_store::{Tx, relationships, workflows};
+use emergent_store::{
+    Tx, relationships,
+    workflows::{self, ConversationStats},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +18,8 @@ use crate::{
     workflow_tx::run_author,
 };
 
-/// Writes how and when a session ended, and what it consists of. The author is its run.
+/// Writes how and when a session ended, and what it consists of. The author is its run. Returns what the conversation of
+/// the run took.
 pub(crate) fn end_session(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -23,28 +27,28 @@ pub(crate) fn end_session(
     run: RunId,
     status: RunStatus,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<ConversationStats> {
     let status = match status {
         RunStatus::Completed | RunStatus::Paused => "completed",
         RunStatus::Cancelled => "cancelled",
         _ => "failed",
     };
-    let (tokens_in, tokens_out, _) = workflows::conversation_stats(tx, run)?;
+    let stats = workflows::conversation_stats(tx, run)?;
     // Resumed attempts share a session, so the messages are counted in the graph.
     let messages = relationships::count_from(tx, writer.project.id, session, "has_message")?;
     let properties = json!({
         "status": status,
         "completed_at": now,
         "message_count": messages,
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
+        "tokens_in": stats.input_tokens,
+        "tokens_out": stats.output_tokens,
     });
-    let Value::Object(properties) = properties else { return Ok(()) };
+    let Value::Object(properties) = properties else { return Ok(stats) };
     let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
     let mut writer = writer.with_links();
     (writer.author, writer.embed) = (run_author(run), false);
     objects::update(tx, &writer, session, &patch)?;
-    Ok(())
+    Ok(stats)
 }
 
 /// Ends at most `limit` sessions of a workflow whose runs have ended while nothing concluded their attempts: the
@@ -59,7 +63,7 @@ pub(crate) fn end_open_sessions(
     for ended in &open {
         match end_session(tx, writer, ended.session, ended.run, ended.status, writer.now) {
             // The session was deleted in the meantime.
-            Ok(()) | Err(Error::Graph(emergent_graph::Error::NotFound { .. })) => {}
+            Ok(_) | Err(Error::Graph(emergent_graph::Error::NotFound { .. })) => {}
             Err(error) => return Err(error),
         }
     }

@@ -2,6 +2,8 @@
 //! its record. Each object holds the beginning of a message and the `seq` of the full text, so that
 //! nothing large is stored twice.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     author::Author,
     chat::{Part, join_text},
@@ -14,7 +16,10 @@ use emergent_domain::{
 };
 use emergent_executor::AdmissionBatch;
 use emergent_graph::{Actor, Error, Graph, Result, WriteContext, objects, relationships};
-use emergent_store::{Tx, objects as rows};
+use emergent_store::{
+    Tx,
+    objects::{self as rows, EndObject},
+};
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
@@ -104,12 +109,17 @@ impl SessionMessages {
 
     /// Writes the messages, unless the session was deleted.
     pub fn write(&self, tx: &mut Tx<'_>, graph: &Graph, project: ProjectId) -> Result<()> {
-        if self.messages.is_empty() || rows::find_live(tx, project, &[self.session])?.is_empty() {
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        // The session is one end of each edge, so it is locked here and not looked up again.
+        let ends = rows::lock_live(tx, project, &[self.session])?;
+        if ends.is_empty() {
             return Ok(());
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
         match graph.write_context(tx, Actor { project, author }) {
-            Ok(ctx) => write_with_messages(tx, &ctx, GraphDrafts::default(), [self.clone()]),
+            Ok(ctx) => write_with_messages(tx, &ctx, GraphDrafts::default(), [self.clone()], ends),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -136,16 +146,18 @@ pub fn write_drafts(
         first.messages.iter().for_each(|message| session_messages.push_message(message));
         Some(session_messages)
     });
-    write_with_messages(tx, ctx, drafts, first_messages)
+    write_with_messages(tx, ctx, drafts, first_messages, HashMap::new())
 }
 
 /// Writes the drafts to the graph, together with session messages. The record of a run is complete
-/// without its session, so a message that a template pack rejects is logged and skipped.
+/// without its session, so a message that a template pack rejects is logged and skipped. `ends` are objects that the
+/// caller has locked.
 fn write_with_messages(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     GraphDrafts { mut objects, mut edges }: GraphDrafts,
     session_messages: impl IntoIterator<Item = SessionMessages>,
+    mut ends: HashMap<ObjectId, EndObject>,
 ) -> Result<()> {
     // The drafts come first and must be written; the session messages after them are optional.
     let (required_objects, required_edges) = (objects.len(), edges.len());
@@ -155,28 +167,29 @@ fn write_with_messages(
     }
     if !objects.is_empty() {
         let created = objects::create_each(tx, ctx, &objects)?;
-        created
-            .into_iter()
-            .enumerate()
-            .try_for_each(|(index, created)| ignore_if_optional(created, index < required_objects))?;
+        for (index, created) in created.into_iter().enumerate() {
+            if let Some(object) = ignore_if_optional(created, index < required_objects)? {
+                let end = EndObject { type_: object.type_, updated_at: object.updated_at };
+                ends.insert(object.id, end);
+            }
+        }
     }
     if !edges.is_empty() {
-        let created = relationships::create_each(tx, ctx, &edges)?;
-        created
-            .into_iter()
-            .enumerate()
-            .try_for_each(|(index, created)| ignore_if_optional(created, index < required_edges))?;
+        let created = relationships::create_each_between(tx, ctx, &edges, ends)?;
+        for (index, created) in created.into_iter().enumerate() {
+            ignore_if_optional(created, index < required_edges)?;
+        }
     }
     Ok(())
 }
 
-/// Logs and ignores a validation error, unless the write is required.
-fn ignore_if_optional<T>(created: Result<T>, required: bool) -> Result<()> {
+/// Logs and ignores a validation error, unless the write is required. Returns `None` for an ignored one.
+fn ignore_if_optional<T>(created: Result<T>, required: bool) -> Result<Option<T>> {
     match created {
-        Ok(_) => Ok(()),
+        Ok(created) => Ok(Some(created)),
         Err(Error::Invalid(error)) if !required => {
             warn!(error = %error, "a message could not be added to its session");
-            Ok(())
+            Ok(None)
         }
         Err(error) => Err(error),
     }

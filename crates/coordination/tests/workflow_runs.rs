@@ -159,7 +159,8 @@ both_engines! {
         let (task, kept) = (object(&harness, "SpecTask").await, object(&harness, "Session").await);
         let workflow_link = WorkflowLink { task: Some(task), session: Some(kept), ..WorkflowLink::default() };
         let run = dispatched(&harness, &writer, workflow_link, 0).await.unwrap();
-        assert_eq!(told(&harness, kept).await, ["system: You are writer.", "user: Do your part."], "at admission");
+        // The run may already have said more.
+        assert_eq!(told(&harness, kept).await[..2], ["system: You are writer.", "user: Do your part."], "at admission");
         assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
         let lines = told(&harness, kept).await;
         let starts = [

@@ -11,6 +11,7 @@ use emergent_domain::{
 };
 
 use crate::{
+    engine::Engine,
     error::Result,
     page, params,
     row::TableRow,
@@ -18,11 +19,13 @@ use crate::{
     value::{Param, Row},
 };
 
-/// The condition that a task `t` is blocked: a live task that blocks it is not completed.
+/// The condition that a task `t` is blocked: a live task that blocks it is not completed. A scalar subquery looks each
+/// blocker up by its id; PostgreSQL might make a join with all live objects out of anything else.
 const IS_BLOCKED: &str = "EXISTS (
-    SELECT 1 FROM graph_relationships AS b JOIN graph_objects AS p ON p.id = b.from_id
+    SELECT 1 FROM graph_relationships AS b
     WHERE b.to_id = t.id AND b.type = 'blocks' AND b.deleted_at IS NULL
-      AND p.deleted_at IS NULL AND p.properties->>'status' <> 'completed')";
+      AND (SELECT p.deleted_at IS NULL AND p.properties->>'status' <> 'completed'
+           FROM graph_objects AS p WHERE p.id = b.from_id))";
 pub(crate) const IS_LIVE_TASK: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
 
 /// Which tasks to list. Every field that is set must match.
@@ -73,14 +76,17 @@ pub fn list_sql(project: ProjectId, filter: &TaskFilter, page: &Page) -> (String
     (sql, params)
 }
 
-/// Every task of a workflow, the oldest first.
+/// Every task of a workflow, the oldest first. They are sorted here: while the table is small, PostgreSQL would read all
+/// tasks of the project from an index that has this order.
 pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<Object>> {
     let sql = format!(
         "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
-             AND {IS_LIVE_TASK} ORDER BY t.created_at, t.id",
+             AND {IS_LIVE_TASK}",
         Object::columns_of("t")
     );
-    tx.query(&sql, params![project, workflow.to_string()], Object::from_row)
+    let mut tasks: Vec<Object> = tx.query(&sql, params![project, workflow.to_string()], Object::from_row)?;
+    tasks.sort_by_key(|task| (task.created_at, task.id));
+    Ok(tasks)
 }
 
 /// The tasks of a workflow with one of these statuses, the oldest first, at most `limit`. A task without a status is
@@ -174,9 +180,10 @@ pub fn neighbours(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result
     let mut select = |this_end: &str, other_end: &str| {
         let sql = format!(
             "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other_end}
-             WHERE b.{this_end} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {IS_LIVE_TASK}
+             WHERE b.{this_end} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND {}
              ORDER BY t.created_at, t.id",
-            Object::columns_of("t")
+            Object::columns_of("t"),
+            page::on_row(&format!("t.project_id = $2 AND {IS_LIVE_TASK}"))
         );
         tx.query(&sql, params![task, project], Object::from_row)
     };
@@ -190,13 +197,56 @@ pub fn list_blocks(
     workflow: WorkflowId,
 ) -> Result<Vec<(ObjectId, ObjectId)>> {
     let sql = format!(
-        "SELECT b.from_id, b.to_id FROM graph_objects AS t JOIN graph_relationships AS b ON b.to_id = t.id
-         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {IS_LIVE_TASK}
-             AND b.type = 'blocks' AND b.deleted_at IS NULL
-             AND (SELECT p.deleted_at FROM graph_objects AS p WHERE p.id = b.from_id) IS NULL
-         ORDER BY b.from_id, b.to_id"
+        "SELECT t.id FROM graph_objects AS t
+         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {IS_LIVE_TASK}"
     );
-    tx.query(&sql, params![project, workflow.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+    let tasks: Vec<ObjectId> = tx.query(&sql, params![project, workflow.to_string()], |row| row.get(0))?;
+    list_blocks_of(tx, &tasks)
+}
+
+/// The `blocks` edges that lead to these tasks, as (blocker, blocked), in a stable order.
+pub fn list_blocks_of(tx: &mut Tx<'_>, tasks: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+    let mut blocks = match tx.engine() {
+        Engine::Sqlite => sqlite_blocks_of(tx, tasks)?,
+        Engine::Postgres => postgres_blocks_of(tx, tasks)?,
+    };
+    blocks.sort_unstable();
+    // A task that was named twice.
+    blocks.dedup();
+    Ok(blocks)
+}
+
+/// The condition that a live task is at the start of the edge `b`.
+const IS_FROM_LIVE_TASK: &str =
+    "(SELECT p.deleted_at FROM graph_objects AS p WHERE p.id = b.from_id) IS NULL";
+
+fn sqlite_blocks_of(tx: &mut Tx<'_>, tasks: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+    let mut blocks = Vec::new();
+    for list in page::in_chunks(tasks) {
+        let sql = format!(
+            "SELECT b.from_id, b.to_id FROM graph_relationships AS b
+             WHERE b.to_id IN ({}) AND b.type = 'blocks' AND b.deleted_at IS NULL AND {IS_FROM_LIVE_TASK}",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        blocks.extend(tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))?);
+    }
+    Ok(blocks)
+}
+
+/// Looks up the edges of each task by itself, by the index that begins with `to_id`, whatever the statistics say. For a list
+/// of tasks, or a join, PostgreSQL reads all edges of the database if it plans for a large table without statistics. While
+/// the table is empty any index is as good, so the edges are read in the order that only this one has.
+fn postgres_blocks_of(tx: &mut Tx<'_>, tasks: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+    let sql = format!(
+        "SELECT b.from_id, b.to_id FROM unnest(CAST($1 AS uuid[])) AS task(id) CROSS JOIN LATERAL (
+             SELECT b.from_id, b.to_id FROM graph_relationships AS b
+             WHERE b.to_id = task.id AND {} AND b.deleted_at IS NULL AND {IS_FROM_LIVE_TASK}
+             ORDER BY b.to_id, b.type, b.from_id OFFSET 0) AS b",
+        page::on_row("b.type = 'blocks'")
+    );
+    let ids = Param::Array(tasks.iter().copied().map(Param::from).collect());
+    tx.query(&sql, &[ids], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Whether a live task that is not completed blocks this task.
@@ -244,8 +294,9 @@ pub fn task_names(
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id, properties->>'key', properties->>'title', properties->>'workflow_id' FROM graph_objects
-             WHERE project_id = $1 AND type = 'SpecTask' AND id IN ({})",
-            page::placeholders(2, list.len())
+             WHERE id IN ({}) AND {}",
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1 AND type = 'SpecTask'")
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
@@ -295,9 +346,10 @@ pub fn list_discussions(
     let mut discussions = Vec::new();
     for list in page::in_chunks(&ids) {
         let sql = format!(
-            "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL AND o.id IN ({})",
+            "SELECT {} FROM graph_objects AS o WHERE o.id IN ({}) AND {}",
             Object::columns_of("o"),
-            page::placeholders(2, list.len())
+            page::placeholders(2, list.len()),
+            page::on_row("o.project_id = $1 AND o.deleted_at IS NULL")
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));

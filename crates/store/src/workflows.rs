@@ -96,14 +96,15 @@ pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
 
 /// A workflow of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
-    let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
+    let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false)");
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
 /// As [`get`], and locks the row until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let lock = tx.for_update();
-    let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2{lock}");
+    let sql =
+        format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false){lock}");
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
@@ -164,8 +165,8 @@ pub fn release_all(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
 /// dispatcher no longer owns the workflow.
 pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> Result<Option<(i64, i64)>> {
     tx.query_opt(
-        "UPDATE workflows SET revision = revision + 1, lease_until = $3 WHERE id = $1 AND owner = $2
-             AND status IN ('planning', 'running')
+        "UPDATE workflows SET revision = revision + 1, lease_until = $3
+         WHERE id = $1 AND coalesce(owner = $2 AND status IN ('planning', 'running'), false)
          RETURNING revision, event_seq",
         params![id, owner, until],
         |row| Ok((row.get(0)?, row.get(1)?)),
@@ -176,7 +177,7 @@ pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> 
 /// False when the project has no such workflow.
 pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
     let updated = tx.execute(
-        "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND project_id = $2",
+        "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND coalesce(project_id = $2, false)",
         params![id, project],
     )?;
     tx.wake(&changed_channel(id))?;
@@ -257,11 +258,10 @@ pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowE
             ]
         })
         .collect();
-    tx.insert_many(
+    tx.insert_many_later(
         "INSERT INTO workflow_events (workflow_id, seq, type, task_id, run_id, data, at) VALUES",
         7,
         &rows,
-        "",
     )?;
     tx.wake(&events_channel(id))
 }
@@ -296,11 +296,13 @@ pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Res
     )
 }
 
-/// The live sessions of a workflow as (task, session), the newest last.
+/// The live sessions of a workflow as (task, session), the newest last. Each session is looked up by its id: PostgreSQL
+/// might join the runs with all live objects.
 pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
     tx.query(
-        "SELECT r.task_id, r.session_id FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
-         WHERE r.workflow_id = $1 AND r.session_id IS NOT NULL AND r.task_id IS NOT NULL AND o.deleted_at IS NULL
+        "SELECT r.task_id, r.session_id FROM agent_runs AS r
+         WHERE r.workflow_id = $1 AND r.session_id IS NOT NULL AND r.task_id IS NOT NULL
+             AND (SELECT o.deleted_at IS NULL FROM graph_objects AS o WHERE o.id = r.session_id)
          ORDER BY r.created_at, r.id",
         params![id],
         |row| Ok((row.get(0)?, row.get(1)?)),
@@ -317,8 +319,9 @@ pub fn list_waiting(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Resul
     let mut waiting = HashSet::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
-            "SELECT id FROM agent_runs WHERE project_id = $1 AND status = 'waiting' AND id IN ({})",
-            page::placeholders(2, list.len())
+            "SELECT id FROM agent_runs WHERE id IN ({}) AND {}",
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1 AND status = 'waiting'")
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
@@ -336,9 +339,10 @@ fn select_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &s
     let mut runs = Vec::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
-            "SELECT {} FROM agent_runs WHERE project_id = $1 AND id IN ({}){condition}",
+            "SELECT {} FROM agent_runs WHERE id IN ({}) AND {}{condition}",
             Run::COLUMNS,
-            page::placeholders(2, list.len())
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1")
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
@@ -394,12 +398,26 @@ pub fn list_task_runs(tx: &mut Tx<'_>, workflow: WorkflowId, task: ObjectId) -> 
     tx.query(&sql, params![workflow, task], Run::from_row)
 }
 
-/// Counts of a run: input tokens, output tokens, and messages that the model wrote.
-pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64)> {
+/// What the conversation of a run took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConversationStats {
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    /// How many messages the model wrote.
+    pub model_calls: i64,
+}
+
+pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<ConversationStats> {
     let sql = "SELECT CAST(coalesce(sum(input_tokens), 0) AS bigint),
                    CAST(coalesce(sum(output_tokens), 0) AS bigint),
                    coalesce(sum(CASE WHEN role = 'assistant' THEN 1 ELSE 0 END), 0)
                FROM agent_run_messages WHERE run_id = $1";
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let read = |row: &Row<'_>| {
+        Ok(ConversationStats {
+            input_tokens: row.get(0)?,
+            output_tokens: row.get(1)?,
+            model_calls: row.get(2)?,
+        })
+    };
     Ok(tx.query_opt(sql, params![run], read)?.unwrap_or_default())
 }

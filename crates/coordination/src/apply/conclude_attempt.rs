@@ -1,7 +1,7 @@
 //! Writes the end of an attempt: its session, its verdict, and the transitions that follow.
 
 use emergent_domain::{
-    ids::ObjectId,
+    ids::{ObjectId, RunId},
     run::Run,
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
@@ -10,7 +10,10 @@ use emergent_rules::workflow::{
     question::truncate,
     transition::{Transition, TransitionTo},
 };
-use emergent_store::{runs, workflows};
+use emergent_store::{
+    runs,
+    workflows::{self, ConversationStats},
+};
 use serde_json::{Value, json};
 
 use super::AttemptEnd;
@@ -30,14 +33,15 @@ impl WorkflowTx<'_, '_> {
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
         let author = run_author(end.run);
+        let mut known_stats = None;
         if let Some(session) = end.session {
-            end_session(self.tx, &self.writer, session, end.run, end.status, self.now).map_err(|error| {
-                match error {
-                    // The session was deleted in the meantime. Loading the workflow again finds no session.
-                    Error::Graph(emergent_graph::Error::NotFound { .. }) => Error::Stale(self.workflow.id),
-                    other => other,
-                }
+            let ended = end_session(self.tx, &self.writer, session, end.run, end.status, self.now);
+            let stats = ended.map_err(|error| match error {
+                // The session was deleted in the meantime. Loading the workflow again finds no session.
+                Error::Graph(emergent_graph::Error::NotFound { .. }) => Error::Stale(self.workflow.id),
+                other => other,
             })?;
+            known_stats = Some((end.run, stats));
             if let Some(verdict) = &end.verdict {
                 let result = ObjectId::new();
                 let mut properties = verdict.to_properties();
@@ -47,10 +51,10 @@ impl WorkflowTx<'_, '_> {
             }
         }
         let metrics = match run.filter(|_| end.is_only_run) {
-            Some(run) => self.task_metrics(&[run])?,
+            Some(run) => self.task_metrics(&[run], known_stats)?,
             None => {
                 let runs = workflows::list_task_runs(self.tx, self.workflow.id, end.task)?;
-                self.task_metrics(&runs)?
+                self.task_metrics(&runs, known_stats)?
             }
         };
         for (step, task) in &end.transitions {
@@ -72,13 +76,21 @@ impl WorkflowTx<'_, '_> {
         Ok(())
     }
 
-    /// The metrics of a task that these runs worked at: its attempts, and the turns of its discussions.
-    fn task_metrics(&mut self, runs: &[Run]) -> Result<Value> {
+    /// The metrics of a task that these runs worked at: its attempts, and the turns of its discussions. The counts of one
+    /// of them may be known.
+    fn task_metrics(
+        &mut self,
+        runs: &[Run],
+        known_stats: Option<(RunId, ConversationStats)>,
+    ) -> Result<Value> {
         let (mut seconds, mut tokens, mut model_calls) = (0.0, 0, 0);
         for run in runs {
-            let (tokens_in, tokens_out, calls) = workflows::conversation_stats(self.tx, run.id)?;
-            tokens += tokens_in + tokens_out;
-            model_calls += calls;
+            let stats = match known_stats {
+                Some((known, stats)) if known == run.id => stats,
+                _ => workflows::conversation_stats(self.tx, run.id)?,
+            };
+            tokens += stats.input_tokens + stats.output_tokens;
+            model_calls += stats.model_calls;
             if let Some(started) = run.started_at {
                 seconds += run.completed_at.unwrap_or(self.now).since(started).as_secs_f64();
             }

@@ -265,7 +265,8 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
     let tasks: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
     let keys: HashMap<ObjectId, String> = tasks.iter().map(|task| (task.id, task.key.clone())).collect();
     let mut blocked_by: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    let blocks = tasks::list_blocks(tx, project, id)?;
+    let task_ids: Vec<ObjectId> = tasks.iter().map(|task| task.id).collect();
+    let blocks = tasks::list_blocks_of(tx, &task_ids)?;
     let foreign_blockers = load_foreign_blockers(tx, project, &tasks, &blocks)?;
     let mut foreign_by_task: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
     for (from, to) in blocks {

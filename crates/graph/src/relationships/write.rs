@@ -1,5 +1,7 @@
 //! Creating, updating and deleting relationships inside a transaction.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     change::ChangeKind,
     ids::{ObjectId, RelationshipId},
@@ -11,7 +13,8 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     feed::{self, NewChange},
-    objects as object_rows, relationships as rows,
+    objects::{self as object_rows, EndObject},
+    relationships as rows,
 };
 
 use super::{RelationshipDraft, draft::EndObjects};
@@ -51,6 +54,21 @@ pub fn create_each(
     drafts: &[RelationshipDraft],
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
     let ends = lock_ends(tx, ctx, drafts)?;
+    create_between(tx, ctx, drafts, &ends)
+}
+
+/// Works like [`create_each`]. `ends` are objects that this transaction has locked or created, so only the other ends are
+/// looked up and locked.
+pub fn create_each_between(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    drafts: &[RelationshipDraft],
+    mut ends: HashMap<ObjectId, EndObject>,
+) -> Result<Vec<Result<(Relationship, bool)>>> {
+    notify_workflows(tx, ctx, drafts)?;
+    let ids = drafts.iter().flat_map(|draft| [draft.new.from, draft.new.to]);
+    let unknown: Vec<ObjectId> = ids.filter(|id| !ends.contains_key(id)).collect();
+    ends.extend(object_rows::lock_live(tx, ctx.project.id, &unknown)?);
     create_between(tx, ctx, drafts, &ends)
 }
 

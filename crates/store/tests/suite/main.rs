@@ -12,6 +12,7 @@ mod leases;
 mod limits;
 mod migrations;
 mod object_versions;
+mod plans;
 mod row_numbers;
 mod run_lists;
 mod sources;
