@@ -27,6 +27,12 @@ pub enum Error {
         Scope::ApprovalsDecide
     )]
     MayNotDecide { what: &'static str, id: String },
+    /// A limit protects the money of others than whoever works under it, so more is a decision.
+    #[error(
+        "raising or removing the budget of workflow `{id}` needs a token with the scope `{}`; lowering it does not",
+        Scope::ApprovalsDecide
+    )]
+    MayNotRaiseBudget { id: String },
     /// Somebody decided about this item of the inbox before, or it needs nobody any more.
     #[error("{}", decided_message(.0))]
     Decided(Box<InboxItem>),

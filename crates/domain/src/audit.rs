@@ -45,6 +45,7 @@ string_enum! {
         ApprovalDecide = "approval.decide",
         ConversationDelete = "conversation.delete",
         DiscussionDecide = "discussion.decide",
+        WorkflowSetBudget = "workflow.set_budget",
         RunRevert = "run.revert",
         RunBulkCancel = "run.bulk_cancel",
         RunBulkResume = "run.bulk_resume",
@@ -90,6 +91,7 @@ impl AuditAction {
             | Self::ApprovalDecide
             | Self::ConversationDelete
             | Self::DiscussionDecide
+            | Self::WorkflowSetBudget
             | Self::RunRevert
             | Self::RunBulkCancel
             | Self::RunBulkResume

@@ -98,6 +98,12 @@ impl std::iter::Sum for Amount {
     }
 }
 
+/// Converts dollars to whole micro-dollars, rounded up. Floating point noise is not rounded up to
+/// another micro-dollar.
+pub fn to_microusd(dollars: f64) -> i64 {
+    (dollars * 1e6 - 1e-6).ceil().max(0.0) as i64
+}
+
 /// A spending limit. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,6 +115,16 @@ pub struct Limit {
 impl Limit {
     pub fn is_unlimited(self) -> bool {
         self == Self::default()
+    }
+
+    /// Returns whether another limit allows everything that this one allows.
+    pub fn is_within(self, other: Self) -> bool {
+        let fits = |own: Option<i64>, other: Option<i64>| match (own, other) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(own), Some(other)) => own <= other,
+        };
+        fits(self.microusd, other.microusd) && fits(self.tokens, other.tokens)
     }
 
     /// Returns whether an amount is within the limit.

@@ -33,6 +33,13 @@ pub enum WorkflowEventBody {
         reason: String,
         by: EventActor,
     },
+    /// A person replaced the budget. What has no limit is `None`.
+    BudgetChanged {
+        usd: Option<f64>,
+        tokens: Option<i64>,
+        reason: String,
+        by: EventActor,
+    },
     WorkflowEnded(WorkflowMove),
     TaskAdded {
         key: String,
@@ -199,6 +206,7 @@ impl WorkflowEventBody {
             WorkflowEventBody::PlanRefused { .. } => "plan_refused",
             WorkflowEventBody::Escalated(_) => "escalated",
             WorkflowEventBody::WorkflowResumed { .. } => "workflow_resumed",
+            WorkflowEventBody::BudgetChanged { .. } => "budget_changed",
             WorkflowEventBody::WorkflowEnded(_) => "workflow_ended",
             WorkflowEventBody::TaskAdded { .. } => "task_added",
             WorkflowEventBody::TaskStarted(_) => "task_started",

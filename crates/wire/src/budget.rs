@@ -131,8 +131,37 @@ pub struct PutBudget {
 impl PutBudget {
     /// Returns the requested limit, if it is valid.
     pub fn limit(&self) -> Result<Limit, Invalid> {
-        parse_limit(self.usd, "usd", self.tokens, "tokens")
+        requested_limit(self.usd, self.tokens)
     }
+}
+
+/// The budget of a workflow that has not ended. It replaces the current one. Null or absent means no limit.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutWorkflowBudget {
+    /// In US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.000_001, maximum = 1_000_000_000.0)]
+    pub usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub tokens: Option<i64>,
+    /// Why the budget is changed. The event `budget_changed` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
+    pub reason: Option<String>,
+}
+
+impl PutWorkflowBudget {
+    /// Returns the requested limit, if it is valid.
+    pub fn limit(&self) -> Result<Limit, Invalid> {
+        requested_limit(self.usd, self.tokens)
+    }
+}
+
+/// The limit of a request whose fields are `usd` and `tokens`.
+fn requested_limit(usd: Option<f64>, tokens: Option<i64>) -> Result<Limit, Invalid> {
+    parse_limit(usd, "usd", tokens, "tokens")
 }
 
 #[cfg(test)]
@@ -151,5 +180,17 @@ mod tests {
         }
         assert_eq!(parse_limit(None, "u", Some(0), "t").unwrap_err().problems[0].field, "t");
         assert!(parse_limit(None, "u", None, "t").unwrap().is_unlimited());
+    }
+
+    #[test]
+    fn both_requests_name_their_fields_in_the_same_way() {
+        let day = |usd, tokens| PutBudget { agent: None, usd, tokens }.limit();
+        let workflow = |usd, tokens| PutWorkflowBudget { usd, tokens, reason: None }.limit();
+        for (usd, tokens, field) in [(Some(0.0), None, "usd"), (None, Some(0), "tokens")] {
+            for refused in [day(usd, tokens), workflow(usd, tokens)] {
+                assert_eq!(refused.unwrap_err().problems[0].field, field);
+            }
+        }
+        assert_eq!(day(Some(1.0), Some(7)).unwrap(), workflow(Some(1.0), Some(7)).unwrap());
     }
 }

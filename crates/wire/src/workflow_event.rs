@@ -69,6 +69,9 @@ pub enum WorkflowEventBody {
     WorkflowResumed {
         reason: Option<String>,
     },
+    BudgetChanged {
+        reason: Option<String>,
+    },
     WorkflowEnded {
         status: Option<WorkflowStatus>,
         reason: Option<String>,

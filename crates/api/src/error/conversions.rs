@@ -133,7 +133,7 @@ impl From<coordination::Error> for ApiError {
             | coordination::Error::Lost(_)
             | coordination::Error::Stale(_)
             | coordination::Error::NotStarted { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
-            coordination::Error::MayNotDecide { .. } => {
+            coordination::Error::MayNotDecide { .. } | coordination::Error::MayNotRaiseBudget { .. } => {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
                     .with_details(json!({ "scope": Scope::ApprovalsDecide }))
             }

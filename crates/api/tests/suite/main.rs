@@ -60,4 +60,5 @@ mod triggers;
 mod typed_output;
 mod web_pages;
 mod webhooks;
+mod workflow_budgets;
 mod workflow_lists;

@@ -7,7 +7,7 @@ use emergent_domain::{
     invalid::Invalid,
     task::{Task, TaskStatus},
     token::Scope,
-    workflow::{Workflow, WorkflowStatus},
+    workflow::{Limit, Workflow, WorkflowStatus},
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::WriteContext;
@@ -54,14 +54,31 @@ pub(super) fn check_may_decide(
     what: &'static str,
     id: impl ToString,
 ) -> Result<()> {
-    let may_decide = match author {
+    if may_decide(tx, author)? { Ok(()) } else { Err(Error::MayNotDecide { what, id: id.to_string() }) }
+}
+
+/// Refuses a budget that allows more than the one before, unless the author may decide. Otherwise whoever may start
+/// workflows could spend more with those of others, and would not need the decision about one that used up its budget.
+pub(super) fn check_may_raise(
+    tx: &mut Tx<'_>,
+    author: Author,
+    workflow: &Workflow,
+    limit: Limit,
+) -> Result<()> {
+    if limit.is_within(workflow.settings.budget) || may_decide(tx, author)? {
+        return Ok(());
+    }
+    Err(Error::MayNotRaiseBudget { id: workflow.id.to_string() })
+}
+
+fn may_decide(tx: &mut Tx<'_>, author: Author) -> Result<bool> {
+    Ok(match author {
         Author::System => true,
         Author::Run { .. } => false,
         Author::Token { id } => {
             tokens::get(tx, id)?.is_some_and(|token| token.scopes.contains(&Scope::ApprovalsDecide))
         }
-    };
-    if may_decide { Ok(()) } else { Err(Error::MayNotDecide { what, id: id.to_string() }) }
+    })
 }
 
 /// The properties that make a task pending again, even if its retries are used up.

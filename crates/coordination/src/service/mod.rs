@@ -9,4 +9,5 @@ pub(crate) mod dry_run;
 mod follow;
 pub(crate) mod inbox;
 pub(crate) mod tasks;
+mod workflow_budget;
 pub(crate) mod workflows;

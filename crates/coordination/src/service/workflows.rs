@@ -22,7 +22,7 @@ use emergent_store::{
 
 use super::{
     cancel::TASK_BATCH,
-    changes::{check_may_decide, check_note, resume_workflow, retry_properties},
+    changes::{check_may_decide, check_may_raise, check_note, resume_workflow, retry_properties},
     discussions::is_undecided,
     inbox::DecidedIn,
 };
@@ -212,6 +212,7 @@ impl Dispatcher {
             check_discussion_decided(tx, &workflow)?;
             decided_in.check(tx, &workflow, graph.clock().now())?;
             if let Some(limit) = budget {
+                check_may_raise(tx, actor.author, &workflow, limit)?;
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;
             }

@@ -19,6 +19,7 @@ mod triggers;
 mod typed_output;
 mod verdicts;
 mod waiting_people;
+mod workflow_budgets;
 
 use std::time::Duration;
 

@@ -74,6 +74,16 @@ fn events_are_stored_with_their_kind_and_data() {
         &json!({ "reason": "go on", "by": run }),
     );
     check(
+        &WorkflowEventBody::BudgetChanged {
+            usd: Some(2.5),
+            tokens: None,
+            reason: "from no limit to $2.50".into(),
+            by: EventActor::Person,
+        },
+        "budget_changed",
+        &json!({ "usd": 2.5, "tokens": null, "reason": "from no limit to $2.50", "by": "person" }),
+    );
+    check(
         &WorkflowEventBody::DiscussionEntry {
             discussion: id,
             agent: "critic".into(),

@@ -23,6 +23,7 @@ pub mod inbox;
 pub mod login_link;
 pub mod mcp;
 pub mod mcp_server;
+mod number;
 pub mod object;
 pub mod pack;
 mod paused_schedule;

@@ -1,7 +1,7 @@
-//! `emergent workflow`: list, follow, cancel and resume workflows.
+//! `emergent workflow`: list, follow, cancel and resume workflows, and change their budgets.
 
 use emergent_wire::{
-    budget::{AmountView, LimitView},
+    budget::{AmountView, LimitView, PutWorkflowBudget},
     dispatch::ResumeWorkflow,
     workflow::{WorkflowSummaryView, WorkflowView},
 };
@@ -9,12 +9,13 @@ use serde_json::json;
 
 use super::{
     encode,
+    number::parse_finite,
     resolve::{WORKFLOWS, resolve_id},
     watch_workflow,
 };
 use crate::{
     client::{Client, Received},
-    error::Result,
+    error::{Error, Result},
     output::{self, first_line},
 };
 
@@ -60,7 +61,7 @@ pub enum Workflow {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
         /// A new budget, in US dollars
-        #[arg(long, value_name = "DOLLARS")]
+        #[arg(long, value_name = "DOLLARS", value_parser = parse_finite)]
         budget_usd: Option<f64>,
         /// A new budget, in tokens
         #[arg(long, value_name = "N")]
@@ -71,6 +72,23 @@ pub enum Workflow {
         /// A name for this request: sent again with it, it starts nothing more
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
+    },
+    /// Change the budget of a workflow that has not ended; it takes the place of the one there was
+    Budget {
+        /// An id, the end of an id, or `last`
+        workflow: String,
+        /// In US dollars
+        #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_finite)]
+        usd: Option<f64>,
+        /// In tokens
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        tokens: Option<i64>,
+        /// Take the limit away
+        #[arg(long, conflicts_with_all = ["usd", "tokens"])]
+        none: bool,
+        /// Why, for those who read the events of the workflow
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
 }
 
@@ -123,6 +141,22 @@ impl Workflow {
                 }
                 watch_workflow::warn_if_not_driven(client, &workflow);
                 Ok(())
+            }
+            Workflow::Budget { workflow, usd, tokens, none, reason } => {
+                if !none && usd.is_none() && tokens.is_none() {
+                    return Err(Error::Usage(
+                        "give --usd, --tokens or both; --none takes the limit away".to_owned(),
+                    ));
+                }
+                let workflow = resolve_id(client, &WORKFLOWS, &workflow).await?;
+                let path = format!("{}/budget", watch_workflow::path(&workflow));
+                let body = PutWorkflowBudget { usd, tokens, reason };
+                let changed: Received<WorkflowSummaryView> = client.put(&path, &body).await?.data().await?;
+                if as_json {
+                    return output::print_json(&changed);
+                }
+                let limit = limit_text(&changed.settings.budget).unwrap_or_else(|| "unlimited".to_owned());
+                output::print_line(&format!("the budget of workflow {workflow} is {limit}"))
             }
         }
     }

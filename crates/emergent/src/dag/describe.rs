@@ -72,6 +72,7 @@ impl Dag {
                 format!("⚑ a person has to say how it goes on{}", reason_suffix(&reason))
             }
             Body::WorkflowResumed { reason } => format!("▸ goes on{}", reason_suffix(&reason)),
+            Body::BudgetChanged { reason } => format!("  the budget was changed{}", reason_suffix(&reason)),
             Body::WorkflowEnded { status, reason } => {
                 let sign = if status == Some(WorkflowStatus::Completed) { "✓" } else { "✗" };
                 let status = status.map(WorkflowStatus::as_str).unwrap_or_default();

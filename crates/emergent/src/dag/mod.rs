@@ -226,6 +226,7 @@ impl Task {
             | Body::PlanMade { .. }
             | Body::PlanRefused { .. }
             | Body::WorkflowResumed { .. }
+            | Body::BudgetChanged { .. }
             | Body::WorkflowEnded { .. }
             | Body::Escalated { .. }
             | Body::TaskAdded { .. }

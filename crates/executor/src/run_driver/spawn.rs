@@ -7,7 +7,7 @@ use emergent_domain::{
     agent::{AgentDefinition, Visibility},
     json::Schema,
     run::{Origin, Run, RunStatus, ToolCallStatus},
-    workflow::Limit,
+    workflow::{Limit, to_microusd},
 };
 use emergent_store::{Tx, agents, runs};
 use emergent_tools::{
@@ -27,7 +27,6 @@ use super::{RunDriver, error_output};
 use crate::{
     Error, Executor, Result,
     admission::{self, Admission},
-    budget,
     child_runs::{self, Child, ChildBatch},
     child_timeout, internal_agents, resume,
     start_options::StartOptions,
@@ -202,7 +201,7 @@ fn start_child(
 
 impl SpawnTask {
     fn limit(&self) -> Limit {
-        Limit { microusd: self.max_cost_usd.map(budget::to_microusd), tokens: self.max_total_tokens }
+        Limit { microusd: self.max_cost_usd.map(to_microusd), tokens: self.max_total_tokens }
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsRead, routes!(events::follow))
         .scoped(AgentsInvoke, routes!(workflows::cancel))
         .starts_work(AgentsInvoke, routes!(workflows::resume), workflows::resumed_workflow)
+        .scoped(AgentsInvoke, routes!(workflows::put_budget))
         .scoped(AgentsRead, routes!(tasks::list))
         .scoped(AgentsRead, routes!(tasks::get))
         .scoped(AgentsInvoke, routes!(tasks::add))

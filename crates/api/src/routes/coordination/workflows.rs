@@ -1,4 +1,4 @@
-//! Lists, returns, cancels and resumes workflows.
+//! Lists, returns, cancels and resumes workflows, and changes their budgets.
 
 use axum::extract::State;
 use emergent_domain::{
@@ -10,11 +10,12 @@ use emergent_store::idempotency::{AcceptedWork, Answer};
 use crate::{
     App,
     auth::{AsActor, InProject},
-    extract::{OptionalJson, Path, Query, paged_query},
+    extract::{Json, OptionalJson, Path, Query, paged_query},
     idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok, page},
     views::{
         coordination::{ListedWorkflowView, WorkflowSummaryView, WorkflowView},
+        coordination_budget::PutWorkflowBudget,
         coordination_dispatch::ResumeWorkflow,
         schema,
     },
@@ -71,7 +72,8 @@ pub(super) async fn cancel(
 }
 
 /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
-/// request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well.
+/// request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well, and so does
+/// a budget that allows more than the current one.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
     operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
@@ -87,6 +89,25 @@ pub(super) async fn resume(
     let budget = body.budget()?;
     let resumed: Workflow = app.dispatcher.resume(actor, id, body.note, budget).await?;
     accepted(resumed)
+}
+
+/// Replaces the budget of a workflow that has not ended, and records why and who did so. Raising or removing a limit
+/// needs `approvals:decide` as well. Runs in progress notice it at their next model call. A workflow that waits for a
+/// person goes on waiting: resume it. One that has failed takes a new budget when it is resumed.
+#[utoipa::path(
+    put, path = "/api/coordination/workflows/{workflowId}/budget", tag = "coordination",
+    operation_id = "putWorkflowBudget", params(("workflowId" = Uuid, Path)),
+    request_body = PutWorkflowBudget,
+    responses((status = 200, description = "The workflow with its new budget", body = Envelope<WorkflowSummaryView>)),
+)]
+pub(super) async fn put_budget(
+    State(app): State<App>,
+    AsActor(actor): AsActor,
+    Path(id): Path<WorkflowId>,
+    Json(body): Json<PutWorkflowBudget>,
+) -> Result<WorkflowSummaryView> {
+    let limit = body.limit()?;
+    ok::<WorkflowSummaryView>(app.dispatcher.set_workflow_budget(actor, id, limit, body.reason).await?)
 }
 
 /// The answer to a request that resumed a workflow.
