@@ -18,7 +18,7 @@ use crate::{
     time::Timestamp,
 };
 
-pub use citations::{MAX_CITATIONS, collect_citations};
+pub use citations::{MAX_CITATIONS, find_citations};
 pub use history::{HistoryTurn, MAX_HISTORY_TURNS, select_history};
 pub use memory::{ChatMemory, ChatMemoryStatus};
 pub use title::{MAX_TITLE_CHARS, check_title, title_from_message};

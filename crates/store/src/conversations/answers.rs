@@ -1,25 +1,30 @@
 //! Starts and ends answers. The end of an answer is written in the transaction that ends its run, whatever ends it:
 //! so there is exactly one answer to each message, and it is what the run recorded.
 
+use std::collections::HashSet;
+
 use emergent_domain::{
     author::Author,
     conversation::{
-        ChatMessage, ChatMessageStatus, ChatRole, Conversation, RetrievalContext, collect_citations,
+        ChatMessage, ChatMessageStatus, ChatRole, Citation, CitationKind, Conversation, MAX_CITATIONS,
+        RetrievalContext, find_citations,
     },
     ids::{ChatMessageId, ProjectId, RunId},
     run::{Run, RunEnd, RunStatus},
     time::Timestamp,
 };
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::{QUEUE, memories, messages};
 use crate::{
     error::Result,
     jobs::{self, NewJob},
-    params,
+    page, params,
     row::TableRow,
     runs::{self, history},
     tx::Tx,
+    value::Param,
 };
 
 /// How many bytes of the results of a run are searched for citations.
@@ -75,7 +80,8 @@ pub(crate) fn end(
     let mut answer = empty_answer(&question, ChatMessageStatus::from_run(end.status()), now);
     let tokens = history::token_totals(tx, &[run])?.remove(&run).unwrap_or_default();
     let passages = question.retrieval_context.clone().unwrap_or_default().passages;
-    answer.citations = collect_citations(&passages, &list_results(tx, run)?, &content);
+    let citations = find_citations(&passages, &list_results(tx, run)?, &content);
+    answer.citations = take_existing(tx, project, citations)?;
     answer.content = content;
     answer.reason = end.reason();
     answer.error = error;
@@ -162,6 +168,32 @@ fn empty_answer(question: &ChatMessage, status: ChatMessageStatus, now: Timestam
 fn write(tx: &mut Tx<'_>, question: &ChatMessage, mut answer: ChatMessage) -> Result<()> {
     tx.execute("UPDATE chat_messages SET status = 'answered' WHERE id = $1", params![question.id])?;
     messages::insert(tx, &mut answer)
+}
+
+/// The first citations of what the project has. The others were made up by whoever wrote the results.
+fn take_existing(tx: &mut Tx<'_>, project: ProjectId, citations: Vec<Citation>) -> Result<Vec<Citation>> {
+    let mut existing: HashSet<Uuid> = HashSet::new();
+    for kind in [CitationKind::Object, CitationKind::Relationship, CitationKind::Chunk, CitationKind::Run] {
+        let table = match kind {
+            CitationKind::Object => "graph_objects",
+            CitationKind::Relationship => "graph_relationships",
+            CitationKind::Chunk => "document_chunks",
+            CitationKind::Run => "agent_runs",
+        };
+        let ids: Vec<Uuid> =
+            citations.iter().filter(|citation| citation.kind == kind).map(|citation| citation.id).collect();
+        for list in page::in_chunks(&ids) {
+            let sql = format!(
+                "SELECT id FROM {table} WHERE id IN ({}) AND {}",
+                page::placeholders(2, list.len()),
+                page::on_row("project_id = $1")
+            );
+            let mut params = vec![Param::from(project)];
+            params.extend(list.into_iter().map(Param::from));
+            existing.extend(tx.query(&sql, &params, |row| row.get::<Uuid>(0))?);
+        }
+    }
+    Ok(citations.into_iter().filter(|one| existing.contains(&one.id)).take(MAX_CITATIONS).collect())
 }
 
 /// The results of the tool calls of a run, the newest first, as far as they are searched.
