@@ -1,11 +1,11 @@
 //! Lists, shows, renames and deletes conversations, and stops their answers.
 
 use emergent_domain::{
-    approval::Approval,
+    approval::{Approval, ApprovalKind},
     audit::{AuditAction, NewAuditEntry},
-    conversation::{ChatMemory, ChatMessage, Conversation, ConversationStatus, check_title},
+    conversation::{ChatMemory, ChatMessage, ChatRole, Conversation, ConversationStatus, check_title},
     cursor::{Page, ResultPage},
-    ids::{AgentId, ChatMessageId, ConversationId, ProjectId},
+    ids::{AgentId, ChatMessageId, ConversationId, ProjectId, RunId},
     invalid::Invalid,
 };
 use emergent_executor::check_chat_agent;
@@ -14,6 +14,7 @@ use emergent_store::{
     Tx, agents, approvals, audit,
     conversations::{self as rows, ChatUsage, answers, memories, messages},
     projects, runs,
+    runs::{history, rehearsals},
 };
 
 use crate::{Chat, Error, Result, unknown_conversation};
@@ -25,6 +26,26 @@ pub struct ConversationDetail {
     pub usage: ChatUsage,
     /// The pending requests to people of the run that answers and of those below it.
     pub waiting_for: Vec<Approval>,
+}
+
+/// A conversation in a list.
+#[derive(Debug, Clone)]
+pub struct ListedConversation {
+    pub conversation: Conversation,
+    /// What its answer waits for.
+    pub waiting_for: Option<ApprovalKind>,
+}
+
+/// A message in a list.
+#[derive(Debug, Clone)]
+pub struct ListedMessage {
+    pub message: ChatMessage,
+    /// What became of its facts, if the agent remembers.
+    pub memory: Option<ChatMemory>,
+    /// How many tools the run of an answer called; `None` for a message of a person.
+    pub tool_call_count: Option<i64>,
+    /// Whether it is an answer that a script gave instead of a model.
+    pub is_rehearsal: bool,
 }
 
 /// The longest text that conversations are searched for.
@@ -57,13 +78,22 @@ impl Chat {
         project: ProjectId,
         words: Option<String>,
         page: Page,
-    ) -> Result<ResultPage<Conversation>> {
+    ) -> Result<ResultPage<ListedConversation>> {
         let words = words.filter(|words| !words.is_empty());
         if words.as_ref().is_some_and(|words| words.len() > MAX_WORDS_BYTES || words.contains('\0')) {
             let reason = format!("must be at most {MAX_WORDS_BYTES} bytes, without a NUL character");
             return Err(Invalid::new("q", reason).into());
         }
-        Ok(self.db().read(move |tx| rows::list(tx, project, words.as_deref(), &page)).await?)
+        let read = move |tx: &mut Tx<'_>| {
+            let listed = rows::list(tx, project, words.as_deref(), &page)?;
+            let active: Vec<RunId> = listed.items.iter().filter_map(|found| found.active_run).collect();
+            let waiting = history::waiting_kinds(tx, &active)?;
+            Ok::<_, Error>(listed.map(|conversation| ListedConversation {
+                waiting_for: conversation.active_run.and_then(|run| waiting.get(&run).copied()),
+                conversation,
+            }))
+        };
+        self.db().snapshot(read).await
     }
 
     pub async fn get_conversation(&self, project: ProjectId, id: ConversationId) -> Result<Conversation> {
@@ -154,15 +184,16 @@ impl Chat {
         Ok(conversation)
     }
 
-    /// Returns the messages, each answer behind its question and the oldest first, with what became of their facts if the agent remembers. With `branch`,
-    /// only that message and those before it in its branch.
+    /// Returns the messages, each answer behind its question and the oldest first, with what became of their facts if
+    /// the agent remembers, how many tools were called, and whether a script answered. With `branch`, only that message
+    /// and those before it in its branch.
     pub async fn list_messages(
         &self,
         project: ProjectId,
         id: ConversationId,
         branch: Option<ChatMessageId>,
         page: Page,
-    ) -> Result<ResultPage<(ChatMessage, Option<ChatMemory>)>> {
+    ) -> Result<ResultPage<ListedMessage>> {
         let after = messages::place_after(&page)?;
         let read = move |tx: &mut Tx<'_>| {
             get(tx, project, id)?;
@@ -174,9 +205,17 @@ impl Chat {
             let ResultPage { items, next } = messages::list(tx, project, id, branch, after, page.limit)?;
             let ids: Vec<ChatMessageId> = items.iter().map(|message| message.id).collect();
             let mut memories = memories::list_for(tx, project, &ids)?;
+            let answering: Vec<RunId> = items.iter().filter_map(run_of_answer).collect();
+            let calls = history::tool_call_counts(tx, &answering)?;
+            let rehearsed = rehearsals::list_rehearsed(tx, &answering)?;
             let items = items.into_iter().map(|message| {
-                let memory = memories.remove(&message.id);
-                (message, memory)
+                let run = run_of_answer(&message);
+                ListedMessage {
+                    memory: memories.remove(&message.id),
+                    tool_call_count: run.map(|run| calls.get(&run).copied().unwrap_or(0)),
+                    is_rehearsal: run.is_some_and(|run| rehearsed.contains(&run)),
+                    message,
+                }
             });
             Ok::<_, Error>(ResultPage { items: items.collect(), next })
         };
@@ -194,6 +233,11 @@ impl Chat {
         };
         self.db().write(work).await
     }
+}
+
+/// Returns the run that wrote an answer; `None` for a message of a person.
+fn run_of_answer(message: &ChatMessage) -> Option<RunId> {
+    message.run.filter(|_| message.role == ChatRole::Assistant)
 }
 
 fn no_answer() -> Error {
@@ -235,5 +279,6 @@ pub(crate) fn new_conversation(
         created_at: now,
         updated_at: now,
         deleted_at: None,
+        external_id: None,
     })
 }

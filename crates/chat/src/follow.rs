@@ -12,6 +12,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     conversations::{changed_channel, messages},
+    runs::rehearsals,
     wake::Waiter,
 };
 use futures_util::{
@@ -21,7 +22,7 @@ use futures_util::{
 
 use crate::{
     Chat, Error, Position, Result, SentMessage, conversations,
-    frame::{Frame, FrameBody, Meta},
+    frame::{Frame, FrameBody, Meta, StoredAnswer},
     frame_state::FrameState,
     position::{FramePlace, SentText},
 };
@@ -228,9 +229,9 @@ impl Follower {
         Ok(())
     }
 
-    fn send_unstarted(&mut self, answer: ChatMessage) {
+    fn send_unstarted(&mut self, answer: StoredAnswer) {
         if !matches!(self.resume, Some(FramePlace::Error { .. })) {
-            let message = answer.error.clone().unwrap_or_default();
+            let message = answer.message.error.clone().unwrap_or_default();
             let frame = self.frame(FramePlace::Error { seq: 0 }, FrameBody::Error { reason: None, message });
             self.ready.push_back(frame);
         }
@@ -269,14 +270,21 @@ impl Follower {
     }
 
     /// Reads the stored answer. It was written with the end of the run, unless a server of an earlier version ended it.
-    async fn load_answer(&mut self) -> Result<ChatMessage> {
+    async fn load_answer(&mut self) -> Result<StoredAnswer> {
         let (conversation, id) = (self.conversation, self.answer);
         for is_repaired in [false, true] {
             if is_repaired {
                 self.chat.repair(self.project, conversation).await?;
             }
-            let found = self.chat.db().read(move |tx| messages::get(tx, conversation, id)).await;
-            if let Some(answer) = found.map_err(|error: emergent_store::Error| error)? {
+            let read = move |tx: &mut Tx<'_>| {
+                let Some(message) = messages::get(tx, conversation, id)? else { return Ok(None) };
+                let is_rehearsal = match message.run {
+                    Some(run) => rehearsals::list_rehearsed(tx, &[run])?.contains(&run),
+                    None => false,
+                };
+                Ok::<_, Error>(Some(StoredAnswer { message, is_rehearsal }))
+            };
+            if let Some(answer) = self.chat.db().read(read).await? {
                 return Ok(answer);
             }
         }

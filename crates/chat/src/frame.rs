@@ -32,8 +32,15 @@ pub enum FrameBody {
         reason: Option<Reason>,
         message: String,
     },
-    /// The answer as it is stored.
-    Done(Box<ChatMessage>),
+    /// The answer is complete.
+    Done(Box<StoredAnswer>),
+}
+
+/// An answer as it is stored, and whether a script gave it instead of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredAnswer {
+    pub message: ChatMessage,
+    pub is_rehearsal: bool,
 }
 
 /// What a reader needs to know first.
@@ -75,6 +82,8 @@ pub enum ToolOutcome {
     Approved,
     Failed {
         error: String,
+        /// The call was not made: a person or a rule denied it, or nobody decided about it in time.
+        denied: bool,
     },
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     Position,
-    frame::{Frame, FrameBody, MAX_FRAME_BYTES, ToolFrame, ToolOutcome, limit_value},
+    frame::{Frame, FrameBody, MAX_FRAME_BYTES, StoredAnswer, ToolFrame, ToolOutcome, limit_value},
     position::{FramePlace, SentText},
 };
 
@@ -90,7 +90,10 @@ impl FrameState {
             } => {
                 let outcome = match (status, decision) {
                     (ApprovalStatus::Decided, Choice::Approve | Choice::Answer) => ToolOutcome::Approved,
-                    _ => ToolOutcome::Failed { error: refusal_text(status, reason) },
+                    _ => ToolOutcome::Failed {
+                        error: refusal_text(status, reason),
+                        denied: matches!(status, ApprovalStatus::Decided | ApprovalStatus::Expired),
+                    },
                 };
                 self.send_tool(seq, ToolFrame { tool, call, outcome, truncated: false });
             }
@@ -142,9 +145,9 @@ impl FrameState {
     }
 
     /// Returns the last frames: why the answer failed, and the stored answer.
-    pub fn end_frames(&self, ended: &AnswerEnd, message: ChatMessage) -> Vec<Frame> {
+    pub fn end_frames(&self, ended: &AnswerEnd, answer: StoredAnswer) -> Vec<Frame> {
         let had_error = matches!(self.resume, Some(FramePlace::Error { .. }));
-        let mut frames = self.unrecorded_answer(ended, &message);
+        let mut frames = self.unrecorded_answer(ended, &answer.message);
         if let Some((reason, text)) = ended.error.clone().filter(|_| !had_error) {
             let place = FramePlace::Error { seq: ended.seq - 1 };
             frames.push(self.frame(place, FrameBody::Error { reason, message: text }));
@@ -152,7 +155,7 @@ impl FrameState {
         let place = FramePlace::After { seq: ended.seq, sent: SentText::default() };
         let has_all = matches!(self.resume, Some(FramePlace::After { seq, .. }) if seq >= ended.seq);
         if !has_all {
-            frames.push(self.frame(place, FrameBody::Done(Box::new(message))));
+            frames.push(self.frame(place, FrameBody::Done(Box::new(answer))));
         }
         frames
     }
@@ -213,9 +216,10 @@ impl FrameState {
     }
 
     fn on_tool_completed(&mut self, seq: i64, call: RecordedToolCall) {
+        let denied = call.is_denied();
         let output = call.output.unwrap_or(Value::Null);
         let (outcome, truncated) = match call.status {
-            ToolCallStatus::Error => (ToolOutcome::Failed { error: error_text(&output) }, false),
+            ToolCallStatus::Error => (ToolOutcome::Failed { error: error_text(&output), denied }, false),
             _ => {
                 let (result, truncated) = limit_value(output);
                 (ToolOutcome::Completed { result }, truncated)

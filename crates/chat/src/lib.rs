@@ -21,7 +21,7 @@ use emergent_domain::{ids::ConversationId, time::Clock};
 use emergent_executor::Executor;
 use emergent_store::Db;
 
-pub use conversations::ConversationDetail;
+pub use conversations::{ConversationDetail, ListedConversation, ListedMessage};
 pub use emergent_executor::{Error, Result};
 pub use emergent_store::conversations::ChatUsage;
 pub use follow::FollowTarget;

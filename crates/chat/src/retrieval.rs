@@ -2,16 +2,18 @@
 //! which this module stores as a deleted agent: nobody can start, change or list it, and its runs are shown like those
 //! of every deleted agent.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
     author::Author,
     conversation::{Citation, CitationKind, RetrievedPassage},
     document::Chunk,
-    fusion::Weights,
-    ids::{AgentId, ProjectId},
+    ids::{AgentId, DocumentId, ProjectId},
     object::Object,
     query::{Hit, ObjectFilter, SearchMode, SearchQuery},
     text::truncate,
+    text_query::without_exclusion_signs,
     time::Timestamp,
 };
 use emergent_store::{Tx, agents};
@@ -40,20 +42,25 @@ impl Chat {
     pub(crate) async fn retrieve(&self, project: ProjectId, message: &str) -> Result<Vec<RetrievedPassage>> {
         let graph = self.executor.graph();
         let words: String = message.chars().take(MAX_QUERY_CHARS).collect();
+        // A message is no query: a dash in it excludes nothing.
+        let words = without_exclusion_signs(&words).into_owned();
         let query = SearchQuery {
             query: words.clone(),
-            mode: SearchMode::Hybrid,
+            mode: SearchMode::Auto,
             filter: ObjectFilter::default(),
             include_system: false,
             min_similarity: None,
             limit: HITS,
-            weights: Weights::default(),
+            weights: None,
         };
         let objects = graph.search(project, query).await;
-        let chunks = graph.search_chunks(project, &words, SearchMode::Hybrid, HITS, None, None).await;
+        let chunks = graph.search_chunks(project, &words, SearchMode::Auto, HITS, None, None).await;
         let mut passages: Vec<RetrievedPassage> = Vec::new();
         passages.extend(hits_or_none(objects)?.into_iter().map(from_object));
-        passages.extend(hits_or_none(chunks)?.into_iter().map(from_chunk));
+        let chunks = hits_or_none(chunks)?;
+        let documents = chunks.iter().map(|hit| hit.item.document).collect();
+        let titles = graph.document_titles(project, documents).await?;
+        passages.extend(chunks.into_iter().map(|hit| from_chunk(hit, &titles)));
         passages.sort_by(|one, other| other.score.total_cmp(&one.score));
         passages.truncate(MAX_PASSAGES);
         Ok(passages)
@@ -87,14 +94,17 @@ fn from_object(hit: Hit<Object>) -> RetrievedPassage {
     RetrievedPassage { source, text: truncate(&text, MAX_PASSAGE_CHARS), score: hit.score }
 }
 
-fn from_chunk(hit: Hit<Chunk>) -> RetrievedPassage {
+/// A passage is called by its heading, or else by the title of its document.
+fn from_chunk(hit: Hit<Chunk>, titles: &HashMap<DocumentId, String>) -> RetrievedPassage {
+    let title = hit.item.heading.as_ref().or_else(|| titles.get(&hit.item.document));
+    let title = title.map(|title| truncate(title, 120));
     let source = Citation {
         kind: CitationKind::Chunk,
         id: hit.item.id.0,
         document_id: Some(hit.item.document.0),
         type_: None,
         key: None,
-        title: hit.item.heading.map(|heading| truncate(&heading, 120)),
+        title,
     };
     RetrievedPassage { source, text: truncate(&hit.item.text, MAX_PASSAGE_CHARS), score: hit.score }
 }

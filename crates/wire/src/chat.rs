@@ -73,6 +73,10 @@ pub struct ConversationView {
     /// The run that answers, while the status is `answering`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<Uuid>,
+    /// What kind of request its answer waits for; absent if it does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ApprovalKind>)]
+    pub waiting_kind: Option<ApprovalKind>,
     /// What the answer waits for, if it waits for a person: the run itself, or one below it. Not in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitingForView>,
@@ -122,6 +126,7 @@ impl From<Conversation> for ConversationView {
             agent_name: conversation.agent_name,
             status: conversation.status,
             active_run_id: conversation.active_run.map(|run| run.0),
+            waiting_kind: None,
             waiting_for: Vec::new(),
             message_count: conversation.message_count,
             usage: None,
@@ -176,6 +181,12 @@ pub struct ChatMessageView {
     pub citations: Vec<CitationView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<ChatUsageView>,
+    /// How many tools the run of an answer called. Only in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_count: Option<i64>,
+    /// Present, and true, for an answer that a script gave instead of a model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rehearsal: bool,
     /// What became of the facts of a message of a person, if the agent has `config.remember`. Only in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ChatMemoryView>,
@@ -209,12 +220,6 @@ impl From<ChatMemory> for ChatMemoryView {
     }
 }
 
-impl From<(ChatMessage, Option<ChatMemory>)> for ChatMessageView {
-    fn from((message, memory): (ChatMessage, Option<ChatMemory>)) -> Self {
-        Self { memory: memory.map(Into::into), ..message.into() }
-    }
-}
-
 impl From<ChatMessage> for ChatMessageView {
     fn from(message: ChatMessage) -> Self {
         let usage = message.input_tokens.map(|input_tokens| ChatUsageView {
@@ -236,6 +241,8 @@ impl From<ChatMessage> for ChatMessageView {
             retrieval_context: message.retrieval_context.map(Into::into),
             citations: message.citations.into_iter().map(Into::into).collect(),
             usage,
+            tool_call_count: None,
+            rehearsal: false,
             memory: None,
             author: message.author.into(),
             created_at: message.created_at,

@@ -1,8 +1,8 @@
-//! Converts the frames of an answer.
+//! Converts conversations, their messages and the frames of an answer.
 
 use emergent_chat::{
-    ChatUsage, ConversationDetail, NewMessage,
-    frame::{FrameBody, Meta, ToolFrame, ToolOutcome},
+    ChatUsage, ConversationDetail, ListedConversation, ListedMessage, NewMessage,
+    frame::{FrameBody, Meta, StoredAnswer, ToolFrame, ToolOutcome},
 };
 use emergent_domain::ids::{AgentId, ChatMessageId, ConversationId};
 pub(crate) use emergent_wire::{chat::*, chat_frame::*};
@@ -15,8 +15,29 @@ impl IntoView<ConversationView> for ConversationDetail {
         let ConversationDetail { conversation, usage, waiting_for } = self;
         let ChatUsage { input_tokens, output_tokens, cost } = usage;
         let usage = Some(ChatUsageView { input_tokens, output_tokens, cost });
+        let waiting_kind = waiting_for.first().map(|approval| approval.kind);
         let waiting_for = waiting_for.into_iter().map(Into::into).collect();
-        ConversationView { usage, waiting_for, ..conversation.into() }
+        ConversationView { usage, waiting_for, waiting_kind, ..conversation.into() }
+    }
+}
+
+impl IntoView<ConversationView> for ListedConversation {
+    fn into_view(self) -> ConversationView {
+        ConversationView { waiting_kind: self.waiting_for, ..self.conversation.into() }
+    }
+}
+
+impl IntoView<ChatMessageView> for ListedMessage {
+    fn into_view(self) -> ChatMessageView {
+        let ListedMessage { message, memory, tool_call_count, is_rehearsal } = self;
+        let memory = memory.map(Into::into);
+        ChatMessageView { memory, tool_call_count, rehearsal: is_rehearsal, ..message.into() }
+    }
+}
+
+impl IntoView<ChatMessageView> for StoredAnswer {
+    fn into_view(self) -> ChatMessageView {
+        ChatMessageView { rehearsal: self.is_rehearsal, ..self.message.into() }
     }
 }
 
@@ -41,9 +62,10 @@ impl IntoView<ChatFrameView> for FrameBody {
                 let code = reason.map_or("error", |reason| reason.as_str()).into();
                 ChatFrameView::Error { error: FailureBody { code, message, details: None } }
             }
-            FrameBody::Done(message) => {
-                ChatFrameView::Done { status: message.status, message: Box::new((*message).into()) }
-            }
+            FrameBody::Done(answer) => ChatFrameView::Done {
+                status: answer.message.status,
+                message: Box::new((*answer).into_view()),
+            },
         }
     }
 }
@@ -63,12 +85,13 @@ fn meta_view(meta: Meta) -> ChatFrameView {
 
 fn tool_view(frame: ToolFrame) -> ChatFrameView {
     let ToolFrame { tool, call, outcome, truncated } = frame;
+    let denied = matches!(outcome, ToolOutcome::Failed { denied: true, .. });
     let (status, input, result, error, approval_id) = match outcome {
         ToolOutcome::Started { input } => (ToolFrameStatus::Started, Some(input), None, None, None),
         ToolOutcome::Held { approval } => (ToolFrameStatus::Started, None, None, None, Some(approval.0)),
         ToolOutcome::Completed { result } => (ToolFrameStatus::Completed, None, Some(result), None, None),
         ToolOutcome::Approved => (ToolFrameStatus::Completed, None, None, None, None),
-        ToolOutcome::Failed { error } => (ToolFrameStatus::Error, None, None, Some(error), None),
+        ToolOutcome::Failed { error, .. } => (ToolFrameStatus::Error, None, None, Some(error), None),
     };
     ChatFrameView::McpTool {
         tool,
@@ -78,6 +101,7 @@ fn tool_view(frame: ToolFrame) -> ChatFrameView {
         result,
         error,
         truncated,
+        denied,
         approval_id,
     }
 }

@@ -111,6 +111,17 @@ both_engines! {
             let waiting = &shown_conversation["waitingFor"];
             assert_eq!((&waiting[0]["approvalId"], &waiting[0]["agentName"]), (&held["approvalId"], &json!("cleaner")));
             assert_eq!((waiting.as_array().unwrap().len(), &shown_conversation["status"]), (1, &json!("answering")));
+            assert_eq!(shown_conversation["waitingKind"], "approval");
+            // The run that answers waits a moment after its part does.
+            for attempt in 0.. {
+                let listed = client.get("/api/chat/conversations").await.is(200)[0].clone();
+                assert_eq!(listed["id"], shown_conversation["id"]);
+                if listed["waitingKind"] == "approval" {
+                    break;
+                }
+                assert!(attempt < 1_000, "{listed}");
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
             let decide = format!("/api/approvals/{}/decide", held["approvalId"].as_str().unwrap());
             client.post(&decide, json!({ "decision": "approve" })).await.is(200);
             frames.extend(sent.all().await);
@@ -121,6 +132,9 @@ both_engines! {
             assert_eq!(last(&frames)["message"]["content"], "It is gone.");
             assert_eq!(client.get(&format!("/api/graph/objects/{object}")).await.status, 404);
             assert_eq!(client.get(&path).await.is(200).get("waitingFor"), None);
+            assert_eq!(client.get("/api/chat/conversations").await.is(200)[0].get("waitingKind"), None);
+            let messages = client.get(&format!("{path}/messages")).await.is(200).clone();
+            assert_eq!((messages[0].get("toolCallCount"), messages[1]["toolCallCount"].is_i64()), (None, true), "{messages}");
             let again = follow(&client, &conversation(&frames), None).await.all().await;
             assert_eq!(shown(&again), shown(&frames), "whoever comes later reads the same");
             for cut in 1..frames.len() {

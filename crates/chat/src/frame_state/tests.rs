@@ -111,7 +111,8 @@ fn frames_until(
         }
         frames.extend(std::iter::from_fn(|| state.next_frame()));
         if let Some(end) = state.ended().cloned() {
-            frames.extend(state.end_frames(&end, stored.clone()));
+            let answer = StoredAnswer { message: stored.clone(), is_rehearsal: false };
+            frames.extend(state.end_frames(&end, answer));
         }
     }
     frames
@@ -271,11 +272,23 @@ fn a_call_of_another_run_that_waited_is_closed_when_it_is_decided() {
     assert_eq!(closing(decided, Choice::Approve, child, None), ["Approved"]);
     assert_eq!(closing(decided, Choice::Answer, child, None), ["Approved"]);
     let denied = closing(decided, Choice::Deny, child, Some("not today"));
-    assert_eq!(denied, [r#"Failed { error: "denied: not today" }"#]);
+    assert_eq!(denied, [r#"Failed { error: "denied: not today", denied: true }"#]);
     assert_eq!(
         closing(ApprovalStatus::Withdrawn, Choice::Deny, child, None),
-        [r#"Failed { error: "withdrawn" }"#]
+        [r#"Failed { error: "withdrawn", denied: false }"#]
     );
     // A call of the run itself has a result of its own.
     assert!(closing(decided, Choice::Approve, None, None).is_empty());
+}
+
+#[test]
+fn a_call_that_was_denied_is_told_from_one_that_failed() {
+    let closing = |output| {
+        let call = RecordedToolCall { output: Some(output), ..tool(ToolCallStatus::Error) };
+        shown(&frames(&[Event(1, RunEventBody::ToolCompleted(call))], None))
+    };
+    let denied = closing(json!({ "error": "A person denied this call.", "denied": true }));
+    assert_eq!(denied, [r#"Failed { error: "A person denied this call.", denied: true }"#]);
+    let failed = closing(json!({ "error": "A person denied this call." }));
+    assert_eq!(failed, [r#"Failed { error: "A person denied this call.", denied: false }"#]);
 }

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::conversation::{ChatMessageStatus, ChatRole};
+use emergent_domain::{
+    approval::ApprovalKind,
+    conversation::{ChatMessageStatus, ChatRole},
+};
 use emergent_wire::chat::{ChatMessageView, ConversationView, UpdateConversation};
 use futures_util::StreamExt;
 use serde_json::json;
@@ -158,10 +161,14 @@ fn print_conversations(conversations: &[Received<ConversationView>]) -> Result<(
     let rows: Vec<Vec<String>> = conversations
         .iter()
         .map(|conversation| {
+            let status = match conversation.waiting_kind {
+                Some(ApprovalKind::Approval | ApprovalKind::Question) => "waiting".to_owned(),
+                Some(ApprovalKind::ClientTool) | None => conversation.status.to_string(),
+            };
             vec![
                 conversation.id.to_string(),
                 conversation.agent_name.clone().unwrap_or_else(|| "–".to_owned()),
-                conversation.status.to_string(),
+                status,
                 conversation.message_count.to_string(),
                 conversation.updated_at.to_string(),
                 first_line(&conversation.title, TITLE_CHARS),

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use emergent_chat::{self as chat, Chat};
+use emergent_chat::{self as chat, Chat, ListedMessage};
 use emergent_domain::{
     conversation::{ChatMessage, ChatRole, Conversation},
     cursor::Page,
@@ -89,7 +89,7 @@ fn pages(
     chat: Chat,
     project: ProjectId,
     conversation: Conversation,
-) -> impl Stream<Item = chat::Result<Vec<ChatMessage>>> + Send {
+) -> impl Stream<Item = chat::Result<Vec<ListedMessage>>> + Send {
     let id = conversation.id;
     stream::try_unfold(Some(Page::first(PAGE)), move |page| {
         let chat = chat.clone();
@@ -97,7 +97,7 @@ fn pages(
             let Some(page) = page else { return Ok(None) };
             let found = chat.list_messages(project, id, None, page).await?;
             let next = found.next.map(|after| Page { limit: PAGE, after: Some(after) });
-            Ok(Some((found.items.into_iter().map(|(message, _)| message).collect(), next)))
+            Ok(Some((found.items, next)))
         }
     })
 }
@@ -109,9 +109,12 @@ fn head(format: ExportFormat, conversation: &Conversation) -> String {
     }
 }
 
-fn line(format: ExportFormat, message: ChatMessage) -> String {
+fn line(format: ExportFormat, listed: ListedMessage) -> String {
+    let ListedMessage { message, is_rehearsal, .. } = listed;
     match format {
-        ExportFormat::Jsonl => json_line(&ChatMessageView::from(message)),
+        ExportFormat::Jsonl => {
+            json_line(&ChatMessageView { rehearsal: is_rehearsal, ..ChatMessageView::from(message) })
+        }
         ExportFormat::Markdown => {
             let (speaker, at) = (speaker(&message), message.created_at);
             format!("\n## {speaker} ({at})\n\n{}\n", message.content)
