@@ -20,7 +20,7 @@ use crate::{
     time::Timestamp,
 };
 
-pub use acp::AcpConfig;
+pub use acp::{AcpConfig, AnswerAs};
 pub use check::{AvailableNames, is_valid_name};
 pub(crate) use check::{json_has_nul, unknown_name};
 pub use flow::{FlowConfig, FlowType, MAX_ITERATIONS, Until, UntilRule};

@@ -105,6 +105,11 @@ impl OutputSchema {
     }
 }
 
+/// The value that an answer consists of, alone or in one fenced code block; `None` if the answer is anything else.
+pub fn parse_answer(answer: &str) -> Option<Value> {
+    serde_json::from_str(json_text(answer)).ok()
+}
+
 /// Returns the JSON text of an answer: the answer itself, or the content of the one fenced block that it consists
 /// of. Models often write such a block although they were told not to. JSON never begins with a fence, so no
 /// answer can be read in two ways.

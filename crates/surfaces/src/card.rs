@@ -31,7 +31,7 @@ fn entry(agent: &Agent) -> Option<CardEntryView> {
 
 #[cfg(test)]
 mod tests {
-    use emergent_domain::agent::AcpConfig;
+    use emergent_domain::agent::{AcpConfig, AnswerAs};
     use serde_json::json;
 
     use super::*;
@@ -44,6 +44,7 @@ mod tests {
             capabilities: vec!["chat".to_owned()],
             input_modes: vec!["text".to_owned()],
             output_modes: vec!["text".to_owned(), "structured".to_owned()],
+            answer_as: AnswerAs::Task,
         };
         let mut agent = agent(name, visibility);
         agent.definition.acp = Some(acp);

@@ -2,7 +2,7 @@
 //! (ACP), and the rules that say which of its calls a person has to approve.
 
 use emergent_domain::{
-    agent::{self, AcpConfig, FlowConfig, ModelConfig, Until, UntilRule, WrittenModel},
+    agent::{self, AcpConfig, AnswerAs, FlowConfig, ModelConfig, Until, UntilRule, WrittenModel},
     approval::{Action, ApprovalRule, OnExpiry},
     filter::Filter,
     invalid::Invalid,
@@ -134,19 +134,24 @@ pub struct AcpView {
     pub input_modes: Vec<String>,
     #[serde(default)]
     pub output_modes: Vec<String>,
+    /// What a caller of A2A gets when the agent has completed its work: the `task` with the answer as an artifact, or
+    /// only what the agent says, as a `message`.
+    #[serde(default, skip_serializing_if = "AnswerAs::is_task")]
+    #[schema(value_type = Option<schema::AnswerAs>)]
+    pub answer_as: AnswerAs,
 }
 
 impl From<AcpConfig> for AcpView {
     fn from(acp: AcpConfig) -> Self {
-        let AcpConfig { display_name, description, capabilities, input_modes, output_modes } = acp;
-        Self { display_name, description, capabilities, input_modes, output_modes }
+        let AcpConfig { display_name, description, capabilities, input_modes, output_modes, answer_as } = acp;
+        Self { display_name, description, capabilities, input_modes, output_modes, answer_as }
     }
 }
 
 impl From<AcpView> for AcpConfig {
     fn from(acp: AcpView) -> Self {
-        let AcpView { display_name, description, capabilities, input_modes, output_modes } = acp;
-        Self { display_name, description, capabilities, input_modes, output_modes }
+        let AcpView { display_name, description, capabilities, input_modes, output_modes, answer_as } = acp;
+        Self { display_name, description, capabilities, input_modes, output_modes, answer_as }
     }
 }
 

@@ -110,6 +110,7 @@ enum_schemas! {
     Visibility => agent::Visibility::ALL;
     /// What a rule does with a call: it is made, a person is asked first, or it is refused.
     ApprovalAction => approval::Action::ALL;
+    AnswerAs => agent::AnswerAs::ALL;
     /// What happens to a call that nobody decided in time: it is denied, or goes on waiting and is marked as
     /// overdue.
     OnExpiry => approval::OnExpiry::ALL;

@@ -2,10 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::string_enum;
+
 const MAX_DISPLAY_NAME_CHARS: usize = 200;
 const MAX_CARD_DESCRIPTION_CHARS: usize = 4_000;
 const MAX_CARD_ENTRIES: usize = 50;
 const MAX_CARD_ENTRY_CHARS: usize = 200;
+
+string_enum! {
+    /// What a caller of A2A gets when the agent has completed its work.
+    #[derive(Default)]
+    AnswerAs {
+        /// The task, with the answer as an artifact.
+        #[default]
+        Task = "task",
+        /// Only what the agent says, as a message.
+        Message = "message",
+    }
+}
+
+impl AnswerAs {
+    /// Whether it is the default, which is not written.
+    pub fn is_task(&self) -> bool {
+        *self == Self::Task
+    }
+}
 
 /// The content of the agent card, which describes an externally visible agent to callers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +41,8 @@ pub struct AcpConfig {
     pub input_modes: Vec<String>,
     #[serde(default)]
     pub output_modes: Vec<String>,
+    #[serde(default, skip_serializing_if = "AnswerAs::is_task")]
+    pub answer_as: AnswerAs,
 }
 
 impl AcpConfig {

@@ -216,7 +216,7 @@ fn media_types(modes: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use emergent_domain::agent::AcpConfig;
+    use emergent_domain::agent::{AcpConfig, AnswerAs};
     use serde_json::json;
 
     use super::*;
@@ -230,6 +230,7 @@ mod tests {
             capabilities: vec!["search".to_owned()],
             input_modes: vec!["text".to_owned()],
             output_modes: vec!["text".to_owned(), "structured".to_owned()],
+            answer_as: AnswerAs::Task,
         });
         agent
     }

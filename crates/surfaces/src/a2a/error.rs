@@ -17,7 +17,10 @@ pub enum ErrorKind {
     TaskNotFound,
     TaskNotCancelable,
     UnsupportedOperation,
+    /// A part of a message has a media type that the agent does not take.
     ContentTypeNotSupported,
+    /// The body of the HTTP request has another media type than that of the binding.
+    WrongContentType,
     ExtendedCardNotConfigured,
     VersionNotSupported,
     /// The body is not JSON.
@@ -36,7 +39,7 @@ impl ErrorKind {
             Self::TaskNotFound => -32001,
             Self::TaskNotCancelable => -32002,
             Self::UnsupportedOperation => -32004,
-            Self::ContentTypeNotSupported => -32005,
+            Self::ContentTypeNotSupported | Self::WrongContentType => -32005,
             Self::ExtendedCardNotConfigured => -32007,
             Self::VersionNotSupported => -32009,
             Self::Parse => -32700,
@@ -53,6 +56,7 @@ impl ErrorKind {
         match self {
             Self::TaskNotFound | Self::MethodNotFound => 404,
             Self::Refused(status) => status,
+            Self::WrongContentType => 415,
             _ => 400,
         }
     }
@@ -84,7 +88,7 @@ impl ErrorKind {
             Self::TaskNotFound => "TASK_NOT_FOUND",
             Self::TaskNotCancelable => "TASK_NOT_CANCELABLE",
             Self::UnsupportedOperation => "UNSUPPORTED_OPERATION",
-            Self::ContentTypeNotSupported => "CONTENT_TYPE_NOT_SUPPORTED",
+            Self::ContentTypeNotSupported | Self::WrongContentType => "CONTENT_TYPE_NOT_SUPPORTED",
             Self::ExtendedCardNotConfigured => "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
             Self::VersionNotSupported => "VERSION_NOT_SUPPORTED",
             Self::Parse
@@ -254,6 +258,7 @@ mod tests {
                 "INVALID_ARGUMENT",
                 "CONTENT_TYPE_NOT_SUPPORTED",
             ),
+            (ErrorKind::WrongContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
             (ErrorKind::VersionNotSupported, -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
         ] {
             let error = A2aError::new(kind, "why").with("taskId", "t");

@@ -74,14 +74,14 @@ fn part_text(field: &str, part: &Part) -> Result<String, A2aError> {
 }
 
 /// Returns a message of a task.
-pub(super) fn agent_message(id: String, task: Uuid, context: Uuid, text: impl Into<String>) -> Message {
+pub(super) fn agent_message(id: String, task: Uuid, context: &str, text: impl Into<String>) -> Message {
     message(id, task, context, Role::Agent, text.into())
 }
 
-fn message(id: String, task: Uuid, context: Uuid, role: Role, text: String) -> Message {
+fn message(id: String, task: Uuid, context: &str, role: Role, text: String) -> Message {
     Message {
         message_id: id,
-        context_id: Some(context.to_string()),
+        context_id: Some(context.to_owned()),
         task_id: Some(task.to_string()),
         role,
         parts: vec![Part::text(text)],
@@ -93,7 +93,7 @@ fn message(id: String, task: Uuid, context: Uuid, role: Role, text: String) -> M
 
 /// Returns the recorded messages that a client sees, in their order: what users and the agent said. The system prompt,
 /// what was said before the run, and what the system itself added belong to the project.
-pub fn history(recorded: &[RecordedMessage], task: Uuid, context: Uuid) -> Vec<Message> {
+pub fn history(recorded: &[RecordedMessage], task: Uuid, context: &str) -> Vec<Message> {
     let visible = recorded.iter().filter(|message| message.step > 0).filter_map(|recorded| {
         let (role, text) = visible_text(recorded)?;
         Some(message(recorded.id.to_string(), task, context, role, text))
@@ -169,7 +169,7 @@ mod tests {
             RecordedMessage { content: injected, ..samples::message(MessageRole::User, 2, "") },
             samples::message(MessageRole::Assistant, 2, "Found."),
         ];
-        let (task, context) = (Uuid::now_v7(), Uuid::now_v7());
+        let (task, context) = (Uuid::now_v7(), "context");
         let found = history(&recorded, task, context);
         let said: Vec<_> =
             found.iter().map(|message| (message.role, message.parts[0].text.clone())).collect();

@@ -21,6 +21,9 @@ pub const MAX_HISTORY: usize = 100;
 const DEFAULT_PAGE_SIZE: usize = 50;
 const MAX_PAGE_SIZE: usize = 100;
 const MAX_MESSAGE_ID_CHARS: usize = 200;
+const MAX_CONTEXT_CHARS: usize = 200;
+/// The version of the UUIDs that servers make.
+const SERVER_ID_VERSION: usize = 7;
 
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[schema(as = A2aSendMessage)]
@@ -45,15 +48,43 @@ pub struct SendConfiguration {
     pub task_push_notification_config: Option<PushConfig>,
 }
 
+/// How a client names a context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContextRef {
+    /// With an id of the form that servers make, which is that of an earlier task.
+    Server(Uuid),
+    /// With a name of its own.
+    Client(String),
+}
+
+impl ContextRef {
+    /// Reads a `contextId`. Only an id that looks like those of servers can be that of a context which the caller did
+    /// not name, so that a name never leads to a context of somebody else.
+    fn parse(text: &str) -> Self {
+        match text.parse::<Uuid>() {
+            Ok(id) if id.get_version_num() == SERVER_ID_VERSION => Self::Server(id),
+            _ => Self::Client(text.to_owned()),
+        }
+    }
+
+    /// Whether a task with this `contextId` is in the context.
+    pub fn is(&self, shown: &str) -> bool {
+        match self {
+            Self::Server(id) => shown == id.to_string(),
+            Self::Client(name) => shown == name,
+        }
+    }
+}
+
 /// Which task, or which context, a message is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A new task in a new context.
     New,
-    /// A new task in a context that exists.
-    Context(Uuid),
+    /// A new task in a context of an earlier task, or in one that the client names.
+    Context(ContextRef),
     /// A task that exists, in this context if the message names one.
-    Task { id: Uuid, context: Option<Uuid> },
+    Task { id: Uuid, context: Option<ContextRef> },
 }
 
 /// A message of a client, after its checks.
@@ -121,7 +152,7 @@ fn check_message_id(id: &str) -> Result<(), Invalid> {
 fn subject(message: &Message) -> Result<Subject, A2aError> {
     let set = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
     let context =
-        set(&message.context_id).map(|text| parse_context("message.contextId", &text)).transpose()?;
+        set(&message.context_id).map(|text| check_context("message.contextId", &text)).transpose()?;
     Ok(match (set(&message.task_id), context) {
         (Some(task), context) => Subject::Task { id: parse_task(&task)?, context },
         (None, Some(context)) => Subject::Context(context),
@@ -134,17 +165,28 @@ pub fn parse_task(text: &str) -> Result<Uuid, A2aError> {
     text.parse().map_err(|_| A2aError::task_not_found(text))
 }
 
-fn parse_context(field: &str, text: &str) -> Result<Uuid, Invalid> {
-    let reason =
-        "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
-    text.parse().map_err(|_| Invalid::new(field, reason))
+fn check_context(field: &str, text: &str) -> Result<ContextRef, Invalid> {
+    let reason = match text {
+        text if text.trim().is_empty() => "has only spaces".to_owned(),
+        text if text.chars().count() > MAX_CONTEXT_CHARS => {
+            format!("is longer than {MAX_CONTEXT_CHARS} characters")
+        }
+        text if text.chars().any(char::is_control) => "has a control character".to_owned(),
+        text => return Ok(ContextRef::parse(text)),
+    };
+    Err(Invalid::new(field, reason))
 }
 
 /// The error about a context that does not exist, or that the caller may not see.
 pub fn unknown_context() -> A2aError {
-    let reason =
-        "is not a context of this agent: send the one of an earlier task, or none to begin a new one";
+    let reason = "is not a context of this agent: send the one of an earlier task, a name of your own that is not a \
+                  UUID of version 7, or none to begin a new one";
     Invalid::new("message.contextId", reason).into()
+}
+
+/// The error about a context that the caller named, and that somebody deleted.
+pub fn deleted_context() -> A2aError {
+    Invalid::new("message.contextId", "is a context that was deleted: choose another one").into()
 }
 
 fn check_history_length(field: &str, length: Option<i64>) -> Result<usize, Invalid> {
@@ -205,9 +247,9 @@ pub struct ListTasks {
 }
 
 /// Which tasks a list has.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskQuery {
-    pub context: Option<Uuid>,
+    pub context: Option<ContextRef>,
     pub state: Option<TaskState>,
     pub since: Option<Timestamp>,
     pub after: Option<Cursor>,
@@ -234,8 +276,8 @@ impl ListTasks {
             Invalid::new("statusTimestampAfter", "must be a time such as 2026-01-31T08:00:00Z")
         })?;
         Ok(TaskQuery {
-            // No context has the nil id: an id that no server of this kind makes finds nothing, like an unknown one.
-            context: set(&self.context_id).map(|text| text.parse().unwrap_or(Uuid::nil())),
+            // No context has a name that a message could not have, and PostgreSQL does not even look for some.
+            context: set(&self.context_id).map(|text| check_context("contextId", &text)).transpose()?,
             state: self.status.filter(|state| *state != TaskState::Unspecified),
             since,
             after,
@@ -271,14 +313,22 @@ mod tests {
         };
         assert_eq!(subject(Value::Null, Value::Null), Ok(Subject::New));
         assert_eq!(subject(json!(""), json!("")), Ok(Subject::New));
-        assert_eq!(subject(Value::Null, json!(context)), Ok(Subject::Context(context)));
+        let server = ContextRef::Server(context);
+        assert_eq!(subject(Value::Null, json!(context)), Ok(Subject::Context(server.clone())));
         assert_eq!(subject(json!(task), Value::Null), Ok(Subject::Task { id: task, context: None }));
         assert_eq!(
             subject(json!(task), json!(context)),
-            Ok(Subject::Task { id: task, context: Some(context) })
+            Ok(Subject::Task { id: task, context: Some(server) })
         );
         assert_eq!(subject(json!("mine"), Value::Null).unwrap_err()["code"], -32001);
-        assert_eq!(subject(Value::Null, json!("mine")).unwrap_err()["code"], -32602);
+        // A client names contexts with anything but an id of the form that servers make.
+        for name in ["mine", "5f0c6bd6-0f5a-4f43-9c1c-8c3bb5f0a001"] {
+            let client = ContextRef::Client(name.to_owned());
+            assert_eq!(subject(Value::Null, json!(name)), Ok(Subject::Context(client)));
+        }
+        for wrong in [" ".to_owned(), "a\u{1f}b".to_owned(), "x".repeat(201)] {
+            assert_eq!(subject(Value::Null, json!(wrong)).unwrap_err()["code"], -32602);
+        }
     }
 
     #[test]
@@ -334,7 +384,9 @@ mod tests {
         assert_eq!((plain.page_size, plain.state, plain.after), (50, None, None));
         assert!(!plain.includes_artifacts);
         assert_eq!(check(json!({ "pageSize": 100 })).unwrap().page_size, 100);
-        assert_eq!(check(json!({ "contextId": "of another server" })).unwrap().context, Some(Uuid::nil()));
+        let name = "of another server";
+        let context = Some(ContextRef::Client(name.to_owned()));
+        assert_eq!(check(json!({ "contextId": name })).unwrap().context, context);
         assert_eq!(check(json!({ "historyLength": 1_000_000 })).unwrap().history_length, MAX_HISTORY);
         for (value, field) in [
             (json!({ "pageSize": 0 }), "pageSize"),

@@ -6,6 +6,7 @@
 
 use emergent_domain::{
     approval::Approval,
+    artifact::RunArtifact,
     chat::Part as ChatPart,
     run::MessageRole,
     run::RunStatus,
@@ -15,7 +16,7 @@ use emergent_domain::{
 
 use super::{
     message::visible_text,
-    task::{TaskIds, answer, answer_of, end_text, state, status_message, waiting_text},
+    task::{TaskIds, answer, answer_of, artifact, end_text, state, status_message, waiting_message},
     types::{
         Artifact, Message, Part, StreamResponse, TaskArtifactUpdate, TaskState, TaskStatus, TaskStatusUpdate,
     },
@@ -41,14 +42,17 @@ impl TaskUpdates {
 
     /// Returns the updates that an event makes. `requests` are those that the run waits for.
     pub fn on_event(&mut self, event: &RunEvent, requests: &[Approval]) -> Vec<StreamResponse> {
-        let explain = |text: String| status_message(self.ids, event.run, event.seq.unwrap_or(0), text);
+        let ids = self.ids.clone();
+        let seq = event.seq.unwrap_or(0);
+        let explain = |text: String| status_message(&ids, event.run, seq, text);
         match &event.body {
             RunEventBody::Started { .. } | RunEventBody::Continued => {
                 vec![self.status(TaskState::Working, event.at, None)]
             }
             RunEventBody::Waiting { waiting_for } => {
                 let state = state(RunStatus::Waiting, Some(*waiting_for), self.ids.in_conversation);
-                vec![self.status(state, event.at, Some(explain(waiting_text(requests))))]
+                let message = waiting_message(&ids, event.run, seq, requests);
+                vec![self.status(state, event.at, Some(message))]
             }
             // What an agent says before it calls tools. Its last text is the answer.
             RunEventBody::Message(message)
@@ -57,6 +61,10 @@ impl TaskUpdates {
                 let said = visible_text(message).map(|(_, text)| explain(text));
                 said.map(|said| self.status(TaskState::Working, event.at, Some(said))).into_iter().collect()
             }
+            RunEventBody::ToolCompleted(call) => RunArtifact::of_call(call)
+                .map(|added| self.artifact(artifact(&added), false, true))
+                .into_iter()
+                .collect(),
             RunEventBody::TextDelta { step, text } => {
                 let append = self.step.replace(*step) == Some(*step);
                 vec![self.artifact(answer_of(vec![Part::text(text)]), append, false)]
@@ -90,7 +98,7 @@ impl TaskUpdates {
     fn status(&self, state: TaskState, at: Timestamp, message: Option<Message>) -> StreamResponse {
         StreamResponse::StatusUpdate(TaskStatusUpdate {
             task_id: self.ids.task.to_string(),
-            context_id: self.ids.context.to_string(),
+            context_id: self.ids.context.clone(),
             status: TaskStatus { state, message, timestamp: Some(at) },
         })
     }
@@ -98,7 +106,7 @@ impl TaskUpdates {
     fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamResponse {
         StreamResponse::ArtifactUpdate(TaskArtifactUpdate {
             task_id: self.ids.task.to_string(),
-            context_id: self.ids.context.to_string(),
+            context_id: self.ids.context.clone(),
             artifact,
             append,
             last_chunk,
@@ -121,7 +129,7 @@ mod tests {
     /// What a client reads: the state, the text of chunks with `+` for those that follow others, and `!` for the last.
     fn updates(conversation: bool, bodies: Vec<RunEventBody>) -> Vec<String> {
         let id = RunId::new();
-        let mut updates = TaskUpdates::new(TaskIds::new(id, conversation.then_some(id.0)));
+        let mut updates = TaskUpdates::new(TaskIds::new(id, conversation.then(|| id.to_string())));
         let mut found = Vec::new();
         for body in bodies {
             for update in updates.on_event(&samples::event(body), &[]) {

@@ -169,6 +169,8 @@ pub struct TaskArtifactUpdate {
 #[serde(rename_all = "camelCase")]
 pub enum StreamResponse {
     Task(Task),
+    /// The answer of an agent that answers with messages.
+    Message(Message),
     StatusUpdate(TaskStatusUpdate),
     ArtifactUpdate(TaskArtifactUpdate),
 }
