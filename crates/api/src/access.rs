@@ -78,7 +78,7 @@ impl Routes {
         self.add(Access::Scope(scope), TimeLimit::Wait, once(route, idempotency::streamed))
     }
 
-    /// Adds a route that may wait for the end of a run.
+    /// Adds a route that may wait for the end of a run, or for the first start of a program.
     pub(crate) fn waits(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Scope(scope), TimeLimit::Wait, route)
     }
@@ -100,6 +100,12 @@ impl Routes {
     /// Describes the errors of all routes so far as a layer writes them: with this type and this media type.
     pub(crate) fn with_errors<T: utoipa::ToSchema>(mut self, media_type: &str) -> Self {
         openapi::describe_errors::<T>(self.0.get_openapi_mut(), media_type);
+        self
+    }
+
+    /// Describes the responses of all routes so far that have a media type with another one besides.
+    pub(crate) fn with_second_type(mut self, first: &str, second: &str) -> Self {
+        openapi::describe_second_type(self.0.get_openapi_mut(), first, second);
         self
     }
 

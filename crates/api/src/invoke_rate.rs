@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use emergent_domain::ids::{AgentId, TokenId};
+use emergent_executor::Error;
 
 use crate::{ApiError, rate_limit::RateLimit};
 
@@ -28,5 +29,19 @@ impl InvokeRate {
     /// Counts a run that a token is about to start, or returns the error that says how long it has to wait.
     pub(crate) fn take(&self, token: TokenId, agent: AgentId) -> Result<(), ApiError> {
         self.0.take((token, agent)).map_err(|wait| ApiError::too_many_invocations(self.0.max(), wait))
+    }
+
+    /// Takes back the count of a start that was refused because the request is invalid: nothing was started. Starts are
+    /// counted first, because a caller that disconnects does not stop a start that is being committed.
+    pub(crate) fn unless_invalid<T>(
+        &self,
+        token: TokenId,
+        agent: AgentId,
+        started: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if matches!(started, Err(Error::Invalid(_))) {
+            self.0.give_back(&(token, agent));
+        }
+        started
     }
 }

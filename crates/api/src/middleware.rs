@@ -6,7 +6,7 @@ use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
 use axum::{
     Extension, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Uri},
+    http::{HeaderName, HeaderValue},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -41,11 +41,11 @@ pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
 async fn no_route(State(app): State<App>, request: Request) -> Response {
     let path = request.uri().path();
     let found = web_pages::find(&app.web_ui, request.method(), path, request.headers());
-    found.unwrap_or_else(|| a2a::shape_error(path, ApiError::no_route()))
+    found.unwrap_or_else(|| a2a::shape_error(path, request.headers(), ApiError::no_route()))
 }
 
-async fn wrong_method(uri: Uri) -> Response {
-    a2a::shape_error(uri.path(), ApiError::wrong_method())
+async fn wrong_method(request: Request) -> Response {
+    a2a::shape_error(request.uri().path(), request.headers(), ApiError::wrong_method())
 }
 
 /// The outermost middleware.

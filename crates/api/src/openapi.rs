@@ -228,6 +228,22 @@ pub(crate) fn describe_errors<T: ToSchema>(document: &mut OpenApi, media_type: &
     }
 }
 
+/// Describes the responses of all operations that have a media type with another one besides: which one a response has
+/// is up to the client.
+pub(crate) fn describe_second_type(document: &mut OpenApi, first: &str, second: &str) {
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            for response in operation.responses.responses.values_mut() {
+                let RefOr::T(response) = response else { continue };
+                if let Some(content) = response.content.get(first).cloned() {
+                    response.content.insert(second.to_owned(), content);
+                }
+            }
+        }
+    }
+}
+
 /// Adds the header `Idempotency-Key` to the operations of a route.
 pub(crate) fn describe_idempotency_key(item: &mut PathItem) {
     let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];

@@ -50,6 +50,13 @@ impl<K: Eq + Hash> RateLimit<K> {
         Ok(())
     }
 
+    /// Takes back one count of this key.
+    pub(crate) fn give_back(&self, key: &K) {
+        if let Some(window) = self.windows.lock().get_mut(key) {
+            window.count = window.count.saturating_sub(1);
+        }
+    }
+
     /// Returns how long this key has to wait; `None` if one more is allowed now. Nothing is counted.
     pub(crate) fn must_wait(&self, key: &K) -> Option<Duration> {
         let mut windows = self.windows.lock();

@@ -225,7 +225,9 @@ both_engines! {
         invoke(&caller, &agent, go_on(&json!(crate::chat::NOBODY))).await.refused(404, "not_found");
         assert_eq!(count(&admin, "/api/chat/conversations").await, 0);
         let busy = invoke(&caller, &agent, json!({ "input": "Wait." })).await.is(202).clone();
-        invoke(&caller, &agent, go_on(&busy["conversationId"])).await.refused(409, "conflict");
+        let conflict = invoke(&caller, &agent, go_on(&busy["conversationId"])).await;
+        conflict.refused(409, "conflict");
+        assert!(!conflict.text.contains("queue"), "invoke has no such field: {}", conflict.text);
         // A run that somebody triggered is not a conversation of callers from outside.
         let triggered = admin.trigger(&agent, "go").await;
         invoke(&admin, &agent, go_on(&json!(triggered))).await.refused(404, "not_found");
@@ -288,6 +290,9 @@ both_engines! {
         // What is refused for another reason does not count.
         invoke(&caller, &agent, json!({ "input": "Go.", "wait": 601 })).await.refused(400, "invalid");
         invoke(&caller, &agent, json!({ "input": "Go.", "wait": 1, "stream": true })).await.refused(400, "invalid");
+        for _ in 0..3 {
+            invoke(&caller, &agent, json!({ "input": " " })).await.refused(400, "invalid");
+        }
         invoke(&caller, &agent, go.clone()).await.is(202);
         let refused = invoke(&caller, &agent, go.clone()).await;
         assert_eq!(refused.refused(429, "rate_limited")["details"]["limit"], 2);

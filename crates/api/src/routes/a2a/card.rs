@@ -14,7 +14,7 @@ use emergent_surfaces::a2a::{
 use sha2::{Digest, Sha256};
 
 use super::agent_call::AgentCall;
-use crate::{ApiError, App, auth::DEFAULT_PROJECT, extract::Path, routes::mcp::base_url};
+use crate::{ApiError, App, auth::DEFAULT_PROJECT, etag, extract::Path, routes::mcp::base_url};
 
 const SUFFIX: &str = "/.well-known/agent-card.json";
 /// A changed definition is seen by others after this time.
@@ -106,8 +106,8 @@ fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
     // The address in the card is the one that the client used.
     fields.insert(header::VARY, HeaderValue::from_static("host, x-forwarded-proto"));
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        fields.insert(header::ETAG, etag);
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        fields.insert(header::ETAG, tag);
     }
     Ok(response)
 }

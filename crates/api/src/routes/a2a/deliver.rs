@@ -3,7 +3,11 @@
 //! accepts it, so one that was accepted just before the server was killed is sent twice.
 
 use emergent_domain::{agent::Visibility, ids::RunId, run_event::RunEvent};
-use emergent_executor::{Error, run_chains::RunChain, webhooks};
+use emergent_executor::{
+    Error,
+    run_chains::{ChainParts, RunChain},
+    webhooks,
+};
 use emergent_graph::worker::{ClaimedJob, JobOutcome, Worker};
 use emergent_net::errors::error_chain;
 use emergent_secrets::SealedText;
@@ -34,8 +38,11 @@ type Result<T, E = String> = std::result::Result<T, E>;
 impl App {
     /// Delivers push notifications of A2A until `stop` becomes true.
     pub async fn run_a2a_push(&self, stop: watch::Receiver<bool>) {
-        let worker =
-            Worker { concurrency: CONCURRENCY, per_project: Some(PER_PROJECT), ..Worker::new(rows::QUEUE) };
+        let worker = Worker {
+            concurrency: CONCURRENCY,
+            per_project: Some(PER_PROJECT),
+            ..Worker::for_outside_calls(rows::QUEUE)
+        };
         let app = self.clone();
         let handler = move |claimed: ClaimedJob| {
             let app = app.clone();
@@ -88,7 +95,7 @@ async fn may_send(app: &App, config: &rows::PushConfig) -> Result<bool> {
     if !token.is_some_and(|token| token.is_valid(app.graph.clock().now())) {
         return Ok(false);
     }
-    let Some(chain) = load(app, config).await? else { return Ok(false) };
+    let Some(chain) = load(app, config, ChainParts::default()).await? else { return Ok(false) };
     match app.executor.find_agent(config.project, &chain.first.agent.to_string()).await {
         Ok(agent) => Ok(agent.definition.visibility == Visibility::External),
         Err(Error::NotFound { .. }) => Ok(false),
@@ -96,8 +103,8 @@ async fn may_send(app: &App, config: &rows::PushConfig) -> Result<bool> {
     }
 }
 
-async fn load(app: &App, config: &rows::PushConfig) -> Result<Option<RunChain>> {
-    match app.executor.run_chain(config.project, config.task, 0).await {
+async fn load(app: &App, config: &rows::PushConfig, parts: ChainParts) -> Result<Option<RunChain>> {
+    match app.executor.run_chain(config.project, config.task, parts).await {
         Ok(chain) => Ok(Some(chain)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(text(error)),
@@ -112,7 +119,9 @@ struct NextUpdates {
 
 /// Returns the next updates; `None` if there is nothing new.
 async fn next_updates(app: &App, config: &rows::PushConfig) -> Result<Option<NextUpdates>> {
-    let Some(chain) = load(app, config).await? else { return Ok(None) };
+    // Only the task itself, which is sent first, shows artifacts.
+    let parts = ChainParts { artifacts: config.followed_run.is_none(), ..ChainParts::default() };
+    let Some(chain) = load(app, config, parts).await? else { return Ok(None) };
     let Some(run) = config.followed_run else {
         // What was recorded before is in the task.
         let updates = vec![StreamResponse::Task(show(&chain, 0))];

@@ -3,7 +3,7 @@
 use axum::{
     body::{Body, to_bytes},
     extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use crate::{ApiError, response::build_answer};
 
+/// The media type of clients that do not know that of the protocol.
+pub(super) const JSON: &str = "application/json";
 /// The errors of the API are shorter.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
@@ -142,28 +144,53 @@ pub(super) async fn in_shape_of_jsonrpc(request: Request, next: Next) -> Respons
         Err(response) => return response,
     };
     let id = response.extensions_mut().remove::<RequestId>().map_or(Value::Null, |RequestId(id)| id);
-    if !matches!(error.kind, ErrorKind::Refused(_)) {
-        *response.status_mut() = StatusCode::OK;
-    }
+    *response.status_mut() = match error.kind {
+        ErrorKind::Refused(_) => response.status(),
+        ErrorKind::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        _ => StatusCode::OK,
+    };
     *response.body_mut() = json_body(&jsonrpc::failure(&id, &error));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// Writes errors as those of the HTTP+JSON binding.
+/// Writes errors as those of the HTTP+JSON binding, and responses with the media type that the client knows.
 pub(super) async fn in_shape_of_http(request: Request, next: Next) -> Response {
-    match split_error(next.run(request).await).await {
+    let media_type = response_type(request.headers());
+    let mut response = match split_error(next.run(request).await).await {
         Ok((error, response)) => write_http_error(&error, response),
         Err(response) => response,
+    };
+    let headers = response.headers_mut();
+    if headers.get(header::CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     }
+    response
+}
+
+/// The media type of a response. Version 1.0.1 recommends its own one, while clients of 1.0.0 expect JSON's, and both
+/// have the version 1.0. So a client that names the newer one gets it, whether for the request or for the response.
+fn response_type(headers: &HeaderMap) -> &'static str {
+    let named = headers.get_all(header::ACCEPT).into_iter().chain(headers.get_all(header::CONTENT_TYPE));
+    let mut types = named.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let is_named = types.any(|one| {
+        let media_type = one.split(';').next().unwrap_or_default().trim();
+        media_type.eq_ignore_ascii_case(MEDIA_TYPE)
+    });
+    if is_named { MEDIA_TYPE } else { JSON }
 }
 
 /// The response to a request that no route takes: in the shape of the HTTP+JSON binding if it was meant for that.
-pub(crate) fn shape_error(path: &str, error: ApiError) -> Response {
+pub(crate) fn shape_error(path: &str, headers: &HeaderMap, error: ApiError) -> Response {
     let mut parts = path.split('/').skip(1);
     let is_of_binding = parts.next() == Some("a2a") && parts.nth(2) == Some("v1");
     match is_of_binding {
-        true => write_http_error(&A2aFailure::Api(error).into_error(), Response::default()),
+        true => {
+            let mut response = write_http_error(&A2aFailure::Api(error).into_error(), Response::default());
+            let media_type = HeaderValue::from_static(response_type(headers));
+            response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+            response
+        }
         false => error.into_response(),
     }
 }

@@ -48,7 +48,7 @@ const CACHE_CONTROL: &str = "private, max-age=60";
     ),
     request_body = SendMessage,
     responses(
-        (status = 200, description = "The task", body = StreamResponse, content_type = "application/a2a+json"),
+        (status = 200, description = "The task, or the message of an agent that answers with messages", body = StreamResponse, content_type = "application/a2a+json"),
         (status = 403, description = "`missing_scope`, or `forbidden`: the agent is not external", body = Failure),
         (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
     ),
@@ -56,7 +56,7 @@ const CACHE_CONTROL: &str = "private, max-age=60";
 pub(super) async fn send(_: AgentQuery<VersionOnly>, call: AgentCall, request: Request) -> Result<Response> {
     call.check_version()?;
     let body = read_body(request).await?;
-    respond(&StreamResponse::Task(messages::send(&call, body).await?))
+    respond(&messages::send(&call, body).await?)
 }
 
 /// Sends a message to an external agent and streams its task and the updates of the task.
@@ -245,7 +245,7 @@ async fn read_body<T: DeserializeOwned + Send + 'static>(request: Request) -> Re
     let (parts, body) = request.into_parts();
     if ![MEDIA_TYPE, "application/json"].iter().any(|media| has_content_type(&parts.headers, media)) {
         let message = format!("send the body as `Content-Type: {MEDIA_TYPE}`");
-        return Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message).into());
+        return Err(A2aError::new(ErrorKind::WrongContentType, message).into());
     }
     let bytes = read_limited(&parts, body, limits::BODY, "the body").await?;
     Ok(parse_body(&parts, bytes).await?)

@@ -40,6 +40,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AgentsInvoke, routes!(http::list_push_configs, http::create_push_config))
         .scoped(AgentsInvoke, routes!(http::get_push_config, http::delete_push_config))
         .with_errors::<HttpFailure>(MEDIA_TYPE)
+        .with_second_type(MEDIA_TYPE, failure::JSON)
         .layer(failure::in_shape_of_http);
     cards.merge(rpc).merge(http)
 }

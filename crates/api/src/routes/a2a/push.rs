@@ -46,7 +46,7 @@ pub(super) async fn create(call: &AgentCall, task: Option<&str>, config: PushCon
     };
     let checked = config.check("")?;
     check_address(call, "url", &checked)?;
-    load(call, task, 0, TaskAccess::Change).await?;
+    load(call, task, TaskAccess::Change).await?;
     store(call, task, checked).await
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn get(call: &AgentCall, params: &PushConfigParams) -> Result<P
 /// Deletes a configuration. One that does not exist is deleted already.
 pub(super) async fn delete(call: &AgentCall, params: PushConfigParams) -> Result<()> {
     let task = parse_task(&params.task_id)?;
-    load(call, task, 0, TaskAccess::Change).await?;
+    load(call, task, TaskAccess::Change).await?;
     let id = params.id;
     if id.contains('\0') {
         return Ok(());
@@ -138,6 +138,6 @@ pub(super) async fn delete(call: &AgentCall, params: PushConfigParams) -> Result
 /// The configurations of a task. Only the token that started the task reads them, because an address may contain a key.
 async fn configs(call: &AgentCall, task: &str) -> Result<(Uuid, Vec<rows::PushConfig>)> {
     let task = parse_task(task)?;
-    load(call, task, 0, TaskAccess::Change).await?;
+    load(call, task, TaskAccess::Change).await?;
     Ok((task, call.app.graph.db().read(move |tx| rows::list(tx, RunId(task))).await?))
 }

@@ -10,7 +10,6 @@ use emergent_surfaces::a2a::{
     error::{A2aError, ErrorKind},
     jsonrpc::{self, RpcRequest, unknown_method},
     push::ListPushConfigs,
-    types::StreamResponse,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -71,7 +70,7 @@ async fn read(parts: &Parts, body: axum::body::Body) -> std::result::Result<RpcR
     let without_id = |failure: A2aFailure| (Value::Null, failure);
     if !has_content_type(&parts.headers, "application/json") {
         let message = "send the body as `Content-Type: application/json`";
-        return Err(without_id(A2aError::new(ErrorKind::InvalidRequest, message).into()));
+        return Err(without_id(A2aError::new(ErrorKind::WrongContentType, message).into()));
     }
     let body: Bytes = read_limited(parts, body, limits::BODY, "the body")
         .await
@@ -92,8 +91,8 @@ async fn handle(call: &AgentCall, request: RpcRequest) -> Result<Response> {
     let RpcRequest { id, method, params } = request;
     match method.as_str() {
         "SendMessage" => {
-            let task = send::send(call, parse(params)?).await?;
-            respond(&id, &StreamResponse::Task(task))
+            let answer = send::send(call, parse(params)?).await?;
+            respond(&id, &answer)
         }
         "SendStreamingMessage" => stream::send(call, parse(params)?, frames(id)).await,
         "GetTask" => respond(&id, &tasks::get(call, parse(params)?).await?),

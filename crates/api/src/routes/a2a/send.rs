@@ -5,14 +5,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use emergent_chat::ContinuedConversation;
+use emergent_chat::{ContinuedConversation, ConversationRef};
 use emergent_domain::{
-    approval::{ApprovalKind, Choice, NewDecision},
+    approval::{Choice, NewDecision},
     ids::{ChatMessageId, ConversationId, RunId},
     run::RunStatus,
     token::Scope,
 };
-use emergent_executor::{Error, StartOptions, run_chains::RunChain};
+use emergent_executor::{self as executor, Error, StartOptions, run_chains::RunChain};
 use emergent_store::idempotency::{
     self, AcceptedRequest, KeyedRequest, MESSAGE_KIND, RequestKey, with_request,
 };
@@ -20,8 +20,9 @@ use emergent_surfaces::{
     a2a::{
         error::{A2aError, ErrorKind},
         push::CheckedPushConfig,
-        request::{ClientMessage, SendMessage, Subject, unknown_context},
-        types::Task,
+        request::{ClientMessage, ContextRef, SendMessage, Subject, deleted_context, unknown_context},
+        task::{open_question, rename_answer_fields},
+        types::StreamResponse,
     },
     invoke::MAX_WAIT_SECONDS,
 };
@@ -33,12 +34,13 @@ use super::{
     agent_call::AgentCall,
     failure::Result,
     push,
-    tasks::{TaskAccess, chain_state, ids, load, show},
+    tasks::{TaskAccess, chain_state, ids, load, load_shown, respond, show},
 };
 use crate::{ApiError, waiting::wait_for_run};
 
-/// Accepts a message and returns its task: when the task has ended or needs an input, or at once if the client wants so.
-pub(super) async fn send(call: &AgentCall, request: SendMessage) -> Result<Task> {
+/// Accepts a message and returns its task, or the answer of an agent that answers with messages: when the task has ended
+/// or needs an input, or at once if the client wants so.
+pub(super) async fn send(call: &AgentCall, request: SendMessage) -> Result<StreamResponse> {
     let message = request.check()?;
     // Nothing is started for a caller that could not be answered.
     let _permit = match message.returns_immediately {
@@ -46,14 +48,15 @@ pub(super) async fn send(call: &AgentCall, request: SendMessage) -> Result<Task>
         false => Some(call.permit()?),
     };
     let task = accept(call, &message).await?;
-    let chain = load(call, task, message.history_length, TaskAccess::Change).await?;
     if message.returns_immediately {
-        return Ok(show(&chain, message.history_length));
+        let chain = load_shown(call, task, message.history_length, TaskAccess::Change).await?;
+        return Ok(StreamResponse::Task(show(&chain, message.history_length)));
     }
+    let chain = load(call, task, TaskAccess::Change).await?;
     let limit = Duration::from_secs(MAX_WAIT_SECONDS);
     wait_for_run(&call.app, &call.caller, call.actor.project, chain.newest.id, limit).await?;
-    let chain = load(call, task, message.history_length, TaskAccess::Change).await?;
-    Ok(show(&chain, message.history_length))
+    let chain = load_shown(call, task, message.history_length, TaskAccess::Change).await?;
+    Ok(respond(call, &chain, message.history_length))
 }
 
 /// Accepts a message once, and returns the id of its task.
@@ -122,20 +125,21 @@ async fn repeated(
 }
 
 async fn start(call: &AgentCall, message: &ClientMessage) -> Result<Uuid> {
-    match message.subject {
+    match &message.subject {
         Subject::New => {
             take_start(call)?;
-            Ok(call.app.executor.invoke(call.actor, call.agent.id, options(message)).await?.id.0)
+            let started = call.app.executor.invoke(call.actor, call.agent.id, options(message)).await;
+            Ok(unless_invalid(call, started)?.id.0)
         }
         Subject::Context(context) => go_on(call, context, message).await,
         Subject::Task { id, context } => {
-            let chain = load(call, id, 0, TaskAccess::Change).await?;
-            if context.is_some_and(|context| context != ids(&chain).context) {
+            let chain = load(call, *id, TaskAccess::Change).await?;
+            if context.as_ref().is_some_and(|context| !context.is(&ids(&chain).context)) {
                 let reason = "is not the context of the task in `message.taskId`";
                 return Err(emergent_domain::invalid::Invalid::new("message.contextId", reason).into());
             }
             to_task(call, &chain, message).await?;
-            Ok(id)
+            Ok(*id)
         }
     }
 }
@@ -145,22 +149,34 @@ fn take_start(call: &AgentCall) -> Result<()> {
     Ok(call.app.invoke_rate.take(call.caller.token.id, call.agent.id)?)
 }
 
+/// Takes back the count of a start that was refused.
+fn unless_invalid<T>(call: &AgentCall, started: executor::Result<T>) -> executor::Result<T> {
+    call.app.invoke_rate.unless_invalid(call.caller.token.id, call.agent.id, started)
+}
+
 fn options(message: &ClientMessage) -> StartOptions {
     StartOptions { input: message.text.clone(), ..StartOptions::default() }
 }
 
-/// Starts a new task in a context that exists.
-async fn go_on(call: &AgentCall, context: Uuid, message: &ClientMessage) -> Result<Uuid> {
+/// Starts a new task in a context of an earlier task, or in one that the client names.
+async fn go_on(call: &AgentCall, context: &ContextRef, message: &ClientMessage) -> Result<Uuid> {
     take_start(call)?;
     let of_others = call.caller.token.scopes.contains(&Scope::ChatUse);
-    let continued = ContinuedConversation { id: ConversationId(context), agent: call.agent.id, of_others };
-    let sent = match call.app.chat.invoke(call.actor, continued, options(message)).await {
+    let (conversation, unusable): (_, fn() -> A2aError) = match context {
+        ContextRef::Server(id) => (ConversationRef::Id(ConversationId(*id)), unknown_context),
+        ContextRef::Client(name) => (ConversationRef::Name(name.clone()), deleted_context),
+    };
+    let continued = ContinuedConversation { conversation, agent: call.agent.id, of_others };
+    let sent = call.app.chat.invoke(call.actor, continued, options(message)).await;
+    let sent = match unless_invalid(call, sent) {
         Ok(sent) => sent,
-        Err(Error::NotFound { .. }) => return Err(unknown_context().into()),
+        Err(Error::NotFound { what: "conversation", .. }) => return Err(unknown_context().into()),
         Err(Error::Invalid(invalid)) if invalid.problems.iter().any(|one| one.field == "conversationId") => {
-            return Err(unknown_context().into());
+            return Err(unusable().into());
         }
-        Err(Error::Conflict(message)) => return Err(unsupported(context, message)),
+        Err(Error::Conflict(message)) => {
+            return Err(A2aError::new(ErrorKind::UnsupportedOperation, message).into());
+        }
         Err(error) => return Err(error.into()),
     };
     let run =
@@ -171,7 +187,6 @@ async fn go_on(call: &AgentCall, context: Uuid, message: &ClientMessage) -> Resu
 /// Passes a message on to a task: it resumes a paused one, or answers a question.
 async fn to_task(call: &AgentCall, chain: &RunChain, message: &ClientMessage) -> Result<()> {
     let task = chain.first.id.0;
-    let is_question = |kind| kind == ApprovalKind::Question;
     let done = match chain.newest.status {
         RunStatus::Paused if !chain_state(chain).is_terminal() => {
             take_start(call)?;
@@ -179,7 +194,7 @@ async fn to_task(call: &AgentCall, chain: &RunChain, message: &ClientMessage) ->
             call.app.executor.resume(call.actor, chain.newest.id, input).await.map(|_| ())
         }
         RunStatus::Waiting => {
-            let Some(asked) = chain.requests.iter().find(|request| is_question(request.kind)) else {
+            let Some(asked) = open_question(&chain.requests) else {
                 let message = "the task waits for an approval, which a person of the project gives";
                 return Err(unsupported(task, message));
             };
@@ -213,6 +228,7 @@ async fn to_task(call: &AgentCall, chain: &RunChain, message: &ClientMessage) ->
         // Somebody else resumed the run or answered the question.
         Err(Error::Conflict(message)) => Err(unsupported(task, message)),
         Err(error @ Error::Decided(_)) => Err(unsupported(task, error.to_string())),
+        Err(Error::Invalid(invalid)) => Err(rename_answer_fields(invalid).into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -22,7 +22,7 @@ use super::{
     agent_call::AgentCall,
     failure::Result,
     send::accept,
-    tasks::{TaskAccess, chain_state, ids, load, show},
+    tasks::{TaskAccess, chain_state, ids, load, load_shown, show},
 };
 use crate::{App, sse, stream_limit::StreamPermit};
 
@@ -43,7 +43,7 @@ pub(super) async fn send(call: &AgentCall, request: SendMessage, frame: FrameFn)
 /// Streams the updates of a task that has not ended.
 pub(super) async fn subscribe(call: &AgentCall, params: TaskParams, frame: FrameFn) -> Result<Response> {
     let id = parse_task(&params.id)?;
-    let chain = load(call, id, 0, TaskAccess::Read).await?;
+    let chain = load(call, id, TaskAccess::Read).await?;
     if chain_state(&chain).is_terminal() {
         let message = format!("task `{id}` has ended: get it, there are no further updates");
         let error = A2aError::new(ErrorKind::UnsupportedOperation, message).with("taskId", id.to_string());
@@ -60,13 +60,13 @@ async fn open(
     permit: StreamPermit,
     frame: FrameFn,
 ) -> Result<Response> {
-    let chain = load(call, id, history, TaskAccess::Read).await?;
+    let chain = load_shown(call, id, history, TaskAccess::Read).await?;
     let is_terminal = chain_state(&chain).is_terminal();
     let updates = Updates {
         app: call.app.clone(),
         project: call.actor.project,
         state: TaskUpdates::new(ids(&chain)),
-        in_conversation: chain.conversation.is_some(),
+        in_conversation: chain.context.is_some(),
         run: chain.newest.id,
         is_paused: chain.newest.status == RunStatus::Paused && !is_terminal,
         has_ended: is_terminal,

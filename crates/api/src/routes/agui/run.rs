@@ -158,7 +158,9 @@ async fn start(
     let row = part.clone();
     let write = move |tx: &mut Tx<'_>, run: RunId| insert(tx, &AguiRun { run, ..row.clone() });
     let agent: AgentId = thread.agent;
-    let run = app.executor.invoke_with(actor, agent, options, write).await.map_err(|error| match error {
+    let started = app.executor.invoke_with(actor, agent, options, write).await;
+    let started = app.invoke_rate.unless_invalid(caller.token.id, agent, started);
+    let run = started.map_err(|error| match error {
         ExecutorError::Invalid(invalid) => rename_tool_fields(invalid).into(),
         error => ApiError::from(error),
     })?;

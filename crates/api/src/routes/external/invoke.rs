@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{Extension, extract::State, response::Response};
-use emergent_chat::ContinuedConversation;
+use emergent_chat::{ContinuedConversation, ConversationRef};
 use emergent_domain::{
     agent::Visibility,
     ids::{AgentId, ConversationId, RunId},
@@ -104,11 +104,14 @@ async fn start(
     check_start(app, caller, actor, agent).await?;
     let start = StartOptions { input: body.input, context: body.context, ..StartOptions::default() };
     let Some(id) = body.conversation_id.map(ConversationId) else {
-        return Ok(app.executor.invoke(actor, agent, start).await?.id);
+        let started = app.executor.invoke(actor, agent, start).await;
+        return Ok(app.invoke_rate.unless_invalid(caller.token.id, agent, started)?.id);
     };
     let of_others = caller.token.scopes.contains(&Scope::ChatUse);
-    let continued = ContinuedConversation { id, agent, of_others };
-    let sent = app.chat.invoke(actor, continued, start).await?;
+    let conversation = ConversationRef::Id(id);
+    let continued = ContinuedConversation { conversation, agent, of_others };
+    let sent = app.chat.invoke(actor, continued, start).await;
+    let sent = app.invoke_rate.unless_invalid(caller.token.id, agent, sent)?;
     sent.message.run.ok_or_else(|| ApiError::internal_text("a message was stored without its run"))
 }
 
