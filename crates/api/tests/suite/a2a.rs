@@ -1,5 +1,7 @@
 //! External agents for agents of others: `/a2a`.
 
+mod answers;
+mod contexts;
 mod push;
 mod streams;
 mod tasks;
@@ -96,7 +98,7 @@ both_engines! {
         let path = format!("{PATH}/v1/tasks/{}?historyLength=0", task["id"].as_str().unwrap());
         let got = request(&caller, Method::GET, &path, None).await;
         assert_eq!((got.status.as_u16(), &got.body["id"]), (200, &task["id"]), "{}", got.text);
-        assert_eq!(got.headers[header::CONTENT_TYPE], "application/a2a+json");
+        assert_eq!(got.headers[header::CONTENT_TYPE], "application/json");
         assert!(got.body.get("history").is_none() && got.body.get("artifacts").is_some(), "{}", got.text);
     }
 
@@ -121,7 +123,7 @@ both_engines! {
         for (method, path, status) in [(Method::GET, "nowhere", 404), (Method::PUT, "tasks", 405), (Method::GET, "message:send", 405)] {
             let unknown = request(&caller, method, &format!("{PATH}/v1/{path}"), None).await;
             assert_eq!((unknown.status.as_u16(), &unknown.body["error"]["code"]), (status, &json!(status)), "{}", unknown.text);
-            assert_eq!(unknown.headers[header::CONTENT_TYPE], "application/a2a+json");
+            assert_eq!(unknown.headers[header::CONTENT_TYPE], "application/json");
         }
         let malformed = caller.send(
             caller.request(Method::POST, &path).header("a2a-version", "1.0").header(header::CONTENT_TYPE, "application/json")

@@ -46,6 +46,7 @@ both_engines! {
         let newest = rpc(&caller, "GetTask", json!({ "id": asked["id"], "historyLength": 1 })).await;
         let newest = result(&newest)["history"].clone();
         assert_eq!((newest.as_array().unwrap().len(), &newest[0]["parts"][0]["text"]), (1, &json!("Which city?")), "{newest}");
+        assert_eq!(newest[0]["messageId"], asked["status"]["message"]["messageId"]);
         let listed = rpc(&caller, "ListTasks", json!({ "historyLength": 1 })).await;
         assert_eq!(result(&listed)["tasks"][0]["history"], newest);
         let answer = message_to("m2", "Lyon", &asked["id"], &asked["contextId"]);
@@ -57,6 +58,30 @@ both_engines! {
         assert_eq!(result(&again)["history"], answered["history"]);
         assert_eq!((&answered["id"], state(&answered)), (&asked["id"], "TASK_STATE_COMPLETED"), "{answered}");
         assert_eq!(answered["artifacts"][0]["parts"][0]["text"], "Rain in Lyon.");
+    }
+
+    async fn open_questions_are_asked_one_at_a_time_with_what_they_accept(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, admin, caller, _runner) = serve(&db, &model).await;
+        external(&admin, json!({ "tools": ["ask_user"] })).await;
+        let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
+        let first = calls("ask_user", json!({ "question": "Which city?", "options": ["Lyon", "Oslo"] }));
+        let second = calls("ask_user", json!({ "question": "How many?", "responseSchema": schema }));
+        model.add("finder", [first.and(second), says("Booked.")]);
+        let asked = result(&rpc(&caller, "SendMessage", message("m1", "Book.")).await)["task"].clone();
+        let parts = |task: &Value| task["status"]["message"]["parts"].clone();
+        let data = |value: Value| json!({ "data": value, "mediaType": "application/json" });
+        assert_eq!(parts(&asked), json!([{ "text": "Which city?" }, data(json!({ "options": ["Lyon", "Oslo"] }))]));
+        let wrong = rpc(&caller, "SendMessage", message_to("m2", "Rome", &asked["id"], &Value::Null)).await;
+        failed(&wrong, -32602);
+        assert!(wrong.text.contains("message.parts") && !wrong.text.contains("`answer`"), "{}", wrong.text);
+        let lyon = message_to("m3", "Lyon", &asked["id"], &Value::Null);
+        let next = result(&rpc(&caller, "SendMessage", lyon).await)["task"].clone();
+        assert_eq!(parts(&next), json!([{ "text": "How many?" }, data(json!({ "responseSchema": schema }))]), "{next}");
+        let mut count = message_to("m4", "", &asked["id"], &Value::Null);
+        count["message"]["parts"] = json!([{ "data": { "count": 2 } }]);
+        let ended = result(&rpc(&caller, "SendMessage", count).await)["task"].clone();
+        assert_eq!(state(&ended), "TASK_STATE_COMPLETED", "{ended}");
     }
 
     async fn an_approval_is_not_given_by_the_caller(db: TestDb) {
