@@ -10,8 +10,24 @@ use emergent_domain::{
 };
 use emergent_graph::Graph;
 use emergent_rules::run::typed_output;
+use emergent_store::{Tx, agents};
 use serde_json::Value;
 use tracing::debug;
+
+use crate::{Executor, Result};
+
+impl Executor {
+    /// Whether the final answer of a run must match a schema.
+    pub async fn has_output_schema(&self, run: &Run) -> Result<bool> {
+        if run.terms.output_schema.is_some() {
+            return Ok(true);
+        }
+        let (agent, version) = (run.agent, run.agent_version);
+        let read = move |tx: &mut Tx<'_>| agents::get_version(tx, agent, version);
+        let definition = self.db().read(read).await?;
+        Ok(definition.is_some_and(|definition| definition.output_schema.is_some()))
+    }
+}
 
 /// Returns the schema that the final answer of a run must match.
 pub(crate) fn schema_of<'a>(run: &'a Run, definition: &'a AgentDefinition) -> Option<Cow<'a, Value>> {

@@ -20,6 +20,11 @@ impl SentText {
         self.bytes == 0
     }
 
+    /// The number of bytes that were sent.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
     pub fn clear(&mut self) {
         *self = Self::default();
     }

@@ -59,6 +59,15 @@ fn joined(chunks: &[Value], field: &str) -> String {
     chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"][field].as_str()).collect()
 }
 
+impl Answer {
+    /// The body of a completion, which has no envelope.
+    #[track_caller]
+    fn is_openai(&self) -> &Value {
+        assert_eq!(self.status, 200, "{}", self.text);
+        &self.body
+    }
+}
+
 /// Expects an error with the fields that clients of OpenAI read.
 #[track_caller]
 fn refused<'a>(answer: &'a Answer, status: u16, code: &str, kind: &str) -> &'a Value {
@@ -121,6 +130,44 @@ both_engines! {
         assert_eq!(request.system, "You find.");
         let run = &runs(&admin).await[0];
         assert_eq!((&run["origin"], &answer.body["id"]), (&json!("invoke"), &json!(format!("chatcmpl-{}", run["id"].as_str().unwrap()))));
+    }
+
+    async fn the_content_of_a_typed_agent_is_its_validated_output(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, admin, caller, _runner) = serve(&db, &model).await;
+        let schema = json!({ "type": "object", "properties": { "priority": { "enum": ["low", "high"] } }, "required": ["priority"] });
+        external(&admin, json!({ "outputSchema": schema })).await;
+        let lines = || [says("{\"priority\": \"urgent\"}"), says("```json\n{ \"priority\": \"high\" }\n```")];
+        model.add("finder", lines());
+        let whole = caller.post(PATH, ask("Sort.")).await;
+        let message = &whole.is_openai()["choices"][0]["message"];
+        assert_eq!((&message["content"], &message["output"]), (&json!("{\"priority\":\"high\"}"), &json!({ "priority": "high" })));
+        model.add("finder", lines());
+        let chunks = chunks(&caller.post(PATH, streamed("Sort.")).await);
+        assert_eq!(joined(&chunks, "content"), "{\"priority\":\"high\"}");
+        let [.., end, _usage] = &chunks[..] else { panic!("{chunks:?}") };
+        assert_eq!(end["choices"][0]["delta"]["output"], json!({ "priority": "high" }));
+    }
+
+    async fn a_response_format_is_the_schema_of_the_answer(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, admin, caller, _runner) = serve(&db, &model).await;
+        external(&admin, json!({})).await;
+        let with_format = |format: Value| {
+            let mut body = ask("Count.");
+            body["response_format"] = format;
+            body
+        };
+        let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"], "additionalProperties": false });
+        let named = |schema: &Value| json!({ "type": "json_schema", "json_schema": { "name": "count", "strict": true, "schema": schema } });
+        model.add("finder", [says("Three."), says("{ \"count\": 3 }"), says("{ \"a\": 1 }")]);
+        let typed = caller.post(PATH, with_format(named(&schema))).await;
+        assert_eq!(typed.is_openai()["choices"][0]["message"]["content"], "{\"count\":3}");
+        let object = caller.post(PATH, with_format(json!({ "type": "json_object" }))).await;
+        assert_eq!(object.is_openai()["choices"][0]["message"]["content"], "{\"a\":1}");
+        let wrong = caller.post(PATH, with_format(named(&json!({ "properties": { "a": { "type": "int" } } })))).await;
+        refused(&wrong, 400, "invalid", "invalid_request_error");
+        assert_eq!(runs(&admin).await.len(), 2);
     }
 
     async fn a_stream_has_the_text_the_tools_and_the_usage(db: TestDb) {

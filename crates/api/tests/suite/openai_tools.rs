@@ -117,7 +117,9 @@ both_engines! {
 
         let partial = with_results(question(), &calls, &["sun"]);
         let refused = caller.post(PATH, body(&partial)).await;
-        assert_eq!(refused.refused(400, "invalid")["param"], "messages", "{}", refused.text);
+        let error = refused.refused(400, "invalid");
+        assert_eq!(error["param"], "messages", "{}", refused.text);
+        assert!(error["message"].as_str().unwrap().contains(calls[1]["id"].as_str().unwrap()), "{}", refused.text);
 
         let messages = with_results(question(), &calls, &["sun", "rain"]);
         let answer = caller.post(PATH, body(&messages)).await;

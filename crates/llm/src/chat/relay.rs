@@ -15,6 +15,7 @@ use crate::{Answer, ChatRequest, Delta, Error, Provider, ResponseIds, ToolSpec};
 
 /// The tool with which the agent's questions are passed on to a person, if the definition has it.
 const ASK_USER: &str = "ask_user";
+const SCHEMA_REQUEST: &str = "Answer with JSON only, which matches this JSON schema:";
 const NO_ANSWER: &str = "The agent of the other system gave no answer in the time that this run had.";
 
 /// Passes the input of a run on to an agent of another system.
@@ -77,7 +78,12 @@ fn next_part(request: &ChatRequest<'_>) -> Result<Part, Error> {
         (Speaker::Tools, Some(result)) => answer_of(request, result),
         (Speaker::Tools, None) => Err(unusable(request, "was called, and its answer is missing")),
         (Speaker::User | Speaker::Assistant, _) => {
-            Ok(message_call(tool, &new_input(request.turns), last_result))
+            let mut text = new_input(request.turns);
+            // The agent does not get the instructions of this system, which have the schema.
+            if let (Some(schema), None) = (request.output_schema, last_result) {
+                text.push_str(&format!("\n\n{SCHEMA_REQUEST}\n{schema}"));
+            }
+            Ok(message_call(tool, &text, last_result))
         }
     }
 }
@@ -224,6 +230,10 @@ mod tests {
     }
 
     fn next(turns: &[Turn], tools: &[ToolSpec]) -> Result<Part, Error> {
+        next_with_schema(turns, tools, None)
+    }
+
+    fn next_with_schema(turns: &[Turn], tools: &[ToolSpec], schema: Option<&Value>) -> Result<Part, Error> {
         next_part(&ChatRequest {
             model: "writer",
             system: "ignored",
@@ -231,7 +241,7 @@ mod tests {
             tools,
             temperature: None,
             max_tokens: None,
-            output_schema: None,
+            output_schema: schema,
             cache: None,
             meta: RequestMeta::default(),
         })
@@ -265,6 +275,21 @@ mod tests {
         assert_eq!(called(part), ("writer".into(), json!({ "message": "shorter", "contextId": "c" })));
         assert_eq!(next(&turns, &[]).unwrap(), Part::text("Dear you"), "the final summary");
         assert_eq!(next(&turns[..2], &[]).unwrap(), Part::text(NO_ANSWER));
+    }
+
+    #[test]
+    fn the_first_message_has_the_output_schema() {
+        let schema = json!({ "type": "object", "required": ["sum"] });
+        let mut turns = vec![Turn::user("add them")];
+        let first = next_with_schema(&turns, &tools(false), Some(&schema)).unwrap();
+        let sent = called(first).1["message"].as_str().unwrap().to_owned();
+        assert!(sent.starts_with("add them\n\n") && sent.ends_with(&schema.to_string()), "{sent}");
+        // A correction continues the conversation, in which the agent has the schema.
+        turns.push(result("writer", json!({ "state": "completed", "text": "no", "contextId": "c" }), false));
+        turns.push(Turn::assistant(vec![Part::text("no")]));
+        turns.push(Turn::user("that does not match"));
+        let next = next_with_schema(&turns, &tools(false), Some(&schema)).unwrap();
+        assert_eq!(called(next).1, json!({ "message": "that does not match", "contextId": "c" }));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! What a model writes in each step is the content, with a blank line between steps. Tool calls and waiting are
 //! `reasoning_content`. A client cannot take back what it has received: if a model is asked again in the middle of an
-//! answer, the new text follows after a blank line.
+//! answer, and begins as before, only the rest is sent; a different text follows after a blank line. The content of a
+//! run with an output schema is sent at its end, when it is validated.
 
 use std::collections::VecDeque;
 
@@ -13,9 +14,11 @@ use emergent_domain::{
     run_event::{MessageContent, RecordedMessage, RunEventBody, TextSoFar},
 };
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{
+    AnswerForm,
     completion::{FinishReason, Usage},
     completion_id,
     error::{ErrorBody, RunFailure, error_body},
@@ -59,6 +62,9 @@ pub struct ChunkDelta {
     /// A call of a tool of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<[ToolCallView; 1]>,
+    /// The answer as a value, in the last chunk of a run with an output schema. The content is its JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 /// One frame of the stream.
@@ -77,12 +83,15 @@ pub struct ChunkState {
     id: String,
     created: i64,
     run: Run,
+    form: AnswerForm,
     includes_usage: bool,
     usage: TokenCounts,
     /// The step whose text is being sent.
     step: i64,
     /// What was sent of that step.
     sent: SentText,
+    /// What the model has written of the step since it was asked again, as long as it is shorter than what was sent.
+    again: Option<String>,
     /// Whether anything was sent of an earlier text.
     has_content: bool,
     /// Whether the rest of the step is not known from its parts, but only when it is recorded.
@@ -97,16 +106,18 @@ pub struct ChunkState {
 }
 
 impl ChunkState {
-    pub fn new(run: Run, after_seq: i64, includes_usage: bool) -> Self {
+    pub fn new(run: Run, after_seq: i64, form: AnswerForm, includes_usage: bool) -> Self {
         let mut state = Self {
             id: completion_id(run.id, after_seq),
             created: unix_seconds(run.created_at),
             calls: ClientCalls::new(&run),
             run,
+            form,
             includes_usage,
             usage: TokenCounts::default(),
             step: 0,
             sent: SentText::default(),
+            again: None,
             has_content: false,
             waits_for_record: false,
             recorded: 0,
@@ -157,9 +168,9 @@ impl ChunkState {
             }
             RunEventBody::Waiting { waiting_for: ApprovalKind::ClientTool } => self.on_client_calls(),
             RunEventBody::Continued if self.waited => self.push_reasoning("Goes on.\n".to_owned()),
-            RunEventBody::Ended { status, reason, summary, error, .. } => {
+            RunEventBody::Ended { status, reason, summary, output, error } => {
                 (self.run.status, self.run.reason, self.run.error) = (status, reason, error);
-                self.on_end(&summary);
+                self.on_end(&summary, output);
             }
             _ => {}
         }
@@ -170,15 +181,29 @@ impl ChunkState {
             return;
         }
         self.begin_step(step);
-        if !self.waits_for_record {
-            self.push_content(text);
+        if self.waits_for_record {
+            return;
+        }
+        match &mut self.again {
+            Some(again) => {
+                again.push_str(text);
+                self.push_when_long_enough();
+            }
+            None => self.push_written(text),
+        }
+    }
+
+    /// Sends what the model wrote after it was asked again, once it can be compared with all that was sent before.
+    fn push_when_long_enough(&mut self) {
+        if let Some(again) = self.again.take_if(|again| again.len() >= self.sent.len()) {
+            self.push_rest(&again);
         }
     }
 
     /// Begins the text of a step, with a blank line after the text of the step before.
     fn begin_step(&mut self, step: i64) {
         if step != self.step {
-            (self.step, self.waits_for_record) = (step, false);
+            (self.step, self.waits_for_record, self.again) = (step, false, None);
             self.sent.clear();
         }
     }
@@ -192,7 +217,8 @@ impl ChunkState {
         if omitted_chars > 0 {
             self.waits_for_record = true;
         } else {
-            self.push_rest(&text);
+            self.again = Some(text);
+            self.push_when_long_enough();
         }
     }
 
@@ -201,7 +227,7 @@ impl ChunkState {
             return;
         }
         self.begin_step(step);
-        self.sent.clear();
+        self.again = Some(String::new());
         self.push_reasoning(format!("The model is asked again: {why}\n"));
     }
 
@@ -215,6 +241,7 @@ impl ChunkState {
         }
         let MessageContent::Parts(parts) = &message.content else { return };
         self.begin_step(message.step);
+        self.again = None;
         self.push_rest(&join_text(parts));
         self.recorded = self.recorded.max(message.step);
     }
@@ -224,12 +251,19 @@ impl ChunkState {
         match self.sent.rest_of(text) {
             Some(rest) => {
                 let rest = rest.to_owned();
-                self.push_content(&rest);
+                self.push_written(&rest);
             }
             None => {
                 self.sent.clear();
-                self.push_content(text);
+                self.push_written(text);
             }
+        }
+    }
+
+    /// Sends what the model writes, unless only its validated output is sent.
+    fn push_written(&mut self, text: &str) {
+        if self.form == AnswerForm::Text {
+            self.push_content(text);
         }
     }
 
@@ -248,18 +282,27 @@ impl ChunkState {
         self.push(ChunkDelta { reasoning_content: Some(text), ..ChunkDelta::default() }, None);
     }
 
-    fn on_end(&mut self, summary: &str) {
-        // A flow, or a run that was stopped, has an answer that no model wrote in this run.
-        if !summary.trim().is_empty() && !self.sent.is_same(summary) {
-            self.sent.clear();
-            self.push_content(summary);
-        }
+    fn on_end(&mut self, summary: &str, output: Option<Value>) {
         let finish_reason = match self.run.status {
-            RunStatus::Completed => FinishReason::Stop,
-            RunStatus::Paused => FinishReason::Length,
-            _ => return self.push_failure(),
+            RunStatus::Completed => Some(FinishReason::Stop),
+            RunStatus::Paused => Some(FinishReason::Length),
+            _ => None,
         };
-        self.finish(finish_reason);
+        match (self.form, &output) {
+            (AnswerForm::Value, Some(output)) => self.push_content(&output.to_string()),
+            // A refused text is no answer of a run that failed.
+            (AnswerForm::Value, None) if finish_reason.is_none() => {}
+            // A flow, or a run that was stopped, has an answer that no model wrote in this run.
+            _ if !summary.trim().is_empty() && !self.sent.is_same(summary) => {
+                self.sent.clear();
+                self.push_content(summary);
+            }
+            _ => {}
+        }
+        match finish_reason {
+            Some(finish_reason) => self.finish(finish_reason, output),
+            None => self.push_failure(),
+        }
     }
 
     /// Sends the calls of tools of the caller, and ends the stream.
@@ -269,12 +312,12 @@ impl ChunkState {
             let tool_calls = Some([ToolCallView { index: Some(index), ..call }]);
             self.push(ChunkDelta { tool_calls, ..ChunkDelta::default() }, None);
         }
-        self.finish(FinishReason::ToolCalls);
+        self.finish(FinishReason::ToolCalls, None);
     }
 
-    fn finish(&mut self, finish_reason: FinishReason) {
+    fn finish(&mut self, finish_reason: FinishReason, output: Option<Value>) {
         self.has_ended = true;
-        self.push(ChunkDelta::default(), Some(finish_reason));
+        self.push(ChunkDelta { output, ..ChunkDelta::default() }, Some(finish_reason));
         if self.includes_usage {
             let usage = Some(self.usage.into());
             let chunk = Chunk { usage, ..self.chunk(Vec::new()) };

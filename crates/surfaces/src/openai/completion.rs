@@ -5,6 +5,7 @@ use emergent_domain::{
     run::{Run, RunStatus},
 };
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{completion_id, error::RunFailure, tools::ToolCallView, unix_seconds};
@@ -43,6 +44,9 @@ pub struct AnswerMessage {
     /// The tools of the caller that the agent calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<Vec<ToolCallView>>,
+    /// The answer as a value, of a run with an output schema. The content is its JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 /// Why an answer ended.
@@ -99,8 +103,14 @@ pub fn completion(run: &Run, usage: Usage) -> Result<Completion, RunFailure> {
         RunStatus::Paused => FinishReason::Length,
         _ => return Err(RunFailure::from_run(run)),
     };
-    let content = Some(run.summary.clone().unwrap_or_default());
-    let message = AnswerMessage { role: "assistant", content, refusal: None, tool_calls: None };
+    // The text of a validated answer may have a fence around its JSON.
+    let content = match &run.output {
+        Some(output) => output.to_string(),
+        None => run.summary.clone().unwrap_or_default(),
+    };
+    let output = run.output.clone();
+    let message =
+        AnswerMessage { role: "assistant", content: Some(content), refusal: None, tool_calls: None, output };
     Ok(with_message(run, message, finish_reason, usage))
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::{
+    response_format,
     tools::{Tool, ToolMessage, client_tools},
     turns::Turns,
 };
@@ -46,7 +47,8 @@ macro_rules! chat_request {
             /// Not supported: use `tools`.
             #[serde(default)]
             pub functions: Option<Vec<Value>>,
-            /// Only `{ "type": "text" }`.
+            /// `{ "type": "text" }`; `json_schema`, whose schema the answer must match, instead of that of the agent;
+            /// or `json_object`.
             #[serde(default)]
             pub response_format: Option<Value>,
             /// Only `["text"]`.
@@ -120,6 +122,8 @@ pub struct Start {
     pub context: Option<Value>,
     pub history: Vec<HistoryTurn>,
     pub client_tools: Vec<ClientTool>,
+    /// The schema that the answer must match; `None` for that of the agent, if it has one.
+    pub output_schema: Option<Value>,
 }
 
 impl ChatRequest {
@@ -154,6 +158,7 @@ impl ChatRequest {
         self.check()?;
         let tools = self.tools.as_deref().unwrap_or_default();
         let client_tools = client_tools(tools, self.tool_choice.as_ref())?;
+        let output_schema = response_format::output_schema(self.response_format.as_ref())?;
         let (mut instructions, mut turns) = (Vec::new(), Turns::default());
         for (index, message) in self.messages.into_iter().enumerate() {
             let text = message_text(&message, index)?;
@@ -179,7 +184,7 @@ impl ChatRequest {
         instructions.retain(|text| !text.trim().is_empty());
         let context =
             (!instructions.is_empty()).then(|| json!({ "instructions": instructions.join("\n\n") }));
-        Ok(Start { input, context, history, client_tools })
+        Ok(Start { input, context, history, client_tools, output_schema })
     }
 
     /// Refuses what an agent cannot do. What is only ignored would look as if it worked.
@@ -189,10 +194,6 @@ impl ChatRequest {
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(Invalid::new("n", "must be 1: one run gives one answer"));
-        }
-        let format = self.response_format.as_ref().and_then(|format| format["type"].as_str());
-        if self.response_format.as_ref().is_some_and(|format| !format.is_null()) && format != Some("text") {
-            return Err(Invalid::new("response_format", "must be `{ \"type\": \"text\" }`"));
         }
         if self.modalities.as_ref().is_some_and(|kinds| kinds.iter().any(|kind| kind != "text")) {
             return Err(Invalid::new("modalities", "must be `[\"text\"]`"));
@@ -293,6 +294,7 @@ mod tests {
             context: Some(json!({ "instructions": "Be brief.\n\nIn English." })),
             history: vec![turn("Which colour?", "Blue.")],
             client_tools: Vec::new(),
+            output_schema: None,
         };
         assert_eq!(found, Ok(expected));
     }
@@ -327,7 +329,7 @@ mod tests {
         check(json!({ "tools": [{ "type": "function" }] }), "tools[0].function");
         check(json!({ "functions": [{ "name": "f" }] }), "functions");
         check(json!({ "n": 2 }), "n");
-        check(json!({ "response_format": { "type": "json_object" } }), "response_format");
+        check(json!({ "response_format": { "type": "grammar" } }), "response_format.type");
         check(json!({ "modalities": ["text", "audio"] }), "modalities");
         check(json!({ "messages": [] }), "messages");
         check(json!({ "messages": [{ "role": "user", "content": " " }] }), "messages");

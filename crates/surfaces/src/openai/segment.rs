@@ -9,6 +9,7 @@ use emergent_domain::{
 };
 
 use super::{
+    AnswerForm,
     completion::{AnswerMessage, Completion, FinishReason, completion, with_message},
     completion_id,
     error::RunFailure,
@@ -21,6 +22,7 @@ use super::{
 pub struct Segment {
     run: Run,
     after_seq: i64,
+    form: AnswerForm,
     usage: TokenCounts,
     /// The text of the newest answer of the model.
     text: String,
@@ -28,9 +30,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub fn new(run: Run, after_seq: i64) -> Self {
+    pub fn new(run: Run, after_seq: i64, form: AnswerForm) -> Self {
         let (usage, text, calls) = (TokenCounts::default(), String::new(), ClientCalls::new(&run));
-        Self { run, after_seq, usage, text, calls }
+        Self { run, after_seq, form, usage, text, calls }
     }
 
     /// Applies an event. Returns the completion if the event is the last one that belongs to it, or why there is none.
@@ -45,7 +47,7 @@ impl Segment {
                     self.usage.cache_read += usage.cache_read;
                     self.usage.cache_write += usage.cache_write;
                 }
-                if let MessageContent::Parts(parts) = &message.content {
+                if let (AnswerForm::Text, MessageContent::Parts(parts)) = (self.form, &message.content) {
                     self.text = join_text(parts);
                 }
                 None
@@ -53,14 +55,19 @@ impl Segment {
             RunEventBody::Waiting { waiting_for: ApprovalKind::ClientTool } => {
                 let calls: Vec<ToolCallView> = self.calls.views().collect();
                 let content = Some(std::mem::take(&mut self.text)).filter(|text| !text.is_empty());
-                let message =
-                    AnswerMessage { role: "assistant", content, refusal: None, tool_calls: Some(calls) };
+                let message = AnswerMessage {
+                    role: "assistant",
+                    content,
+                    refusal: None,
+                    tool_calls: Some(calls),
+                    output: None,
+                };
                 let usage = self.usage.into();
                 Some(Ok(self.named(with_message(&self.run, message, FinishReason::ToolCalls, usage))))
             }
-            RunEventBody::Ended { status, reason, summary, error, .. } => {
+            RunEventBody::Ended { status, reason, summary, output, error } => {
                 (self.run.status, self.run.reason, self.run.error) = (status, reason, error);
-                self.run.summary = Some(summary);
+                (self.run.summary, self.run.output) = (Some(summary), output);
                 Some(completion(&self.run, self.usage.into()).map(|completion| self.named(completion)))
             }
             _ => None,
@@ -96,7 +103,7 @@ mod tests {
         run.terms.client_tools = vec![client_tool("get_weather")];
         let mut asked = tool_call("get_weather", ToolCallStatus::Running);
         asked.input = json!({ "city": "Oslo" });
-        let mut segment = Segment::new(run.clone(), 0);
+        let mut segment = Segment::new(run.clone(), 0, AnswerForm::Text);
         let requested = RunEventBody::ApprovalRequested {
             approval: ApprovalId::new(),
             call: asked.id,
@@ -123,7 +130,7 @@ mod tests {
             (&json!(24), &json!(format!("chatcmpl-{}", run.id)))
         );
 
-        let mut segment = Segment::new(run.clone(), 9);
+        let mut segment = Segment::new(run.clone(), 9, AnswerForm::Text);
         let end = |status, error: Option<&str>| RunEventBody::Ended {
             status,
             reason: None,

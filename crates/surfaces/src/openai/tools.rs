@@ -98,7 +98,17 @@ pub fn rename_tool_fields(invalid: Invalid) -> Invalid {
 /// Names the messages of the request in problems with the results of tools.
 pub fn rename_result_fields(invalid: Invalid, results: &[ToolMessage]) -> Invalid {
     let messages: Vec<usize> = results.iter().map(|result| result.index).collect();
-    crate::client_tools::rename_result_fields(invalid, &messages, "tool_call_id")
+    let mut invalid = crate::client_tools::rename_result_fields(invalid, &messages, "tool_call_id");
+    for problem in &mut invalid.problems {
+        problem.reason = name_calls(&problem.reason);
+    }
+    invalid
+}
+
+/// Names the calls in a text by the ids that the client knows.
+fn name_calls(text: &str) -> String {
+    let name = |quoted: &str| quoted.parse().map_or_else(|_| quoted.to_owned(), call_id);
+    text.split('`').map(name).collect::<Vec<_>>().join("`")
 }
 
 /// The id of a call, as clients see it. It has the length that OpenAI's own have at most.
@@ -225,5 +235,13 @@ mod tests {
         assert_eq!(named("results[1].call"), "messages[5].tool_call_id");
         assert_eq!(named("results[0].output"), "messages[4].content");
         assert_eq!(named("results"), "messages");
+    }
+
+    #[test]
+    fn problems_with_results_name_the_calls_as_the_client_knows_them() {
+        let call = ToolCallId::new();
+        let invalid = Invalid::new("results", format!("that of `get_weather` (`{call}`) is missing"));
+        let reason = rename_result_fields(invalid, &[]).problems[0].reason.clone();
+        assert_eq!(reason, format!("that of `get_weather` (`{}`) is missing", call_id(call)));
     }
 }

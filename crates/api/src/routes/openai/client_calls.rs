@@ -15,6 +15,7 @@ use emergent_graph::Actor;
 use emergent_surfaces::{
     invoke::MAX_WAIT_SECONDS,
     openai::{
+        AnswerForm,
         error::RunFailure,
         segment::Segment,
         tools::{ToolMessage, rename_result_fields},
@@ -91,9 +92,10 @@ pub(super) async fn whole_segment(
     caller: &Caller,
     run: Run,
     after_seq: i64,
+    form: AnswerForm,
 ) -> Result<Response, ApiError> {
     let (project, id) = (run.project, run.id);
-    let mut segment = Segment::new(run, after_seq);
+    let mut segment = Segment::new(run, after_seq, form);
     let mut events = app.executor.follow(project, id, after_seq).boxed();
     let mut access_ended = std::pin::pin!(caller.access_ended(app));
     let mut closed = std::pin::pin!(app.closed());

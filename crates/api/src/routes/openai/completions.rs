@@ -18,10 +18,12 @@ use emergent_graph::Actor;
 use emergent_surfaces::{
     invoke::MAX_WAIT_SECONDS,
     openai::{
+        AnswerForm,
         chunks::{Chunk, ChunkState, Frame},
         completion::{Completion, completion},
         error::error_body,
         request::ChatRequest,
+        response_format::rename_schema_fields,
         tools::rename_tool_fields,
     },
 };
@@ -90,13 +92,17 @@ pub(super) async fn create(
     if key.is_some() || has_results {
         waited.keep();
     }
+    let form = match app.executor.has_output_schema(&run).await? {
+        true => AnswerForm::Value,
+        false => AnswerForm::Text,
+    };
     if is_streamed {
-        let state = ChunkState::new(run, after_seq, includes_usage);
+        let state = ChunkState::new(run, after_seq, form, includes_usage);
         let frames = frames(&app, actor.project, waited, after_seq, state).map(frame);
         return Ok(sse::stream_with(&app, &caller, permit, frames));
     }
     if !run.terms.client_tools.is_empty() {
-        let answer = whole_segment(&app, &caller, run, after_seq).await;
+        let answer = whole_segment(&app, &caller, run, after_seq, form).await;
         waited.keep();
         return answer;
     }
@@ -121,10 +127,12 @@ async fn start(app: &App, caller: &Caller, actor: Actor, body: ChatRequest) -> R
         context: start.context,
         history: start.history,
         client_tools: start.client_tools,
+        output_schema: start.output_schema,
         ..StartOptions::default()
     };
-    app.executor.invoke(actor, agent.id, options).await.map_err(|error| match error {
-        executor::Error::Invalid(invalid) => rename_tool_fields(invalid).into(),
+    let started = app.executor.invoke(actor, agent.id, options).await;
+    app.invoke_rate.unless_invalid(caller.token.id, agent.id, started).map_err(|error| match error {
+        executor::Error::Invalid(invalid) => rename_schema_fields(rename_tool_fields(invalid)).into(),
         error => error.into(),
     })
 }

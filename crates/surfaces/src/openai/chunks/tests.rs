@@ -6,7 +6,11 @@ use emergent_domain::run_event::RecordedToolCall;
 
 /// The frames of these events, shortened: content as it is, reasoning in brackets.
 fn frames(includes_usage: bool, events: Vec<RunEventBody>) -> Vec<String> {
-    let mut state = ChunkState::new(run(RunStatus::Running), 0, includes_usage);
+    frames_of(AnswerForm::Text, includes_usage, events)
+}
+
+fn frames_of(form: AnswerForm, includes_usage: bool, events: Vec<RunEventBody>) -> Vec<String> {
+    let mut state = ChunkState::new(run(RunStatus::Running), 0, form, includes_usage);
     events.into_iter().for_each(|event| state.on_event(event));
     let shown = |frame: Frame| match frame {
         Frame::Done => "DONE".to_owned(),
@@ -108,6 +112,65 @@ fn an_answer_that_is_begun_again_follows_what_was_sent() {
 }
 
 #[test]
+fn an_answer_that_begins_again_alike_goes_on_where_it_was() {
+    let restart = || RunEventBody::StepRestarted { step: 1, why: "cut".to_owned() };
+    let end = || ended(RunStatus::Completed, "One two three.");
+    let again = "[The model is asked again: cut]";
+    let whole = || answer(1, "One two three.");
+    let live = vec![
+        delta(1, "One two "),
+        restart(),
+        delta(1, "One "),
+        delta(1, "two th"),
+        delta(1, "ree."),
+        whole(),
+        end(),
+    ];
+    assert_eq!(frames(false, live), ["One two ", again, "th", "ree.", "Stop", "DONE"]);
+    let recorded = vec![delta(1, "One two "), restart(), delta(1, "One"), whole(), end()];
+    assert_eq!(frames(false, recorded), ["One two ", again, "three.", "Stop", "DONE"]);
+    let twice =
+        vec![delta(1, "One two "), restart(), delta(1, "One "), restart(), delta(1, "One two three."), end()];
+    assert_eq!(frames(false, twice), ["One two ", again, again, "three.", "Stop", "DONE"]);
+    let behind = vec![delta(1, "One two "), so_far(1, "One", 0), delta(1, " two three."), whole(), end()];
+    assert_eq!(frames(false, behind), ["One two ", "three.", "Stop", "DONE"]);
+}
+
+#[test]
+fn the_content_of_a_typed_run_is_its_validated_output() {
+    let output = serde_json::json!({ "priority": "high" });
+    let end = RunEventBody::Ended {
+        status: RunStatus::Completed,
+        reason: None,
+        summary: "```json\n{ \"priority\": \"high\" }\n```".to_owned(),
+        output: Some(output.clone()),
+        error: None,
+    };
+    let events = vec![
+        delta(1, "{\"priority\":\"urgent\"}"),
+        answer(1, "{\"priority\":\"urgent\"}"),
+        RunEventBody::ToolStarted(tool_call("search", ToolCallStatus::Running)),
+        so_far(2, "```json", 0),
+        answer(2, "```json\n{ \"priority\": \"high\" }\n```"),
+        end.clone(),
+    ];
+    let expected = ["[Calls `search`.]", "{\"priority\":\"high\"}", "Stop", "usage 20+4", "DONE"];
+    assert_eq!(frames_of(AnswerForm::Value, true, events), expected);
+    let mut state = ChunkState::new(run(RunStatus::Running), 0, AnswerForm::Value, false);
+    state.on_event(end);
+    let last = state.take_frames().filter_map(|frame| match frame {
+        Frame::Chunk(chunk) => chunk.choices.into_iter().next(),
+        _ => None,
+    });
+    assert_eq!(last.last().unwrap().delta.output, Some(output));
+    // What is known at a limit is cut, and a refused text is no answer.
+    let paused = vec![answer(1, "Half."), ended(RunStatus::Paused, "Half.")];
+    assert_eq!(frames_of(AnswerForm::Value, false, paused), ["Half.", "Length", "DONE"]);
+    let failed = vec![answer(1, "{}"), ended(RunStatus::Failed, "{}")];
+    assert_eq!(frames_of(AnswerForm::Value, false, failed), ["error doom_loop", "DONE"]);
+}
+
+#[test]
 fn a_run_that_waits_says_so_and_goes_on() {
     let approval = ApprovalId::new();
     let requested = |kind| RunEventBody::ApprovalRequested {
@@ -148,7 +211,7 @@ fn calls_of_tools_of_the_caller_end_the_stream() {
         kind: ApprovalKind::ClientTool,
         child: None,
     };
-    let mut state = ChunkState::new(run.clone(), 0, true);
+    let mut state = ChunkState::new(run.clone(), 0, AnswerForm::Text, true);
     for event in [
         answer(1, "Let me see."),
         RunEventBody::ToolStarted(own),
@@ -173,7 +236,7 @@ fn calls_of_tools_of_the_caller_end_the_stream() {
     assert_eq!(end.choices[0].finish_reason, Some(FinishReason::ToolCalls));
     assert!(usage.usage.is_some_and(|usage| usage.prompt_tokens == 10));
     // What follows from the results is an answer of its own.
-    let mut state = ChunkState::new(run, 7, false);
+    let mut state = ChunkState::new(run, 7, AnswerForm::Text, false);
     let completed = RecordedToolCall { status: ToolCallStatus::Error, ..asked };
     for event in [RunEventBody::Continued, RunEventBody::ToolCompleted(completed), answer(2, "Sunny.")] {
         state.on_event(event);
