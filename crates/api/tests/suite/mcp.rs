@@ -4,6 +4,7 @@
 mod agents;
 use crate::common;
 mod complete;
+mod database_errors;
 pub mod peer;
 mod sessions;
 mod streams;

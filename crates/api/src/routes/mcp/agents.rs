@@ -6,7 +6,7 @@ use emergent_domain::{
     run_event::{RunEvent, RunEventBody},
 };
 use emergent_executor::{Error, Executor, StartOptions};
-use emergent_graph::Actor;
+use emergent_graph::{self as graph, Actor};
 use emergent_mcp::server::{CallOutcome, Fault, HostCall, Level};
 use emergent_store::requester::{self, on_behalf_of};
 use futures_util::StreamExt;
@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use super::{
     catalog::AgentTool,
+    database_errors::change_failure,
     host::McpCaller,
     tool_calls::{tool_error, tool_result},
 };
@@ -48,9 +49,13 @@ pub(super) async fn call(
         reason = "awaited here; it is one transaction, and outlives a client that disconnects"
     )]
     let starting = tokio::spawn(on_behalf_of(requester::current(), start));
-    let mut waited_run = match starting.await.map_err(Fault::internal)? {
+    let started = starting.await.map_err(Fault::internal)?;
+    let started = invoke_rate.unless_invalid(call.caller.token.id, agent.id, started);
+    let mut waited_run = match started {
         Ok(waited_run) => waited_run,
-        Err(Error::Store(error)) => return Err(Fault::internal(error)),
+        Err(Error::Store(error) | Error::Graph(graph::Error::Store(error))) => {
+            return tool_error(&change_failure(error)?);
+        }
         Err(refused) => return tool_error(&refused.to_string()),
     };
     let run = waited_run.run;

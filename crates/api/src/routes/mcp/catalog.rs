@@ -16,6 +16,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     agent_labels::{Labels, NewLabel, ToolLabels, label_agents},
+    database_errors::request_failure,
     host::McpCaller,
     resources,
 };
@@ -174,7 +175,7 @@ async fn external_agents(executor: &Executor, caller: &McpCaller) -> Result<Vec<
     let project = caller.project;
     let agents = executor.graph().db().read(move |tx| rows::list_all(tx, project)).await;
     let external = agents
-        .map_err(Fault::internal)?
+        .map_err(request_failure)?
         .into_iter()
         .filter(|agent| agent.definition.visibility == Visibility::External);
     let mut agents: Vec<AgentTool> = external

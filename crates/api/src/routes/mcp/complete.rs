@@ -8,7 +8,7 @@ use emergent_mcp::server::{Fault, JsonFields};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{host::McpCaller, resources};
+use super::{database_errors::request_failure, host::McpCaller, resources};
 
 /// The maximum number of values that the protocol allows in one response.
 const MAX_VALUES: usize = 100;
@@ -158,7 +158,7 @@ async fn object_values(
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
         let page = page.map_err(|invalid| Fault::invalid(invalid.to_string()))?;
         let objects = executor.graph().list_objects(caller.project, filter.clone(), page).await;
-        let objects = objects.map_err(Fault::internal)?;
+        let objects = objects.map_err(request_failure)?;
         values.extend(objects.items.iter().filter_map(&value).filter(|value| seen.insert(value.clone())));
         match objects.next {
             Some(next) if values.len() <= MAX_VALUES => cursor = Some(next.encode()),

@@ -7,6 +7,7 @@ mod catalog;
 mod catalog_cache;
 mod catalog_watch;
 mod complete;
+mod database_errors;
 mod host;
 mod metadata;
 mod origin;

@@ -17,7 +17,7 @@ use emergent_store::prompts as rows;
 use emergent_tools::{GuardedOutput, ToolContext};
 use serde_json::{Value, json};
 
-use super::host::McpCaller;
+use super::{database_errors::request_failure, host::McpCaller};
 
 const SCHEMA: &str = "emergent://schema";
 const OBJECTS: &str = "emergent://objects/";
@@ -38,7 +38,7 @@ pub(super) async fn list(
     let page =
         Page::new(Some(Page::MAX as i64), cursor).map_err(|invalid| Fault::invalid(invalid.to_string()))?;
     let objects = executor.graph().list_objects(caller.project, ObjectFilter::default(), page).await;
-    let objects = objects.map_err(Fault::internal)?;
+    let objects = objects.map_err(request_failure)?;
     let mut resources = Vec::new();
     if cursor.is_none() {
         resources.push(json!({
@@ -125,7 +125,7 @@ pub(super) async fn types(
 async fn project_prompts(executor: &Executor, caller: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
     let project = caller.project;
     let stored =
-        executor.graph().db().read(move |tx| rows::list_all(tx, project)).await.map_err(Fault::internal)?;
+        executor.graph().db().read(move |tx| rows::list_all(tx, project)).await.map_err(request_failure)?;
     let count_named = |name: &str| stored.iter().filter(|row| row.prompt.name == name).count();
     let named = stored.iter().map(|row| {
         let name = match count_named(&row.prompt.name) {
