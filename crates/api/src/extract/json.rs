@@ -13,6 +13,7 @@ use super::{
     field_problem,
     fields::JsonMap,
     has_content_type, read_limited,
+    unknown_fields::field_problems,
 };
 use crate::{ApiError, App, auth::Caller, limits};
 
@@ -103,7 +104,7 @@ impl ValueCheck {
     }
 }
 
-/// Parses a body. The error names the invalid field.
+/// Parses a body. The error names the invalid field, or all fields that are unknown.
 fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Tracking the path costs time, so the body is parsed again with the path only after a failure.
     if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
@@ -117,7 +118,7 @@ fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         let path = failure.path().clone();
         let failure = failure.into_inner();
         if failure.is_data() {
-            return field_problem(&path, &without_position(&failure)).into();
+            return field_problems::<T>(bytes, &path, &without_position(&failure)).into();
         }
         ApiError::malformed_at(field_problem(&path, &format!("the body is not JSON: {failure}")))
     })?;
@@ -172,8 +173,11 @@ mod tests {
     #[test]
     fn errors_name_the_invalid_field() {
         check(r#"{"name":1}"#, "name", "invalid type: integer `1`, expected a string");
+        check(r#"{"name":"a","items":{}}"#, "items", "invalid type: object, expected a list");
+        check(r#"{"name":"a","items":[{"size":"1"}]}"#, "items[0].size", "expected a whole number");
         check(r#"{}"#, "name", "is required");
-        check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a known field; expected one of `name`");
+        check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a known field; did you mean `name`?");
+        check(r#"{"name":"a","colour":1}"#, "colour", "is not a known field; expected one of `name`");
         check(r#"{"name":"a","items":[{"size":1},{"size":-1}]}"#, "items[1].size", "invalid value");
         check(r#"{"name":"a","items":[{"sze":1}]}"#, "items[0].sze", "is not a known field");
         check(r#"{"name":"a","items":[{}]}"#, "items[0].size", "is required");
@@ -184,5 +188,19 @@ mod tests {
         check("", "", "empty");
         let deep = format!(r#"{{"name":"a","any":{}}}"#, "[".repeat(10_000));
         check(&deep, "any", "recursion limit");
+    }
+
+    #[test]
+    fn an_error_names_all_unknown_fields() {
+        let json = r#"{"name":"a","nmae":1,"items":[{"size":1},{"size":1,"sze":2}],"colour":{}}"#;
+        let details = parse_json::<Outer>(json.as_bytes()).unwrap_err().into_body().details.expect("details");
+        let mut fields: Vec<_> =
+            details.as_array().unwrap().iter().filter_map(|problem| problem["field"].as_str()).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["colour", "items[1].sze", "nmae"], "{details}");
+        let many: Vec<String> = (0..100).map(|number| format!(r#""unknown{number}":1"#)).collect();
+        let json = format!(r#"{{"name":"a",{}}}"#, many.join(","));
+        let details = parse_json::<Outer>(json.as_bytes()).unwrap_err().into_body().details.expect("details");
+        assert_eq!(details.as_array().unwrap().len(), 20);
     }
 }

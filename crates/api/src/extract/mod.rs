@@ -8,6 +8,7 @@ mod params;
 mod path;
 mod project;
 mod query;
+mod unknown_fields;
 
 pub(crate) use emergent_wire::fields;
 
@@ -20,8 +21,15 @@ pub(crate) use path::Path;
 pub(crate) use project::ProjectPath;
 pub(crate) use query::{Paging, Query, paged_query};
 
-use emergent_domain::ids::InvalidId;
+use emergent_domain::{
+    ids::InvalidId,
+    pack::{nearest_name, with_nearest_name},
+    parse_message::in_plain_words,
+};
 use serde_path_to_error::{Path as FieldPath, Segment};
+
+/// How deserialisers begin the message about an unknown field.
+const UNKNOWN_FIELD: &str = "unknown field `";
 
 /// Returns the invalid field and the reason. Deserialisers name an unknown field only in their message,
 /// so it is parsed from there.
@@ -39,7 +47,7 @@ pub(crate) fn field_problem(path: &FieldPath, message: &str) -> emergent_domain:
         let field = if field.is_empty() { missing.to_owned() } else { format!("{field}.{missing}") };
         return emergent_domain::invalid::Invalid::new(field, "is required");
     }
-    if let Some(unknown) = quoted_after(message, "unknown field `") {
+    if let Some(unknown) = quoted_after(message, UNKNOWN_FIELD) {
         // Depending on the deserialiser, the path ends before the unknown field or with it.
         let named = field.rsplit('.').next() == Some(unknown);
         let field = match (named, field.is_empty()) {
@@ -48,16 +56,22 @@ pub(crate) fn field_problem(path: &FieldPath, message: &str) -> emergent_domain:
             (false, false) => format!("{field}.{unknown}"),
         };
         let expected = message.split_once("expected ").map(|(_, expected)| expected).unwrap_or("no fields");
-        return emergent_domain::invalid::Invalid::new(
-            truncate(&field),
-            format!("is not a known field; expected {}", truncate(expected)),
-        );
+        // The names of the fields are between backticks.
+        let known = expected.split('`').skip(1).step_by(2);
+        let reason = match nearest_name(unknown, known) {
+            Some(nearest) => format!("is not a known field; did you mean `{nearest}`?"),
+            None => format!("is not a known field; expected {}", truncate(expected)),
+        };
+        return emergent_domain::invalid::Invalid::new(truncate(&field), reason);
     }
     // Some types of the wire are plain UUIDs, whose parser describes characters.
     if message.starts_with("UUID parsing failed") {
         return emergent_domain::invalid::Invalid::new(truncate(&field), InvalidId.to_string());
     }
-    emergent_domain::invalid::Invalid::new(truncate(&field), truncate(message))
+    emergent_domain::invalid::Invalid::new(
+        truncate(&field),
+        truncate(&in_plain_words(&with_nearest_name(message))),
+    )
 }
 
 fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
