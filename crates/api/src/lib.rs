@@ -17,6 +17,7 @@ mod byte_budget;
 mod diagnostics;
 mod docs_page;
 mod error;
+mod etag;
 mod extract;
 mod failed_logins;
 mod hosts;
@@ -102,7 +103,7 @@ pub mod limits {
     pub const ROWS: usize = 64 << 20;
     /// The timeout of a request.
     pub const TIME: Duration = Duration::from_secs(60);
-    /// The timeout of a request that waits for the end of a run.
+    /// The timeout of a request that waits for the end of a run, or for the first start of a program.
     pub const WAIT_TIME: Duration = Duration::from_secs(660);
     /// The timeout of an upload.
     pub const UPLOAD_TIME: Duration = Duration::from_secs(600);

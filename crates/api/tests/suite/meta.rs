@@ -31,6 +31,25 @@ async fn a_browser_gets_a_page_with_a_strict_policy_and_a_program_gets_json() {
 }
 
 #[tokio::test]
+async fn everything_that_the_start_page_names_without_a_token_answers_without_one() {
+    let db = TestDb::sqlite().await;
+    let server = Server::start(&db).await;
+    let client = server.client(None);
+    let home = client.get("/").await.is(200).clone();
+    for name in ["openapi", "docs", "health", "ready"] {
+        let path = home[name].as_str().unwrap();
+        assert_eq!(client.get(path).await.status, 200, "{path}");
+    }
+    let document = client.get("/api/openapi.json").await;
+    assert_eq!(document.body["info"]["title"], "Emergent");
+    let tag = document.headers["etag"].to_str().unwrap();
+    let known = client.request(Method::GET, "/api/openapi.json").header("if-none-match", tag);
+    let again = client.send(known.body(Body::empty()).unwrap()).await;
+    assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
+    assert_eq!(again.headers["etag"], tag);
+}
+
+#[tokio::test]
 async fn the_page_of_a_program_without_the_web_ui_says_who_is_logged_in_and_until_when() {
     let db = TestDb::sqlite().await;
     let server = Server::start(&db).await;

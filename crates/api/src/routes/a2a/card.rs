@@ -11,7 +11,6 @@ use emergent_surfaces::a2a::{
     card::{self, AgentCard},
     error::{A2aError, ErrorKind},
 };
-use sha2::{Digest, Sha256};
 
 use super::agent_call::AgentCall;
 use crate::{ApiError, App, auth::DEFAULT_PROJECT, etag, extract::Path, routes::mcp::base_url};
@@ -89,12 +88,8 @@ fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<
     let endpoint = format!("{}{path}", base_url(headers, app.listen_address.is_tls()));
     let card = card::agent_card(agent, &endpoint).ok_or_else(no_card)?;
     let body = serde_json::to_vec(&card).map_err(|error| ApiError::internal_text(&error.to_string()))?;
-    let digest: String = Sha256::digest(&body).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let etag = format!("\"{digest}\"");
-    let is_known = headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
-        let tags = value.to_str().unwrap_or_default().split(',');
-        tags.map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
-    });
+    let tag = etag::content_tag(&body);
+    let is_known = etag::is_known(headers, &tag);
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => body.into_response(),

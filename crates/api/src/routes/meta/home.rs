@@ -40,7 +40,7 @@ pub(super) struct HomeView {
     #[schema(example = "emergent")]
     name: &'static str,
     version: &'static str,
-    /// The OpenAPI document; needs a token.
+    /// The OpenAPI document.
     openapi: &'static str,
     /// The same as a page.
     docs: &'static str,

@@ -17,6 +17,6 @@ pub(super) fn routes() -> Routes {
         .public(routes!(home::home))
         .scoped(AdminRead, routes!(health::metrics))
         .scoped(AdminRead, routes!(diagnostics::diagnostics))
-        .any_token(routes!(describe::document))
+        .public(routes!(describe::document))
         .public(routes!(describe::page))
 }
