@@ -262,6 +262,7 @@ both_engines! {
             let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
             assert!(policy.starts_with("default-src 'none'") && policy.contains("form-action 'self'") && !policy.contains("unsafe"), "{policy}");
             assert_eq!(page.headers[header::CACHE_CONTROL], "no-store");
+            assert!(page.text.contains("<main>") && page.text.contains("<h1>Emergent</h1>"), "{}", page.text);
             assert!(!page.text.contains("<script") && !page.headers.contains_key(header::SET_COOKIE));
         }
         let quoted = client.get("/login?code=%22%3E%3Cscript%3E").await;
